@@ -1,0 +1,74 @@
+# Needs python3 (3.11 or later) and make; everything else comes from the lock files into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+LOCK ?= requirements/dev.txt
+ARGS ?=
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench mutants soak lock clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(READY): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is missing or older than 3.11; name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot make a virtual environment with pip;" \
+	    "on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making $(VENV) from $(LOCK)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## real workers keep a real service under its limit, and lose one of them
+	$(BIN)/python -m example_project.demo $(ARGS)
+
+test: $(READY) ## the tests, on this machine's python3 and the newest Celery
+	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+
+# In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.
+test-all: ## the tests on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
+	@set -eu; \
+	for pair in 3.11:requirements/celery-5.5.txt 3.12:requirements/celery-5.6.txt 3.13:requirements/dev.txt; do \
+	  version=$${pair%%:*}; lock=$${pair#*:}; found=; \
+	  for python in python$$version "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python3; do \
+	    if "$$python" -c "import ensurepip" >/dev/null 2>&1; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then echo "test-all: no python$$version here: not tested with $$lock" >&2; continue; fi; \
+	  $(MAKE) --no-print-directory test PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
+	done
+
+lint: $(READY) ## ruff, mypy --strict, the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## what ruff can mend by itself
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY) ## ratios against peers and against the floor
+	$(BIN)/python -m benchmarks $(ARGS)
+
+mutants: $(READY) ## break the library in many ways; the tests must notice each
+	$(BIN)/python -m tests.mutants $(ARGS)
+
+soak: $(READY) ## minutes of load and random kills
+	$(BIN)/python -m pytest -m soak --timeout=3600 $(ARGS)
+
+COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet \
+  --custom-compile-command "make lock" --all-extras --group dev pyproject.toml
+
+lock: ## the lock files anew (needs uv)
+	$(COMPILE) --upgrade -o requirements/dev.txt
+	echo "celery==5.6.*" | $(COMPILE) - --upgrade -o requirements/celery-5.6.txt
+	echo "celery==5.5.*" | $(COMPILE) - --upgrade -o requirements/celery-5.5.txt
+
+clean: ## everything that was made
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
