@@ -1,0 +1,188 @@
+"""Processes that the tests start, watch and end."""
+
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+
+
+def wait_until(
+    predicate: Callable[[], T],
+    timeout: float = 10.0,
+    what: str = "",
+    *,
+    interval: float = 0.02,
+    log: Callable[[], str] | None = None,
+) -> T:
+    """Ask until the answer is true, and return it; a timeout shows what was last answered."""
+    end = time.monotonic() + timeout
+    while True:
+        answer = predicate()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            tail = f"\n{log()}" if log else ""
+            name = what or getattr(predicate, "__name__", "a condition")
+            raise TimeoutError(f"waited {timeout:g} s for {name}; last answer: {answer!r}{tail}")
+        time.sleep(interval)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Process:
+    """A program in a process group of its own, its output in a file."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = ROOT,
+    ) -> None:
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.env = dict(env or {})
+        self.cwd = cwd
+        self._popen: subprocess.Popen[bytes] | None = None
+        handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".log")
+        os.close(handle)
+        self.log_file = Path(path)
+        _started.add(self)
+
+    def start(self) -> Self:
+        with self.log_file.open("ab") as log:
+            self._popen = subprocess.Popen(
+                self.command,
+                cwd=self.cwd,
+                env=os.environ | self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._popen, f"{self.name} was not started"
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._popen.poll() if self._popen else None
+
+    def running(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def log_tail(self, lines: int = 60) -> str:
+        return f"--- log of {self.name} ---\n" + "\n".join(self.log().splitlines()[-lines:])
+
+    def wait_until(self, predicate: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
+        """Wait for something that only a living process can bring about."""
+
+        def alive_and_true() -> T:
+            if not self.running():
+                raise ChildProcessError(
+                    f"{self.name} ended with {self.returncode} before {what}\n{self.log_tail()}"
+                )
+            return predicate()
+
+        return wait_until(alive_and_true, timeout, f"{self.name}: {what}", log=self.log_tail)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 10.0) -> int:
+        """Wait for its own end, and return the exit code."""
+        assert self._popen
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self.name} still runs\n{self.log_tail()}") from None
+
+    def kill(self) -> None:
+        """End it with SIGKILL; its children are on their own, as after a real crash."""
+        if self.running():
+            self.signal(signal.SIGKILL)
+            self.wait()
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """End it politely, then by force, and with it all that is left of its group."""
+        if not self._popen:
+            return
+        if self.running():
+            with contextlib.suppress(ProcessLookupError):
+                self.resume()  # a paused process would not hear the next signal
+                self.signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._popen.wait(timeout)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait(timeout)
+        wait_until(lambda: not self.group(), 10, f"the end of all of {self.name}")
+
+    def group(self) -> list[int]:
+        """Who of its process group is alive, itself and its orphans among them."""
+        alive = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+                if os.getpgid(process.pid) == self.pid and process.status() != "zombie":
+                    alive.append(process.pid)
+        return alive
+
+    def discard(self) -> None:
+        """Stop it, and remove its log."""
+        self.stop()
+        self.log_file.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+_started: weakref.WeakSet[Process] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Leave no process behind when a fixture could not be torn down."""
+    for process in list(_started):
+        if process.running():
+            process.stop(timeout=2)

@@ -1,0 +1,69 @@
+"""Real Celery workers."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+import psutil
+
+from .process import ROOT, Process
+
+
+class CeleryWorker(Process):
+    """`celery -A app worker`, in a process of its own.
+
+    Broker, result backend and store come through the environment (`env`).
+    """
+
+    def __init__(
+        self,
+        app: str,
+        *,
+        name: str = "worker",
+        pool: str = "prefork",
+        concurrency: int = 2,
+        queues: Sequence[str] = (),
+        options: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.hostname = f"{name}-{os.urandom(3).hex()}@localhost"
+        command = [sys.executable, "-m", "celery", "-A", app, "worker"]
+        command += ["--pool", pool, "--concurrency", str(concurrency)]
+        command += ["--hostname", self.hostname, "--loglevel", "INFO"]
+        # Neighbours are of no interest to a test, and looking for them takes a second.
+        command += ["--without-mingle", "--without-gossip"]
+        command += ["--queues", ",".join(queues)] if queues else []
+        command += options
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        variables = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        super().__init__(name, command, env=variables | dict(env or {}))
+
+    def start(self) -> "CeleryWorker":
+        seen = self.log().count(" ready.")
+        super().start()
+        self.wait_until(lambda: self.log().count(" ready.") > seen, 40, "ready")
+        return self
+
+    def children(self) -> list[int]:
+        """The pool's processes, oldest first."""
+        try:
+            found = psutil.Process(self.pid).children()
+        except psutil.NoSuchProcess:
+            return []
+        running = [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
+        return [child.pid for child in sorted(running, key=lambda child: child.create_time())]
+
+    def kill_child(self, pid: int | None = None) -> int:
+        """Kill one of the pool's processes with SIGKILL; returns its id."""
+        victim = self.children()[0] if pid is None else pid
+        os.kill(victim, signal.SIGKILL)
+        return victim
+
+    def warm(self) -> None:
+        """Ask for a warm shutdown: take no more, finish what runs."""
+        self.signal(signal.SIGTERM)
+
+    def cold(self) -> None:
+        """Ask for a cold shutdown: end what runs."""
+        self.signal(signal.SIGQUIT)
