@@ -1,0 +1,1 @@
+"""The semaphore: standard library only, knows neither Celery nor a driver."""

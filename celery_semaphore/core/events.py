@@ -1,0 +1,71 @@
+"""What happened to permits: one seam for logs, signals and metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .permit import Permit, Refusal
+
+logger = logging.getLogger("celery_semaphore")
+
+
+@dataclass(frozen=True, slots=True)
+class PermitAcquired:
+    """A holder may run."""
+
+    permit: Permit
+
+
+@dataclass(frozen=True, slots=True)
+class PermitReleased:
+    """A holder gave its permit back; ``held`` is in seconds."""
+
+    permit: Permit
+    held: float
+
+
+@dataclass(frozen=True, slots=True)
+class PermitLost:
+    """A lease ended while its holder ran; the reason is for people."""
+
+    permit: Permit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PermitRestored:
+    """The store had forgotten a permit and took it back."""
+
+    permit: Permit
+
+
+@dataclass(frozen=True, slots=True)
+class Saturated:
+    """A holder was refused."""
+
+    holder: str
+    refusal: Refusal
+
+
+Event = PermitAcquired | PermitReleased | PermitLost | PermitRestored | Saturated
+Listener = Callable[[Event], None]
+
+
+class Announcer:
+    """Tells every listener, in the process where it happened. A listener that fails breaks nothing."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """Add a listener; it is called from whichever thread the event happened in."""
+        self._listeners.append(listener)
+
+    def __call__(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                logger.exception("a listener failed on %s", type(event).__name__)

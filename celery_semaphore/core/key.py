@@ -1,0 +1,61 @@
+"""Names: a resource's name in the store, and the template that renders a call's key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+from urllib.parse import quote
+
+from ..errors import ConfigurationError
+
+LONGEST = 128  # bytes of an encoded name; longer ones are kept by their digest
+READABLE = 48  # bytes of a long name that stay readable before its digest
+
+
+def resource_name(semaphore: str, key: str | None) -> str:
+    """The name of one key of a semaphore: ASCII, and no two pairs share one.
+
+    Everything but letters, digits, ``_``, ``.`` and ``-`` is percent-encoded, so that ``/`` can only
+    separate, ``~`` can only precede a digest, and a semaphore without a key has no ``/``.
+    """
+    name = _encoded(semaphore)
+    return name if key is None else f"{name}/{_encoded(key)}"
+
+
+def _encoded(text: str) -> str:
+    raw = text.encode("utf-8", "surrogatepass")
+    name = quote(raw, safe="").replace("~", "%7E")
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[:READABLE]}~{hashlib.sha256(raw).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class KeyTemplate:
+    """A format string over a call's arguments by name: ``"{tenant_id}"``, ``"{order.region}:{day}"``."""
+
+    text: str
+
+    def names(self) -> set[str]:
+        """The arguments it needs; raises ``ConfigurationError`` for a template that names none."""
+        try:
+            fields = [field for _, field, _, _ in Formatter().parse(self.text) if field is not None]
+        except ValueError as error:
+            msg = f"key={self.text!r} is no format string: {error}. Double a brace that is meant as one."
+            raise ConfigurationError(msg) from error
+        names = {field.partition(".")[0].partition("[")[0] for field in fields}
+        unnamed = sorted(name for name in names if not name.isidentifier())
+        if unnamed or not names:
+            msg = (
+                f"key={self.text!r} must name the task's arguments, as in key='{{tenant_id}}'; for one"
+                " resource shared by all calls leave key out."
+            )
+            raise ConfigurationError(msg)
+        return names
+
+    def render(self, arguments: Mapping[str, Any]) -> str:
+        """The key of one call; raises ``KeyError``, ``AttributeError`` … where the call lacks a part."""
+        return Formatter().vformat(self.text, (), arguments)

@@ -1,0 +1,135 @@
+"""LeaseKeeper: one thread that renews all permits of a process in one batch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import StoreUnavailable
+from .events import Announcer, PermitLost, PermitRestored
+from .permit import Permit, Renewal
+from .store import Store
+
+logger = logging.getLogger(__name__)
+
+BEATS = 3  # renewals per lease
+ALMOST = 0.9  # of a lease without a renewal: the permit is treated as lost
+PATIENCE = 1.0  # seconds between attempts while the store fails
+
+
+@dataclass(slots=True)
+class _Kept:
+    permit: Permit
+    confirmed: float  # monotonic time before the last call that the store answered with yes
+    lost: bool = False
+
+
+class LeaseKeeper:
+    """Renews the permits given to it, and tells who lost one.
+
+    It fails in the safe direction: a permit that could not be renewed for almost a lease, by this
+    process's monotonic clock, is announced as lost although the store may still have it; it goes on
+    being renewed, since the one who runs may well still be the only one. A permit that the store
+    calls lost is renewed no more. A keeper that was not scheduled for a whole lease (a paused
+    process) finds its permits lost at the next renewal: nobody can tell it earlier.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        announce: Announcer,
+        *,
+        each_tick: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._announce = announce
+        self._each_tick = each_tick
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._due = clock()
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="celery-semaphore-leases", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what is still kept is no longer renewed."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=self._store.lease)
+
+    def add(self, permit: Permit, since: float | None = None) -> None:
+        """Renew this permit from now on; ``since`` is the monotonic time before it was acquired."""
+        confirmed = self._clock() if since is None else since
+        with self._lock:
+            self._kept.setdefault(permit.holder, _Kept(permit, confirmed))
+
+    def discard(self, holder: str) -> None:
+        """Renew no more; a renewal under way may still end after this."""
+        with self._lock:
+            self._kept.pop(holder, None)
+
+    def tick(self) -> None:
+        """One beat: renew if it is time, and tell who lost a permit."""
+        self._each_tick()
+        if self._clock() >= self._due:
+            self._due = self._clock() + self._beat()
+        with self._lock:
+            overdue = [kept for kept in self._kept.values() if self._is_overdue(kept)]
+        for kept in overdue:
+            kept.lost = True
+            reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
+            self._announce(PermitLost(kept.permit, reason))
+
+    def _beat(self) -> float:
+        """Renew everything; the seconds until the next beat."""
+        try:
+            self._renew()
+            self._store.reap()
+        except StoreUnavailable as error:
+            logger.warning("permits could not be renewed, trying again: %s", error)
+            return min(PATIENCE, self._store.lease / BEATS)
+        return self._store.lease / BEATS
+
+    def _renew(self) -> None:
+        with self._lock:
+            kept = dict(self._kept)
+        before = self._clock()
+        renewals = self._store.renew([each.permit for each in kept.values()])
+        for holder, renewal in renewals.items():
+            self._take(kept[holder], renewal, before)
+
+    def _take(self, kept: _Kept, renewal: Renewal, before: float) -> None:
+        if renewal is not Renewal.LOST:
+            kept.confirmed, kept.lost = before, False
+            if renewal is Renewal.RESTORED:
+                self._announce(PermitRestored(kept.permit))
+            return
+        with self._lock:
+            # Discarded meanwhile: its holder ended and released it, which is no loss.
+            current = self._kept.pop(kept.permit.holder, None)
+        if current is not None and not current.lost:
+            self._announce(PermitLost(kept.permit, "its lease ended in the store"))
+
+    def _is_overdue(self, kept: _Kept) -> bool:
+        return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease
+
+    def _run(self) -> None:
+        pause = min(PATIENCE, self._store.lease / (2 * BEATS))
+        while not self._stopped.wait(pause):
+            try:
+                self.tick()
+            except Exception:
+                # A renewal thread that dies is silent, and every lease of this process ends.
+                logger.exception("a beat of the lease keeper failed; it goes on")

@@ -1,0 +1,151 @@
+"""Limit: what a task declares, and how a call turns it into a claim."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from ..errors import ConfigurationError, SemaphoreError
+from .key import KeyTemplate
+from .permit import Claim
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, as given and by the names of the task's parameters."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    named: Mapping[str, Any]
+
+    @classmethod
+    def bind(cls, signature: inspect.Signature, args: Any, kwargs: Any) -> Call:
+        """The call by name, defaults included; raises ``TypeError`` where it does not fit."""
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            else:
+                named[name] = value
+        return cls(tuple(args), kwargs, named)
+
+
+Number = int | Callable[..., int]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most ``limit`` at once of what takes ``weight``, for each ``key`` of a semaphore.
+
+    ``key`` is a format string over the call's arguments, or a callable; callables are called in the
+    process that runs the task, with the task's own arguments, or with none if they take none.
+    """
+
+    semaphore: str
+    limit: Number
+    key: str | Callable[..., object] | None = None
+    weight: Number = 1
+
+    def check(self, signature: inspect.Signature) -> None:
+        """Raise ``ConfigurationError`` for what can be known to be wrong before any call."""
+        name: object = self.semaphore  # annotations do not bind a user
+        if not isinstance(name, str) or not name:
+            msg = f"semaphore={name!r} must be a name, or a list of Limit(...)."
+            raise ConfigurationError(msg)
+        _check_number("limit", self.limit, least=0)
+        _check_number("weight", self.weight, least=1)
+        if isinstance(self.limit, int) and isinstance(self.weight, int):
+            _check_fits(self.weight, self.limit)
+        if isinstance(self.key, str):
+            _check_names(KeyTemplate(self.key), signature)
+        elif not _is_key_function(self.key):
+            msg = f"key={self.key!r} must be a format string such as '{{tenant_id}}', or a callable."
+            raise ConfigurationError(msg)
+
+    def claim(self, call: Call, *, key: str | None = None, weight: int | None = None) -> Claim:
+        """What this call asks for; ``key`` and ``weight`` given with the call go first.
+
+        Raises ``SemaphoreError`` with the reason where the call gives none: it must never share a key
+        with others by accident.
+        """
+        limit = self._number("limit", self.limit, call, least=0)
+        heavy = self._number("weight", self.weight if weight is None else weight, call, least=1)
+        if limit and heavy > limit:
+            msg = f"semaphore {self.semaphore!r}: weight={heavy} is above limit={limit}: it could never run"
+            raise SemaphoreError(msg)
+        return Claim(self.semaphore, self._key(call) if key is None else key, limit, heavy)
+
+    def _key(self, call: Call) -> str | None:
+        if self.key is None:
+            return None
+        try:
+            if isinstance(self.key, str):
+                return KeyTemplate(self.key).render(call.named)
+            key = _ask(self.key, call)
+        except Exception as error:
+            # The error's own text may hold the task's arguments: its type must do.
+            msg = f"semaphore {self.semaphore!r}: key={self.key!r} raised {type(error).__name__}"
+            raise SemaphoreError(msg) from error
+        if key is None:
+            msg = f"semaphore {self.semaphore!r}: key={self.key!r} returned None; it must return a key"
+            raise SemaphoreError(msg)
+        return str(key)
+
+    def _number(self, option: str, value: Number, call: Call, *, least: int) -> int:
+        number: object = value
+        if callable(value):
+            try:
+                number = _ask(value, call)
+            except Exception as error:
+                msg = f"semaphore {self.semaphore!r}: {option}= raised {type(error).__name__}"
+                raise SemaphoreError(msg) from error
+        if not _is_whole(number) or number < least:
+            msg = f"semaphore {self.semaphore!r}: {option}={number!r} must be a whole number, {least} or more"
+            raise SemaphoreError(msg)
+        return number
+
+
+def _ask(function: Callable[..., Any], call: Call) -> Any:
+    if not inspect.signature(function).parameters:
+        return function()
+    return function(*call.args, **call.kwargs)
+
+
+def _is_key_function(key: object) -> bool:
+    return key is None or callable(key)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_number(option: str, value: object, *, least: int) -> None:
+    if callable(value):
+        return
+    if not _is_whole(value) or value < least:
+        msg = f"{option}={value!r} must be a whole number, {least} or more, or a callable that returns one."
+        raise ConfigurationError(msg)
+
+
+def _check_fits(weight: int, limit: int) -> None:
+    if limit and weight > limit:  # a limit of 0 is a pause, which ends some day
+        msg = f"weight={weight} is above limit={limit}: the task could never run."
+        raise ConfigurationError(msg)
+
+
+def _check_names(template: KeyTemplate, signature: inspect.Signature) -> None:
+    parameters = signature.parameters.values()
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        template.names()
+        return
+    known = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+    if unknown := sorted(template.names() - set(known)):
+        msg = (
+            f"key={template.text!r} names {', '.join(unknown)}, which the task does not take;"
+            f" it takes: {', '.join(known) or 'no arguments'}."
+        )
+        raise ConfigurationError(msg)

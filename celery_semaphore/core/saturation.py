@@ -1,0 +1,45 @@
+"""What to do without a permit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .permit import Kind, Wait
+
+
+class OnSaturated(StrEnum):
+    """What happens to a task for which no permit is free."""
+
+    REQUEUE = "requeue"  # its message goes back with a countdown
+    DROP = "drop"  # ignored, with a log line
+    FAIL = "fail"  # failed with SemaphoreSaturated
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How one task waits. All in seconds."""
+
+    on_saturated: OnSaturated
+    shortest: float
+    longest: float
+    timeout: float | None
+
+    def wait(self, ticket: str | None, priority: int) -> Wait | None:
+        """What to tell the store; None for who would not wait.
+
+        The jitter is small: the countdown already comes from the place in the line, so that waiters
+        come back one after the other; it only keeps those of equal place apart.
+        """
+        if self.on_saturated is not OnSaturated.REQUEUE:
+            return None
+        jitter = random.uniform(0.9, 1.1)  # noqa: S311 - not a secret
+        return Wait(
+            Kind.REQUEUE, ticket, priority, self.shortest, self.longest, jitter, self.timeout
+        )
+
+    def unanswered(self) -> float:
+        """When to come back, in seconds, if the store could not be asked at all."""
+        delay = random.uniform(1.0, 5.0)  # noqa: S311 - not a secret
+        return min(max(delay, self.shortest), self.longest)

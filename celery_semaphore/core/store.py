@@ -1,0 +1,59 @@
+"""What a semaphore needs from a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from .permit import Answer, Claim, Grant, Permit, Renewals, Snapshot, Wait
+
+
+class Store(Protocol):
+    """Keeps the holders of each resource, their leases, and who waits.
+
+    Each call happens at one instant on the server, by the server's clock, on all its claims: all or
+    nothing. Each may be repeated after a lost answer and gives the same answer. A server that does
+    not answer in time raises ``StoreUnavailable``; whether the call took effect is then unknown, and
+    an unanswered ``acquire`` must be followed by a ``release``.
+    """
+
+    lease: float  # seconds a permit lives unrenewed; one length for the whole store
+    epoch: int | None  # the newest memory of the store that this client, or who made it, has seen
+
+    def check(self) -> list[str]:
+        """Connect and verify that the server can keep permits; the warnings to log.
+
+        Raises ``ConfigurationError`` for a server that must not be used, ``StoreUnavailable`` for one
+        that does not answer.
+        """
+
+    def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
+        """Admit the holder on all its claims, or refuse and remember its place if it would wait.
+
+        A holder that has its permit gets the same permit; a holder whose ticket was granted takes the
+        grant up; one that was released or declared dead is refused for good.
+        """
+
+    def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+        """Give a parked ticket its message; from now on it can be granted, perhaps at once."""
+
+    def renew(self, permits: Iterable[Permit]) -> Renewals:
+        """Extend the leases of what is still there; put back only what the store forgot."""
+
+    def release(self, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+        """Give the permit back for good, or make sure that there will be none; hand on."""
+
+    def reap(self, limit: int = 100) -> list[Grant]:
+        """End overdue leases, grants and tickets of at most ``limit`` resources; hand on."""
+
+    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
+        """One resource, with at most so many of its waiters."""
+
+    def resources(self) -> Iterator[str]:
+        """Every resource in use; may lag a little."""
+
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> list[Grant]:
+        """Put a limit in force for a semaphore or one key of it until cleared by None; 0 pauses."""
+
+    def close(self) -> None:
+        """Close the connections; the store reconnects when it is used again."""

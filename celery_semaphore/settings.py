@@ -1,0 +1,122 @@
+"""Every setting and its default, on one screen. Durations are in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .core.saturation import OnSaturated
+from .errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``app.conf`` says, under ``semaphore_<name>`` (Django: ``CELERY_SEMAPHORE_<NAME>``)."""
+
+    url: str  # where permits are kept; default: the broker's or the result backend's, if it can
+    prefix: str = "celery-semaphore"  # of every key in the store
+    lease: float = 30.0  # how long a permit lives unrenewed: one length for the whole store
+    timeout: float = 2.0  # for one answer of the store, and for connecting to it
+    on_saturated: str = OnSaturated.REQUEUE
+    on_lost: str = "warn"
+    wait_timeout: float | None = None  # of a whole wait; None waits for ever
+    requeue_delay: float = 0.1  # no countdown is shorter
+    requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
+    publish_timeout: float = 10.0  # for putting a waiting task's message back
+    eager_timeout: float = 10.0  # how long an eager task waits for a permit
+    longest_delay: float = float("inf")  # a quarter of the broker's visibility timeout; not settable
+    transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_app(cls, app: Any) -> Settings:
+        """Read and convert the settings of a Celery app; raises ``ConfigurationError``."""
+        # Never app.add_defaults: on Celery 5.7 it would hide what the user has set.
+        conf = app.conf
+        url, options, ssl = _where(conf)
+        given = {name: conf.get(f"semaphore_{name}") for name in _CONVERTERS}
+        values = {
+            name: _converted(name, value) for name, value in given.items() if value is not None
+        }
+        for name, known in _CHOICES.items():
+            if values.get(name, known[0]) not in known:
+                msg = f"semaphore_{name}={values[name]!r} is unknown; it is one of {', '.join(known)}."
+                raise ConfigurationError(msg)
+        return cls(
+            url=url,
+            transport_options=options,
+            ssl=ssl,
+            longest_delay=_visibility_timeout(conf) / 4,
+            **values,
+        )
+
+
+def _visibility_timeout(conf: Any) -> float:
+    """Seconds after which the broker delivers again what a worker still holds."""
+    # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
+    given = (conf.get("broker_transport_options") or {}).get("visibility_timeout")
+    return float(given or 1800)
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_saturated": tuple(OnSaturated),
+    "on_lost": ("warn", "terminate"),
+}
+
+_CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "prefix": (str, "a text"),
+    "lease": (_seconds, "a number of seconds above 0"),
+    "timeout": (_seconds, "a number of seconds above 0"),
+    "on_saturated": (str, "a text"),
+    "on_lost": (str, "a text"),
+    "wait_timeout": (_seconds, "a number of seconds above 0"),
+    "requeue_delay": (_seconds, "a number of seconds above 0"),
+    "requeue_max_delay": (_seconds, "a number of seconds above 0"),
+    "publish_timeout": (_seconds, "a number of seconds above 0"),
+    "eager_timeout": (_seconds, "a number of seconds above 0"),
+}
+
+
+def _converted(name: str, value: Any) -> Any:
+    convert, expected = _CONVERTERS[name]
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        msg = f"semaphore_{name}={value!r} must be {expected}."
+        raise ConfigurationError(msg) from error
+
+
+_REDIS = ("redis://", "rediss://", "sentinel://", "redis+socket://", "socket://", "valkey://")
+_BACKENDS = (*_REDIS, "valkeys://", "postgresql://", "db+postgresql")
+
+Place = tuple[str, Mapping[str, Any], Mapping[str, Any] | bool | None]
+
+
+def _where(conf: Any) -> Place:
+    """The store's URL and the options that belong to it."""
+    if url := conf.get("semaphore_url"):
+        options = conf.get("semaphore_transport_options") or {}
+        return str(url), options, conf.get("semaphore_use_ssl")
+    broker = conf.get("broker_write_url") or conf.get("broker_url") or ""
+    if isinstance(broker, (list, tuple)):
+        broker = ";".join(broker)
+    if broker.startswith(_REDIS):
+        return broker, conf.get("broker_transport_options") or {}, conf.get("broker_use_ssl")
+    backend = conf.get("result_backend")
+    if isinstance(backend, str) and backend.startswith(_BACKENDS):
+        options = conf.get("result_backend_transport_options") or {}
+        return backend, options, conf.get("redis_backend_use_ssl")
+    msg = (
+        "semaphore_url is not set, and neither the broker nor the result backend can keep permits."
+        " Set it to where permits shall be kept, for instance redis://localhost:6379/0"
+        " (Django: CELERY_SEMAPHORE_URL)."
+    )
+    raise ConfigurationError(msg)

@@ -1,0 +1,122 @@
+"""Bootsteps: open the store when a worker starts, keep its permits, close when the pool is gone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import bootsteps
+from celery.concurrency.prefork import TaskPool as PreforkPool
+
+from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
+from ..errors import ConfigurationError, StoreUnavailable
+from .limiter import Limiter, limiter_of
+from .local import watch_ends
+from .note import NotePipe
+from .signals import permit_lost, permit_released
+
+logger = logging.getLogger(__name__)
+
+FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
+
+
+class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Checks the limited tasks and their store, and starts the threads that renew and release."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self.limiter = limiter_of(parent.app)
+        prefork = issubclass(parent.pool_cls, PreforkPool)
+        _check_tasks(parent.app, self.limiter, prefork=prefork)
+        _check_store(self.limiter)
+        # Made before the pool's processes are, which inherit it.
+        self.limiter.serve(NotePipe() if prefork else None)
+        if not prefork:
+            watch_ends()
+
+    def start(self, parent: Any) -> None:
+        """The pool is up."""
+        self.limiter.pool = parent.pool
+        self.limiter.side.announce.subscribe(_Announcements(self.limiter))
+        self.limiter.start()
+
+    def register_with_event_loop(self, parent: Any, hub: Any) -> None:
+        """Called at each connection to the broker; the keeper's thread reads the notes meanwhile."""
+        if self.limiter.notes is not None:
+            hub.add_reader(self.limiter.notes.fileno(), self.limiter.drain)
+
+    def stop(self, parent: Any) -> None:
+        """Tasks still run: their permits are kept until the consumer step's shutdown."""
+
+
+class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Knows the worker's connection to the broker, and is the last to hear that the pool is gone."""
+
+    requires = ("celery.worker.consumer:Tasks",)
+
+    def start(self, c: Any) -> None:
+        """Connected."""
+        limiter_of(c.app).connections += 1
+
+    def stop(self, c: Any) -> None:
+        """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
+        limiter = limiter_of(c.app)
+        limiter.publisher.flush(limiter.settings.publish_timeout)
+        limiter.connections += 1
+
+    def shutdown(self, c: Any) -> None:
+        """The pool is gone, after a warm and after a cold shutdown."""
+        limiter_of(c.app).close(FAREWELL)
+
+
+class _Announcements:
+    """Logs and Celery signals for what happens to permits in the main process."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case PermitLost(permit, reason):
+                logger.error("%s lost its permit: %s", permit.holder, reason)
+                self._limiter.side.ledger.lost(permit, reason)
+                self._send(permit_lost, permit=permit, reason=reason)
+            case PermitRestored(permit):
+                logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+            case PermitReleased(permit, held):
+                self._send(permit_released, permit=permit, held=held)
+            case _:
+                pass
+
+    def _send(self, signal: Any, *, permit: Any, **fields: Any) -> None:
+        if signal.receivers:
+            task_id = permit.holder.rpartition(":")[0]
+            signal.send(sender=self._limiter, task_id=task_id, permit=permit, **fields)
+
+
+def _check_store(limiter: Limiter) -> None:
+    try:
+        for warning in limiter.side.store.check():
+            logger.warning(warning)
+    except StoreUnavailable as error:
+        # Tasks without a limit can run, and the store may come back: no reason not to start.
+        logger.critical("limited tasks wait until the store of semaphores can be reached: %s", error)
+
+
+def _check_tasks(app: Any, limiter: Limiter, *, prefork: bool) -> None:
+    for task in app.tasks.values():
+        if getattr(task, "semaphore", None) is None:
+            continue
+        options = getattr(task, "semaphore_options", None)
+        if options is None:
+            msg = (
+                f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
+                " its class must come from LimitedTask, and its on_bound must call super()."
+            )
+            raise ConfigurationError(msg)
+        options.patience(limiter.settings)
+        if options.terminates(limiter.settings) and not prefork:
+            msg = f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
+            raise ConfigurationError(msg)

@@ -1,0 +1,97 @@
+"""The gate: where a task gets its permit, in the process that will run it, right before its body.
+
+The order is what makes it safe: the main process is told what will be asked, then the store is asked,
+then the main process is told that it said yes, then the body begins. Whatever ends this process, and
+wherever, the main process knows what to release.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.permit import Claim, Permit, Refusal
+from ..core.saturation import Patience
+from ..errors import SemaphoreError, StoreUnavailable
+from .eager import wait_here
+from .headers import Headers
+from .limiter import Limiter, limiter_of
+from .local import ASKING, PERMIT
+from .permit import TaskPermit
+from .refusal import Refused, refusal_of
+from .signals import permit_acquired
+
+logger = logging.getLogger(__name__)
+
+BeforeStart = Callable[[Any, str, Any, Any], None]
+
+
+def guarded(before_start: BeforeStart) -> BeforeStart:
+    """This ``before_start``, after the permit was acquired."""
+
+    @functools.wraps(before_start)
+    def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
+        enter(task, args, kwargs)
+        before_start(task, task_id, args, kwargs)
+
+    return acquire_then_start
+
+
+def enter(task: Any, args: Any, kwargs: Any) -> None:
+    """Get a permit, or raise what sends the task away."""
+    request = task.request
+    if request.called_directly or PERMIT in request.__dict__:
+        return
+    options, limiter = task.semaphore_options, limiter_of(task.app)
+    headers = Headers.taken_from(request)
+    claims = options.claims(args, kwargs, headers.key, headers.weight)
+    patience = options.patience(limiter.settings)
+    if request.is_eager:
+        permit, since = wait_here(task, limiter, claims, patience)
+    else:
+        permit, since = _acquire(task, limiter, claims, headers, patience)
+    request.__dict__[PERMIT] = TaskPermit(permit, limiter.side.store, since)
+    permit_acquired.send(sender=task, task_id=request.id, permit=permit)
+
+
+def _acquire(
+    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, patience: Patience
+) -> tuple[Permit, float]:
+    if headers.holder is None:
+        msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
+        raise SemaphoreError(msg)
+    side, books = limiter.side, limiter.books()
+    if side.store.epoch is None:
+        side.store.epoch = headers.epoch
+    try:
+        side.breaker.check()
+    except StoreUnavailable as error:
+        raise _unanswered(task, headers, patience, error, asked=True) from None
+    task.request.__dict__[ASKING] = headers.holder
+    books.asked(headers.holder, claims)
+    since = time.monotonic()
+    try:
+        answer = side.store.acquire(
+            claims, headers.holder, patience.wait(headers.ticket, headers.priority(limiter))
+        )
+    except StoreUnavailable as error:
+        side.breaker.failed(error)
+        raise _unanswered(task, headers, patience, error, asked=False) from None
+    side.breaker.succeeded()
+    if isinstance(answer, Refusal):
+        del task.request.__dict__[ASKING]
+        raise refusal_of(task, answer, patience)
+    books.held(answer, since)
+    return answer, since
+
+
+def _unanswered(
+    task: Any, headers: Headers, patience: Patience, error: StoreUnavailable, *, asked: bool
+) -> Refused:
+    """A store that fails is no permit, and no reason to fail the task: it waits."""
+    delay = patience.unanswered()
+    logger.warning("task %s waits %.1f s, the store cannot be asked: %s", task.name, delay, error)
+    return Refused("the store cannot be asked", delay=delay, ticket=headers.ticket, asked=asked)

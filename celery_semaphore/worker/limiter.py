@@ -1,0 +1,143 @@
+"""Limiter: what an app needs to limit its tasks, one set for each process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.breaker import CircuitBreaker
+from ..core.events import Announcer
+from ..core.lease import LeaseKeeper
+from ..core.store import Store
+from ..settings import Settings
+from ..stores import store_from_url
+from .ledger import Ledger
+from .note import Books, NotePipe
+from .publisher import Publisher
+from .process import is_gone
+from .releaser import Releaser
+
+GRACE = 5.0  # seconds a process has to end by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What belongs to one process: connections, locks and threads are never shared across a fork."""
+
+    pid: int
+    store: Store
+    breaker: CircuitBreaker
+    announce: Announcer
+    ledger: Ledger
+    keeper: LeaseKeeper
+    releaser: Releaser
+
+
+class Limiter:
+    """The semaphores of one app. ``notes`` is set in a worker whose tasks run in other processes."""
+
+    def __init__(self, app: Any) -> None:
+        self.settings = Settings.from_app(app)
+        self.publisher = Publisher(app, self.settings.publish_timeout, done=self._wake)
+        self.low_is_urgent = not str(app.conf.broker_url or "").startswith(("amqp", "pyamqp"))
+        self.pool: Any = None  # of the worker, once it is up
+        self.notes: NotePipe | None = None
+        self.connections = 0  # how often the worker lost or made its connection to the broker
+        self._side: Side | None = None
+        self._main = 0
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forked)
+
+    @property
+    def side(self) -> Side:
+        """This process's store, breaker, ledger and threads."""
+        side = self._side
+        return self._made() if side is None else side
+
+    def serve(self, notes: NotePipe | None) -> None:
+        """This process is a worker's main process: pool processes write their notes to it."""
+        self.notes = notes
+        self._main = os.getpid()
+
+    def books(self) -> Books:
+        """Where a delivery is noted: by the pipe to the main process, or in this process's ledger."""
+        return self.side.ledger if self.notes is None else self.notes
+
+    def start(self) -> None:
+        """Start renewing and releasing in this process."""
+        self.side.keeper.start()
+        self.side.releaser.start()
+
+    def drain(self) -> None:
+        """Read what the pool's processes noted."""
+        if self.notes is not None and os.getpid() == self._main:
+            self.notes.drain(self.side.ledger)
+
+    def kill(self, pid: int | None) -> None:
+        """End a process of the pool; its task has lost its permit."""
+        if pid is None:
+            return
+        self.pool.terminate_job(pid, signal.SIGTERM)
+        # Code that holds the GIL does not see a SIGTERM.
+        later = threading.Timer(GRACE, _kill, [pid])
+        later.daemon = True
+        later.start()
+
+    def close(self, timeout: float) -> None:
+        """The worker ends: give back what it holds."""
+        self.publisher.close()
+        self.side.ledger.close(timeout)
+        self.side.store.close()
+
+    def _wake(self) -> None:
+        if self.notes is not None:
+            self.notes.wake()
+
+    def _made(self) -> Side:
+        with self._lock:
+            if self._side is None:
+                self._side = self._new()
+            return self._side
+
+    def _new(self) -> Side:
+        settings = self.settings
+        store = store_from_url(
+            settings.url,
+            prefix=settings.prefix,
+            lease=settings.lease,
+            timeout=settings.timeout,
+            transport_options=settings.transport_options,
+            ssl=settings.ssl,
+        )
+        announce = Announcer()
+        keeper = LeaseKeeper(store, announce, each_tick=self.drain)
+        releaser = Releaser(store, before=self.drain)
+        ledger = Ledger(keeper, releaser, announce)
+        return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
+
+    def _forked(self) -> None:
+        # A lock that another thread held at the fork stays locked here for ever, and the parent's
+        # sockets are the parent's: begin anew, knowing what the parent knew of the store's epoch.
+        epoch = self._side.store.epoch if self._side is not None else None
+        self._lock = threading.Lock()
+        self._side = None
+        if epoch is not None:
+            self._side = self._new()
+            self._side.store.epoch = epoch
+
+
+def _kill(pid: int) -> None:
+    if not is_gone(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def limiter_of(app: Any) -> Limiter:
+    """The app's limiter, made when it is first needed; raises ``ConfigurationError``."""
+    try:
+        limiter: Limiter = app.__dict__["_semaphore_limiter"]
+    except KeyError:
+        limiter = app.__dict__.setdefault("_semaphore_limiter", Limiter(app))
+    return limiter

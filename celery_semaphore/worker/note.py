@@ -1,0 +1,99 @@
+"""NotePipe: what a pool process tells the worker's main process, which alone renews and releases.
+
+Two notes for each delivery: *asked*, before the store is asked, and *held*, once it said yes. A
+process that dies at any moment after the first has told what must be released. Each note is one
+write of at most PIPE_BUF bytes, which POSIX keeps whole however many processes write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..core.permit import Claim, Permit
+from ..errors import ConfigurationError
+
+
+class Books(Protocol):
+    """Who must know of a delivery's permit: the ledger, or a pipe that leads to it."""
+
+    def asked(self, holder: str, claims: Sequence[Claim]) -> None:
+        """The store will be asked for this; from now on it must be released."""
+
+    def held(self, permit: Permit, since: float) -> None:
+        """The store said yes; ``since`` is the monotonic time before it was asked."""
+
+
+class NotePipe:
+    """A pipe that pool processes inherit; the main process drains it."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._rest = b""
+        self._lock = threading.Lock()  # of the reader, never taken by a child
+
+    def fileno(self) -> int:
+        """The end to watch for notes."""
+        return self._read
+
+    def asked(self, holder: str, claims: Sequence[Claim]) -> None:
+        """See ``Books``."""
+        self._note(["asked", holder, [_packed(claim) for claim in claims]])
+
+    def held(self, permit: Permit, since: float) -> None:
+        """See ``Books``."""
+        times = [permit.acquired_at, permit.expires_at, since]
+        self._note(["held", permit.holder, permit.token, permit.epoch, *times])
+
+    def wake(self) -> None:
+        """Make the event loop run; a full pipe wakes it as well."""
+        _, writable, _ = select.select([], [self._write], [], 0)
+        if writable:
+            os.write(self._write, b"\n")
+
+    def drain(self, books: Books) -> None:
+        """Enter every note written so far, in order; from any thread of the main process."""
+        with self._lock:
+            data = self._rest
+            with contextlib.suppress(BlockingIOError):
+                while chunk := os.read(self._read, 1 << 16):
+                    data += chunk
+            *notes, self._rest = data.split(b"\n")
+            for note in filter(None, notes):
+                _enter(json.loads(note), books)
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self._read)
+        os.close(self._write)
+
+    def _note(self, note: list[Any]) -> None:
+        line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
+        if len(line) > select.PIPE_BUF:
+            msg = (
+                f"the note about a permit takes {len(line)} bytes of {select.PIPE_BUF}: use a shorter"
+                " task id, shorter semaphore names, or fewer limits."
+            )
+            raise ConfigurationError(msg)
+        os.write(self._write, line)
+
+
+def _packed(claim: Claim) -> list[Any]:
+    # A long key is shown by its beginning only: the resource's name is what counts.
+    key = claim.key if claim.key is None else claim.key[:64].encode("utf-8", "replace").decode()
+    return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]
+
+
+def _enter(note: list[Any], books: Books) -> None:
+    match note:
+        case ["asked", holder, claims]:
+            books.asked(holder, [Claim(*claim) for claim in claims])
+        case ["held", holder, token, epoch, acquired, expires, since]:
+            # The claims are known from the note before; the ledger puts them back.
+            books.held(Permit(holder, token, (), acquired, expires, epoch), since)

@@ -1,0 +1,165 @@
+"""Publisher: puts the messages of waiting tasks back, with confirms, in a thread of its own.
+
+A message is acknowledged only after the broker confirmed that it has the new one. A crash between
+the two leaves both with the broker, never neither.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .message import publication
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 0.2  # seconds between attempts
+
+
+class Waiting(Protocol):
+    """A request whose message shall come back."""
+
+    id: str
+    message: Any
+
+    def went_back(self) -> None:
+        """The broker has the new message: acknowledge the old one."""
+
+    def came_to_nothing(self) -> None:
+        """It could not be published: give the old message back to the broker."""
+
+
+@dataclass(slots=True)
+class _Errand:
+    request: Waiting
+    ticket: str | None
+    delay: float
+    since: float = field(default_factory=time.monotonic)
+
+
+class Publisher:
+    """One thread with a connection of its own to the broker."""
+
+    def __init__(self, app: Any, timeout: float, done: Callable[[], None]) -> None:
+        self._app = app
+        self._timeout = timeout
+        self._done = done
+        self._errands: deque[_Errand] = deque()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._connection: Any = None
+        self._producer: Any = None
+        self._thread: threading.Thread | None = None
+
+    def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
+        """Publish this message again, to come back after so many seconds."""
+        with self._changed:
+            self._errands.append(_Errand(request, ticket, delay))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="celery-semaphore-publisher", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+
+    def flush(self, timeout: float) -> None:
+        """Wait until all is published, so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._errands and not self._busy, timeout)
+
+    def close(self) -> None:
+        """End the thread; what was not published stays with the broker, unacknowledged."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(self._timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._errands or self._closed)
+                if self._closed:
+                    break
+                errand = self._errands.popleft()
+                self._busy = True
+            try:
+                self._go(errand)
+            finally:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+                self._done()
+        self._disconnect()
+
+    def _go(self, errand: _Errand) -> None:
+        while not self._closed:
+            try:
+                self._publish(errand)
+            except Exception as error:
+                self._disconnect()
+                if time.monotonic() - errand.since > self._timeout:
+                    logger.exception("task %s could not be put back", errand.request.id)
+                    errand.request.came_to_nothing()
+                    return
+                logger.warning("task %s not put back yet: %r", errand.request.id, error)
+                time.sleep(AGAIN)
+            else:
+                errand.request.went_back()
+                return
+
+    def _publish(self, errand: _Errand) -> None:
+        producer = self._connected()
+        driver = self._connection.transport.driver_type
+        # The time spent here is part of the delay.
+        delay = max(errand.delay - (time.monotonic() - errand.since), 0.0)
+        message = publication(
+            self._app, errand.request.message, ticket=errand.ticket, delay=delay, driver=driver
+        )
+        producer.publish(
+            **message, mandatory=driver == "amqp", timeout=self._timeout, confirm_timeout=self._timeout
+        )
+
+    def _connected(self) -> Any:
+        if self._producer is None:
+            self._connection = _confirming(self._app, self._timeout)
+            self._connection.ensure_connection(max_retries=1, timeout=self._timeout)
+            amqp = self._connection.transport.driver_type == "amqp"
+            self._producer = self._app.amqp.Producer(
+                self._connection, auto_declare=False, on_return=_returned if amqp else None
+            )
+        return self._producer
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._producer = self._connection, None, None
+        if connection is not None:
+            try:
+                connection.collect()
+            except Exception as error:
+                logger.debug("closing a broken connection: %r", error)
+
+
+class _Returned(Exception):
+    """The broker has no queue for this message."""
+
+
+def _returned(exception: Any, exchange: str, routing_key: str, message: Any) -> None:
+    msg = f"the broker has no queue for exchange {exchange!r}, routing key {routing_key!r}"
+    raise _Returned(msg) from exception
+
+
+def _confirming(app: Any, timeout: float) -> Any:
+    """A connection that confirms what it publishes and never blocks for longer than ``timeout``."""
+    connection = app.connection_for_write(connect_timeout=timeout)
+    options = dict(connection.transport_options)
+    if connection.transport.driver_type == "amqp":
+        options |= {"confirm_publish": True, "read_timeout": timeout, "write_timeout": timeout}
+    elif connection.transport.driver_type == "redis":
+        options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return connection.clone(transport_options=options)

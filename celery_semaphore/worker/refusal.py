@@ -1,0 +1,64 @@
+"""Refused: how a process that may not run a task tells the worker's main process, and when it does."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery.exceptions import Ignore
+
+from ..core.permit import Reason, Refusal
+from ..core.saturation import OnSaturated, Patience
+from ..errors import SemaphoreSaturated, SemaphoreTimeout
+from .signals import task_saturated
+
+logger = logging.getLogger(__name__)
+
+
+class Refused(Ignore):  # type: ignore[misc]
+    """No permit: the message shall go back, or be dropped. Celery itself sees a task that is ignored."""
+
+    def __init__(
+        self, reason: str, *, delay: float | None, ticket: str | None = None, asked: bool = True
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.delay = delay  # seconds until the message shall come back; None drops it
+        self.ticket = ticket
+        self.asked = asked  # False when the store's answer is not known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _refused, (self.reason, self.delay, self.ticket, self.asked)
+
+
+def _refused(reason: str, delay: float | None, ticket: str | None, asked: bool) -> Refused:
+    return Refused(reason, delay=delay, ticket=ticket, asked=asked)
+
+
+def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
+    """What to raise for this refusal."""
+    request = task.request
+    task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
+    text = _described(refusal)
+    if refusal.reason is Reason.TIMED_OUT:
+        return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit; {text}")
+    if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
+        # Recovering is the store's trouble, not saturation: such a task waits under any policy.
+        delay = max(refusal.retry_after, patience.shortest)
+        logger.info("task %s[%s] waits %.2f s: %s", task.name, request.id, delay, text)
+        return Refused(text, delay=delay, ticket=refusal.ticket)
+    if patience.on_saturated is OnSaturated.FAIL:
+        return SemaphoreSaturated(text)
+    logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
+    if not request.is_eager and not (request.ignore_result or task.ignore_result):
+        task.backend.store_result(request.id, f"dropped: {text}", "IGNORED", request=request)
+    return Refused(text, delay=None)
+
+
+def _described(refusal: Refusal) -> str:
+    claim = refusal.claim
+    where = f"semaphore {claim.semaphore!r}" + ("" if claim.key is None else " at its key")
+    return (
+        f"{where} is {refusal.reason}: {refusal.occupied} of {refusal.limit} in use,"
+        f" {refusal.position} waiting before it"
+    )

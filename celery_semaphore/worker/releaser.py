@@ -1,0 +1,130 @@
+"""Releaser: gives permits back, in a thread of its own, so that no event loop waits for the store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..core.permit import Claim
+from ..core.store import Store
+from ..errors import StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.05  # seconds between looks at a dying process
+AGAIN = 0.5  # seconds between attempts while the store fails
+
+
+@dataclass(slots=True)
+class _Release:
+    holder: str
+    claims: Sequence[Claim]
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class _Dying:
+    gone: Callable[[], bool]
+    then: Callable[[], None]
+    over: Callable[[], bool]
+
+
+class Releaser:
+    """One thread that releases; unanswered releases are repeated for one lease, then it has ended."""
+
+    def __init__(self, store: Store, before: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._before = before  # reads the last notes of a process that is gone
+        self._releases: deque[_Release] = deque()
+        self._dying: list[_Dying] = []
+        self._changed = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="celery-semaphore-releases", daemon=True
+            )
+            self._thread.start()
+
+    def release(self, holder: str, claims: Sequence[Claim]) -> None:
+        """Release as soon as possible."""
+        with self._changed:
+            self._releases.append(_Release(holder, claims))
+            self._changed.notify()
+
+    def when(
+        self, gone: Callable[[], bool], then: Callable[[], None], over: Callable[[], bool]
+    ) -> None:
+        """Call ``then`` once the process is ``gone``, unless it is ``over`` before."""
+        with self._changed:
+            self._dying.append(_Dying(gone, then, over))
+            self._changed.notify()
+
+    def close(self, timeout: float) -> None:
+        """Wait until all is released, so many seconds at most, then end the thread."""
+        with self._changed:
+            self._changed.wait_for(self._is_idle, timeout)
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _is_idle(self) -> bool:
+        return not self._releases and not self._dying and not self._busy
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._step()
+            except Exception:
+                # A thread that dies here leaks every later permit for a lease.
+                logger.exception("a release failed; the releaser goes on")
+
+    def _step(self) -> None:
+        with self._changed:
+            if not self._releases:
+                self._changed.wait(LOOK if self._dying else None)
+            if self._closed:
+                return
+            release = self._releases.popleft() if self._releases else None
+            dying, self._dying = self._dying, []
+            self._busy = True
+        try:
+            self._bury(dying)
+            if release is not None:
+                self._release(release)
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _bury(self, dying: list[_Dying]) -> None:
+        for each in dying:
+            if each.over():
+                continue
+            if each.gone():
+                self._before()
+                each.then()
+            else:
+                with self._changed:
+                    self._dying.append(each)
+
+    def _release(self, release: _Release) -> None:
+        try:
+            self._store.release(release.holder, release.claims)
+        except StoreUnavailable as error:
+            if time.monotonic() - release.since > self._store.lease:
+                logger.warning("%s was not released, its lease has ended: %s", release.holder, error)
+                return
+            with self._changed:
+                self._releases.append(release)
+                if not self._closed:
+                    self._changed.wait(AGAIN)

@@ -1,0 +1,17 @@
+"""Celery signals for users. The sender is the task; each says in which process it is sent."""
+
+from __future__ import annotations
+
+from celery.utils.dispatch import Signal
+
+#: Where the task runs, before its body: ``task_id``, ``permit``.
+permit_acquired = Signal(name="permit_acquired", providing_args={"task_id", "permit"})
+
+#: In the worker's main process: ``task_id``, ``permit``, ``held`` (seconds).
+permit_released = Signal(name="permit_released", providing_args={"task_id", "permit", "held"})
+
+#: In the worker's main process: ``task_id``, ``permit``, ``reason`` (a text).
+permit_lost = Signal(name="permit_lost", providing_args={"task_id", "permit", "reason"})
+
+#: Where the task would have run: ``task_id``, ``refusal`` (limit, occupied, position, retry_after …).
+task_saturated = Signal(name="task_saturated", providing_args={"task_id", "refusal"})

@@ -1,0 +1,115 @@
+"""LimitedTask: a permit before, none after."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import Task
+
+from ..errors import SemaphoreError
+from .gate import guarded
+from .headers import KEY, WEIGHT
+from .options import Options
+from .permit import TaskPermit
+
+# Named, not imported: a process that only sends tasks does not load the worker's code.
+STEPS = {
+    "worker": "celery_semaphore.worker.bootstep:SemaphoreStep",
+    "consumer": "celery_semaphore.worker.bootstep:SemaphoreConsumerStep",
+}
+REQUEST = "celery_semaphore.worker.request:LimitedRequest"
+
+class LimitedTaskMixin:
+    """The options of a limited task. Put it before a task class of your own.
+
+    A task without ``semaphore`` is left as it is. Never limited: direct calls, the bodies of ``map``,
+    ``starmap`` and ``chunks``, and errbacks that Celery calls in place.
+    """
+
+    semaphore: Any = None  # a name, or a list of Limit(...) to hold all at once
+    limit: Any = None  # how much may run at once; a number, or a callable
+    key: Any = None  # "{tenant_id}" or a callable: each key has the whole limit to itself
+    weight: Any = 1  # how much of the limit one task takes; a number, or a callable
+    on_saturated: str | None = None  # "requeue", "drop" or "fail"
+    on_lost: str | None = None  # "warn" or "terminate"
+    wait_timeout: float | None = None  # seconds; of the whole wait
+    requeue_delay: float | None = None  # seconds; no countdown is shorter
+    requeue_max_delay: float | None = None  # seconds; or longer
+
+    semaphore_options: Options | None = None  # what became of all these
+
+    @classmethod
+    def on_bound(cls, app: Any) -> None:
+        """Check the options, and guard the task if it is limited. Celery calls it twice."""
+        super().on_bound(app)  # type: ignore[misc]
+        if "semaphore_options" in cls.__dict__:
+            return
+        cls.semaphore_options = options = Options.of(cls)
+        if options is not None:
+            cls.Request = _limited(cls.Request)  # type: ignore[attr-defined]
+            # Wrapped, so that a subclass that forgets super() is not unlimited silently.
+            cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]
+            for blueprint, step in STEPS.items():
+                app.steps[blueprint].add(step)
+
+    @property
+    def permit(self) -> TaskPermit | None:
+        """The permit of the running task; None where it is not limited, or was called directly."""
+        return self.request.__dict__.get("semaphore_permit")  # type: ignore[attr-defined,no-any-return]
+
+    def apply_async(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        *positional: Any,
+        semaphore_key: str | None = None,
+        semaphore_weight: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """As Celery's; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
+        given = {KEY: semaphore_key, WEIGHT: semaphore_weight}
+        if ours := {name: value for name, value in given.items() if value is not None}:
+            _check_call(self, semaphore_key, semaphore_weight)
+            options["headers"] = {**(options.get("headers") or {}), **ours}
+        return super().apply_async(args, kwargs, *positional, **options)  # type: ignore[misc]
+
+
+def _check_call(task: Any, key: Any, weight: Any) -> None:
+    limits = task.semaphore_options.limits if task.semaphore_options else ()
+    if len(limits) != 1:
+        msg = f"task {task.name}: semaphore_key and semaphore_weight need a task with one semaphore."
+        raise SemaphoreError(msg)
+    if key is not None and not isinstance(key, str):
+        msg = f"task {task.name}: semaphore_key={key!r} must be a text."
+        raise SemaphoreError(msg)
+    if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int) or weight < 1):
+        msg = f"task {task.name}: semaphore_weight={weight!r} must be a whole number, 1 or more."
+        raise SemaphoreError(msg)
+
+
+def _limited(request: Any) -> Any:
+    """The Request class of a limited task: ours, over the task's own if it has one."""
+    if request == Task.Request:
+        return REQUEST
+    from kombu.utils.imports import symbol_by_name
+
+    from .request import LimitedRequestMixin
+
+    base = symbol_by_name(request)  # type: ignore[no-untyped-call]
+    return type("LimitedRequest", (LimitedRequestMixin, base), {"__module__": __name__})
+
+
+def _base() -> Any:
+    """Celery's task class for this process: Django's, with delay_on_commit, where Django is used."""
+    if os.environ.get("DJANGO_SETTINGS_MODULE"):
+        from celery.contrib.django.task import DjangoTask
+
+        return DjangoTask
+    return Task
+
+
+class LimitedTask(LimitedTaskMixin, _base()):  # type: ignore[misc]
+    """``@app.task(base=LimitedTask, semaphore="api", limit=5)``: never more than five at once."""
+
+    abstract = True
