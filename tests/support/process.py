@@ -151,9 +151,13 @@ class Process:
                 self.signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._popen.wait(timeout)
+        self.kill_group()
+
+    def kill_group(self) -> None:
+        """End it and all its children with SIGKILL, as a lost machine would."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        self._popen.wait(timeout)
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
         wait_until(lambda: not self.group(), 10, f"the end of all of {self.name}")
 
     def group(self) -> list[int]:

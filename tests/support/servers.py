@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import redis
 
-from .process import Process, free_port
+from .process import Process, free_port, listening, wait_until
 
 
 class RedisServer:
@@ -234,7 +234,9 @@ class RabbitServer:
     def kill(self) -> None:
         """End it with SIGKILL, as a lost machine would; `start()` finds its durable queues."""
         assert self.process
-        self.process.stop(timeout=0)
+        self.process.kill_group()
+        # Its first thread may be dead, and its last one still closing the port.
+        wait_until(lambda: not listening(self.port), 10, "the end of RabbitMQ")
         self.process.discard()
         assert self.epmd
         self.epmd.discard()
