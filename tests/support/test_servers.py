@@ -91,7 +91,8 @@ def test_rabbitmq_delivers(rabbitmq_url: str) -> None:
 def test_rabbitmq_remembers_after_a_kill_and_leaves_nothing_running() -> None:
     need(RabbitServer)
     with RabbitServer() as server:
-        with kombu.Connection(server.url) as connection, connection.SimpleQueue("q") as queue:
+        confirmed = kombu.Connection(server.url, transport_options={"confirm_publish": True})
+        with confirmed as connection, connection.SimpleQueue("q") as queue:
             queue.put({"a": 1})
         server.kill()
         assert not listening(server.port)
