@@ -160,7 +160,7 @@ def test_threads_share_the_connection(counter: Counter) -> None:
 
 
 def test_an_interrupted_question_does_not_shift_the_answers(counter: Counter) -> None:
-    class Interrupted(Exception):  # noqa: N818
+    class Interrupted(Exception):
         pass
 
     def strike(*_: object) -> None:
