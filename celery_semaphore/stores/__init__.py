@@ -1,0 +1,77 @@
+"""Where permits are kept: a store by the scheme of its URL; a driver is imported only when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ..core.store import Store
+
+Ssl = Mapping[str, Any] | bool | None
+
+# scheme → module, and what pip installs for it
+_MEMORY = ("memory", "celery-semaphore")
+_REDIS = ("redis", "celery-semaphore[redis]")
+_POSTGRESQL = ("postgresql", "celery-semaphore[postgresql]")
+_STORES = {
+    "memory": _MEMORY,
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "valkey": _REDIS,
+    "valkeys": _REDIS,
+    "unix": _REDIS,
+    "socket": _REDIS,
+    "redis+socket": _REDIS,
+    "sentinel": _REDIS,
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
+}
+
+
+def store_from_url(
+    url: str,
+    *,
+    prefix: str = "celery-semaphore",
+    lease: float = 30.0,
+    timeout: float = 2.0,
+    transport_options: Mapping[str, Any] | None = None,
+    ssl: Ssl = None,
+) -> Store:
+    """Make the store that this URL names; it connects when it is used.
+
+    ``timeout`` bounds each answer and each connecting, in seconds. ``transport_options`` and ``ssl``
+    are what Celery's broker settings of these names would be.
+    """
+    module, package = _found(url)
+    try:
+        stores = import_module(f"{__name__}.{module}")
+    except ImportError as error:
+        if error.name and error.name.startswith(__name__):
+            raise
+        msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install '{package}'"
+        raise ConfigurationError(msg) from error
+    made = stores.from_url(
+        url,
+        prefix=prefix,
+        lease=lease,
+        timeout=timeout,
+        transport_options=transport_options or {},
+        ssl=ssl,
+    )
+    return cast("Store", made)
+
+
+def _found(url: str) -> tuple[str, str]:
+    scheme = url.partition("://")[0]
+    # SQLAlchemy's way of writing it, which Celery's result backend shares: db+postgresql+psycopg://
+    base = scheme.removeprefix("db+")
+    base = base if base in _STORES else base.partition("+")[0]
+    if "://" not in url or base not in _STORES:
+        known = ", ".join(f"{known}://" for known in _STORES)
+        msg = f"semaphore_url has the scheme {scheme if '://' in url else ''!r}; known are {known}."
+        raise ConfigurationError(msg)
+    return _STORES[base]

@@ -1,0 +1,64 @@
+"""What every store needs to ask a server: claims as it counts them, and times as it keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from re import compile as pattern
+
+from ..core.permit import Claim
+
+DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
+GRANTS_AT_ONCE = 100
+ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a call asks of one resource."""
+
+    resource: str
+    limit: int
+    weight: int
+
+
+def asks(claims: Sequence[Claim]) -> list[Ask]:
+    """One for each resource: of two claims on one resource the weights add up."""
+    if not claims:
+        msg = "a permit needs at least one claim"
+        raise ValueError(msg)
+    if len(claims) == 1:
+        return [Ask(claims[0].resource, claims[0].limit, claims[0].weight)]
+    merged: dict[str, Ask] = {}
+    for claim in claims:
+        before = merged.get(claim.resource)
+        weight = claim.weight + (before.weight if before else 0)
+        merged[claim.resource] = Ask(claim.resource, claim.limit, weight)
+    return list(merged.values())
+
+
+def packed(claims: Sequence[Claim]) -> str:
+    return json.dumps([(c.semaphore, c.key, c.limit, c.weight) for c in claims])
+
+
+def unpacked(text: str | bytes) -> tuple[Claim, ...]:
+    return tuple(Claim(*parts) for parts in json.loads(text))
+
+
+def microseconds(seconds: float) -> int:
+    return round(min(seconds, 1e9) * 1_000_000) if seconds != inf else 10**15
+
+
+def seconds(microseconds: float | str | bytes) -> float:
+    return float(microseconds) / 1_000_000
+
+
+_TICKET = pattern(r"(\d{3})\.(\d{16})\..+")
+
+
+def ticket_parts(ticket: str | None) -> tuple[int, int] | None:
+    """The priority and the place in microseconds that a ticket carries; None if it is no ticket."""
+    match = _TICKET.fullmatch(ticket or "")
+    return (255 - int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,98 @@
+-- What is free goes to whoever was parked first. The head is tried on all its claims in this instant; refused
+-- by another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones
+-- would starve; one that no limit could fit is stepped over.
+local MOST = 100 -- grants in one call; the caller asks again for the rest
+local grants, undeclared, again = {}, {}, false
+
+-- The claims of a ticket, where it stands first; short of those whose keys this call did not declare.
+local function claims_of(info, home)
+    local claims = {}
+    for _, name in ipairs(info.names) do
+        local claim = {at = by_name[name], weight = info.weights[name], limit = info.limits[name]}
+        if claim.at then
+            table.insert(claims, name == home.name and 1 or #claims + 1, claim)
+        end
+    end
+    return claims, #claims < #info.names
+end
+
+local function grant(ticket, info, claims, home, by)
+    local permit = {token = new_token(claims), since = now, by = "g" .. by}
+    for _, claim in ipairs(claims) do
+        write(claim.at, ticket, claim.weight, permit, now + TAKE_UP)
+        settle(claim.at, now + math.min(TAKE_UP, LEASE))
+    end
+    redis.call("ZREM", home.parked, ticket)
+    return {ticket, permit.token, now + TAKE_UP, info.claims, redis.call("HGET", home.payloads, ticket)}
+end
+
+local function elsewhere(claims, ticket)
+    for n = 2, #claims do
+        if refusal(claims[n], ticket) then
+            return claims[n].at
+        end
+    end
+end
+
+-- Tries the head that stands behind so many stepped over; answers how many are stepped over now, nil at the end.
+local function try(home, skipped, by)
+    local ticket = redis.call("ZRANGE", home.parked, skipped, skipped)[1]
+    if not ticket then
+        return nil
+    end
+    local info = ticket_info(home, ticket)
+    local claims, short = claims_of(info, home)
+    local why = refusal(claims[1], ticket)
+    if why == "unsatisfiable" then
+        return skipped + 1
+    elseif why then
+        return nil
+    elseif short then -- the caller asks again with all of them; until then the head blocks newcomers
+        undeclared = info.names
+        return nil
+    end
+    local other = elsewhere(claims, ticket)
+    if other then
+        stand(other, ticket, info, redis.call("HGET", home.payloads, ticket))
+        leave(home, ticket)
+        settle(other)
+    else
+        grants[#grants + 1] = grant(ticket, info, claims, home, by)
+    end
+    return skipped
+end
+
+local function hand_on(home, by)
+    local skipped, tries = 0, 0
+    while skipped and tries < 1000 do
+        again = #grants >= MOST
+        if again then
+            return
+        end
+        skipped, tries = try(home, skipped, by), tries + 1
+    end
+end
+
+-- What an earlier call in this name handed on and nobody took up yet: the answer to its repetition.
+local function handed_on(home, by)
+    if redis.call("EXISTS", home.payloads) == 0 then
+        return
+    end
+    for _, name in ipairs(redis.call("HKEYS", home.permits)) do
+        local permit, info = read(home, name), ticket_info(home, name)
+        if permit and info and permit.by == "g" .. by then
+            local payload = redis.call("HGET", home.payloads, name)
+            grants[#grants + 1] = {name, permit.token, permit.ends, info.claims, payload}
+        end
+    end
+end
+
+local function answer_hand_on(by)
+    for _, at in ipairs(resources) do
+        hand_on(at, by)
+    end
+    for _, at in ipairs(resources) do
+        settle(at)
+    end
+    return {epoch, again and 1 or 0, undeclared, grants}
+end

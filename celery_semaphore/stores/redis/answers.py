@@ -1,0 +1,73 @@
+"""What the scripts answer, as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
+from ..asking import Ask, seconds, ticket_parts, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def refusal(claims: Sequence[Claim], wanted: list[Ask], answer: list[Any]) -> Refusal:
+    _, reason, n, limit, occupied, ticket, position, retry_after, waited = answer
+    resource = wanted[n - 1].resource
+    return Refusal(
+        next(claim for claim in claims if claim.resource == resource),
+        Reason(reason.decode()),
+        limit,
+        occupied,
+        text(ticket) or None,
+        position,
+        seconds(retry_after),
+        seconds(waited),
+    )
+
+
+def grant(answer: list[Any]) -> Grant:
+    ticket, token, ends, claims, payload = answer
+    return Grant(text(ticket), token, unpacked(claims), payload, seconds(ends))
+
+
+def snapshot(resource: str, most: int, answer: list[Any]) -> Snapshot:
+    _, limit, by_operator, mean, now, waiting, holders, waiters = answer
+    in_force = None if limit == b"" else limit
+    held = [_held(*holder) for holder in holders]
+    line = sorted(waiters)[:most]
+    return Snapshot(
+        resource,
+        in_force,
+        bool(by_operator),
+        sum(one.weight for one in held),
+        None if mean == b"" else seconds(mean),
+        tuple(sorted(held, key=lambda one: one.token)),
+        tuple(_ticket(n, in_force, *waiter) for n, waiter in enumerate(line)),
+        waiting,
+        seconds(now),
+    )
+
+
+def _held(name: bytes, token: int, weight: int, since: int, ends: int, granted: int) -> Held:
+    return Held(text(name), token, weight, seconds(since), seconds(ends), bool(granted))
+
+
+def _ticket(
+    position: int, limit: int | None, ticket: bytes, kind: bytes, weight: int, due: int
+) -> Ticket:
+    priority, place = ticket_parts(text(ticket)) or (0, 0)
+    return Ticket(
+        text(ticket),
+        Kind(kind.decode()),
+        weight,
+        priority,
+        position,
+        seconds(place),
+        seconds(due),
+        limit is not None and 0 < limit < weight,
+    )
+
+
+def text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogatepass")

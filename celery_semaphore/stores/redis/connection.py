@@ -1,0 +1,147 @@
+"""A server of the Redis family, asked in one round trip and bounded time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import redis
+
+from ...errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from redis.connection import ConnectionPool
+
+T = TypeVar("T")
+Word = bytes | str | int
+
+# A server that answers one of these may be asked again over a new connection: it has changed its role, or starts.
+_MOVED = ("READONLY", "LOADING", "MASTERDOWN")
+
+
+class Link:
+    """Connections to one server, each used by one call at a time.
+
+    Thinner than redis-py's client: no health check, and no retry of its own, for a call carries the
+    ``run_id`` of the server behind its very connection, and would tell a stale one after a reconnect.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._idle: list[Any] = []
+        self._pid = os.getpid()
+
+    def ask(self, exchange: Callable[[Any], T]) -> T:
+        """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
+        with translated():
+            try:
+                return self._ask(exchange)
+            except (redis.ConnectionError, redis.TimeoutError):
+                pass
+            except redis.ResponseError as error:
+                if not said(error).startswith(_MOVED):
+                    raise
+            self.close()  # the others lead to the same server that is gone
+            return self._ask(exchange)
+
+    def _ask(self, exchange: Callable[[Any], T]) -> T:
+        connection = self._taken()
+        try:
+            connection.connect()
+            answer = exchange(connection)
+        except BaseException:
+            # Even when it was interrupted from outside: an answer that is still to come would be taken
+            # for the next call's.
+            connection.disconnect()
+            raise
+        self._idle.append(connection)
+        return answer
+
+    def _taken(self) -> Any:
+        if self._pid != os.getpid():  # a forked child would read its parent's answers
+            self._pid, self._idle = os.getpid(), []
+            self._pool.reset()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._pool.make_connection()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().disconnect()
+
+
+def run_id_of(connection: Any) -> str:
+    return str(connection.semaphore_run_id)
+
+
+def introduce(connection: Any) -> None:
+    """Connect as redis-py does, then learn which run of which server this is."""
+    connection.on_connect()
+    connection.send_command("INFO", "server")
+    try:
+        info = connection.read_response()
+    except redis.ResponseError:  # no right to ask: then only a missing record tells of a restart
+        info = b""
+    text = info.decode() if isinstance(info, bytes) else str(info)
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    connection.semaphore_run_id = fields.get("run_id", "")
+
+
+def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:
+    """One answer or error for each command: all are read before any is looked at."""
+    connection.send_packed_command([b"".join(commands)])
+    return [_answer(connection) for _ in commands]
+
+
+def _answer(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ConnectionError as error:
+        if isinstance(error, redis.exceptions.BusyLoadingError):
+            return error
+        raise
+    except redis.ResponseError as error:
+        return error
+
+
+def plain(connection: Any, command: Sequence[Word]) -> Any:
+    connection.send_command(*command)
+    return connection.read_response()
+
+
+def said(error: Exception) -> str:
+    """What the server said: redis-py strips the code from some errors and keeps their class instead."""
+    codes = {
+        redis.exceptions.ReadOnlyError: "READONLY ",
+        redis.exceptions.BusyLoadingError: "LOADING ",
+        redis.exceptions.MasterDownError: "MASTERDOWN ",
+        redis.exceptions.NoScriptError: "NOSCRIPT ",
+    }
+    return codes.get(type(error), "") + str(error)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Every failure of the driver is one of ours; none of them names a password."""
+    try:
+        yield
+    except redis.RedisError as error:
+        msg = f"The store did not answer: {said(error) or type(error).__name__}"
+        raise StoreUnavailable(msg) from error
+
+
+def pack(words: Sequence[Word]) -> bytes:
+    """Words as bulk strings of the protocol."""
+    parts = []
+    for word in words:
+        if isinstance(word, int):
+            raw = b"%d" % word
+        else:
+            raw = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+        parts.append(b"$%d\r\n%b\r\n" % (len(raw), raw))
+    return b"".join(parts)

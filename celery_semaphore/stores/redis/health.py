@@ -1,0 +1,61 @@
+"""Can this server keep permits? Asked once, when a worker starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from ...errors import ConfigurationError
+from .connection import plain
+
+OLDEST = (6, 2)  # ZADD LT, and scripts that replicate what they did
+
+
+def examine(connection: Any) -> list[str]:
+    """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
+    info = _info(connection)
+    if info is None:
+        return ["The server forbids INFO: a restart that loses permits may go unnoticed."]
+    version = info.get("redis_version", "0.0")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        msg = f"The store runs Redis {version}; it must be 6.2 or newer, or Valkey."
+        raise ConfigurationError(msg)
+    if info.get("redis_mode") == "cluster":
+        msg = "The store is a Redis Cluster (redis_mode=cluster), which is not supported yet; use a single server or Sentinel."
+        raise ConfigurationError(msg)
+    if info.get("role") == "slave":
+        msg = (
+            f"The store is a replica (role=slave) of {info.get('master_host')}:{info.get('master_port')}:"
+            " name the primary in semaphore_url, or the sentinels (sentinel://...)."
+        )
+        raise ConfigurationError(msg)
+    return _eviction(connection)
+
+
+def _info(connection: Any) -> dict[str, str] | None:
+    try:
+        raw = plain(connection, ("INFO", "everything"))
+    except redis.exceptions.NoPermissionError:
+        return None
+    text = raw.decode() if isinstance(raw, bytes) else str(raw)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def _eviction(connection: Any) -> list[str]:
+    try:
+        found = plain(connection, ("CONFIG", "GET", "maxmemory-policy"))
+    except redis.ResponseError:  # forbidden, or renamed by a hoster
+        return [
+            "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or volatile-*,"
+            " for allkeys-* would throw permits away."
+        ]
+    pairs = found.items() if isinstance(found, dict) else [tuple(found[:2])]
+    policy = next((value.decode() for _, value in pairs), "")
+    if policy.startswith("allkeys"):
+        msg = (
+            f"The store's maxmemory-policy is {policy}: it would throw permits away when memory is short."
+            " Set it to noeviction or a volatile-* policy, or use another server for semaphore_url."
+        )
+        raise ConfigurationError(msg)
+    return []

@@ -1,0 +1,34 @@
+-- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
+--   arg 1 holder, or ticket
+-- Returns {epoch, 1 when there is more to hand on, resources it needs for that, grants}
+local holder = arg(1)
+
+-- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
+local function give_up_ticket(at)
+    local made = redis.call("HGET", at.tickets, "by:" .. holder)
+    if made and redis.call("HEXISTS", at.payloads, made) == 0 then
+        leave(at, made)
+    elseif redis.call("HEXISTS", at.tickets, holder) == 1 then
+        leave(at, holder)
+    end
+end
+
+local function learn(at, held_for)
+    local mean = meta(at).mean or held_for
+    redis.call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / 5))
+end
+
+for _, at in ipairs(resources) do
+    drop(at)
+    local permit = read(at, holder)
+    if permit and permit.by == "" then
+        learn(at, now - permit.since)
+    end
+    if buried(at, holder) then
+        handed_on(at, holder)
+    end
+    erase(at, holder)
+    bury(at, holder)
+    give_up_ticket(at)
+end
+return answer_hand_on(holder)

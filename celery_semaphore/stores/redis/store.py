@@ -1,0 +1,200 @@
+"""Permits in Redis or Valkey: each call is one script, which is one instant and one round trip."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from ...core.key import resource_name
+from ...core.permit import Answer, Claim, Grant, Kind, Permit, Renewal, Renewals, Snapshot, Wait
+from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_parts
+from . import answers, scripts
+from .connection import Link, Word, exchanged, pack, plain, run_id_of
+from .health import examine
+from .scripts import PARTS, Script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from redis.connection import ConnectionPool
+
+
+class RedisStore:
+    """Keeps permits in one server of the Redis family.
+
+    ``take_up`` is how long a grant waits for its holder (default: a lease); ``now`` replaces the
+    server's clock, for tests only. Safe to share between threads and greenlets, and across a fork.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        *,
+        prefix: str = "celery-semaphore",
+        lease: float = 30.0,
+        take_up: float | None = None,
+        epoch: int | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self.lease = lease
+        self.epoch = epoch
+        self._link = Link(pool)
+        self._prefix = prefix
+        self._durations = (microseconds(lease), microseconds(take_up or lease))
+        self._now = now
+        self._common = pack([f"{prefix}:{name}" for name in ("epoch", "limits", "index")])
+        self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
+
+    def check(self) -> list[str]:
+        return self._link.ask(examine)
+
+    def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
+        wanted = asks(claims)
+        words: list[Word] = [holder, *_waiting(wait), packed(claims) if wait else ""]
+        answer = self._run(scripts.ACQUIRE, wanted, [*words, *_figures(wanted)])
+        if answer[1] == b"permit":
+            token, since, ends = answer[2:]
+            epoch = answer[0]
+            return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
+        return answers.refusal(claims, wanted, answer)
+
+    def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+        if not ticket_parts(ticket):
+            msg = f"no ticket of this store: {ticket!r}"
+            raise ValueError(msg)
+        wanted = asks(claims)
+        words = [ticket, payload, packed(claims), *_figures(wanted)]
+        return self._handed_on(ticket, wanted, self._run(scripts.ATTACH, wanted, words))
+
+    def renew(self, permits: Iterable[Permit]) -> Renewals:
+        permits = list(permits)
+        calls: list[tuple[list[Ask], list[Word]]] = []
+        for permit in permits:
+            wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
+            words: list[Word] = [permit.holder, permit.token, since, permit.epoch]
+            calls.append((wanted, [*words, *_figures(wanted)]))
+        said = self._run_all(scripts.RENEW, calls)
+        return {
+            permit.holder: Renewal(answer[1].decode())
+            for permit, answer in zip(permits, said, strict=True)
+        }
+
+    def release(self, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+        wanted = asks(claims)
+        return self._handed_on(holder, wanted, self._run(scripts.RELEASE, wanted, [holder]))
+
+    def reap(self, limit: int = 100) -> list[Grant]:
+        _, names = self._run(scripts.OVERDUE, [], [limit])
+        return self._look_at([name.decode() for name in names])
+
+    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
+        answer = self._run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
+        return answers.snapshot(resource, waiters, answer)
+
+    def resources(self) -> Iterator[str]:
+        cursor, seen = b"0", set[bytes]()
+        while True:
+            command = ("ZSCAN", f"{self._prefix}:index", cursor, "COUNT", 1000)
+            cursor, found = self._link.ask(partial(plain, command=command))
+            yield from (name.decode() for name in found[::2] if name not in seen)
+            seen.update(found[::2])
+            if cursor == b"0":
+                return
+
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> list[Grant]:
+        if limit is not None and limit < 0:
+            msg = f"a limit is a whole number from 0 on, not {limit!r}"
+            raise ValueError(msg)
+        name = resource_name(semaphore, key)
+        self._run(scripts.SET_LIMIT, [], [name, "" if limit is None else limit])
+        of_semaphore = f"{name}/"
+        return self._look_at(
+            [used for used in self.resources() if used == name or used.startswith(of_semaphore)]
+        )
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _look_at(self, names: list[str]) -> list[Grant]:
+        grants: list[Grant] = []
+        calls = [([Ask(name, 0, 0)], ["reap"]) for name in names]
+        for (wanted, _), answer in zip(calls, self._run_all(scripts.REAP, calls), strict=True):
+            grants += self._handed_on("reap", wanted, answer)
+        return grants
+
+    def _handed_on(self, by: str, wanted: list[Ask], answer: list[Any]) -> list[Grant]:
+        """All grants of one call; a head with claims on other resources is tried in a call that has them."""
+        grants: dict[str, Grant] = {}
+        for _ in range(ROUNDS):
+            _, again, needed, granted = answer
+            grants |= {grant.ticket: grant for grant in map(answers.grant, granted)}
+            if not (again or needed):
+                break
+            more = {ask.resource: ask for ask in wanted}
+            more |= {name.decode(): Ask(name.decode(), 0, 0) for name in needed}
+            answer = self._run(scripts.REAP, list(more.values()), [by])
+        return list(grants.values())
+
+    def _run(self, script: Script, wanted: list[Ask], words: Sequence[Word]) -> list[Any]:
+        return self._run_all(script, [(wanted, words)])[0]
+
+    def _run_all(
+        self, script: Script, calls: Sequence[tuple[list[Ask], Sequence[Word]]]
+    ) -> list[list[Any]]:
+        """One round trip for all calls; another for those that the server had to learn the script for."""
+        if not calls:
+            return []
+
+        def exchange(connection: Any) -> list[Any]:
+            commands = [self._command(script, connection, *call) for call in calls]
+            said = exchanged(connection, commands)
+            for n, answer in enumerate(said):
+                if isinstance(answer, redis.exceptions.NoScriptError):
+                    whole = self._command(script, connection, *calls[n], whole=True)
+                    said[n] = exchanged(connection, [whole])[0]
+            for answer in said:
+                if isinstance(answer, Exception):
+                    raise answer
+            return said
+
+        said = self._link.ask(exchange)
+        self.epoch = said[-1][0]
+        return said
+
+    def _command(
+        self,
+        script: Script,
+        connection: Any,
+        wanted: list[Ask],
+        words: Sequence[Word],
+        *,
+        whole: bool = False,
+    ) -> bytes:
+        keys = b"".join((self._common, *(self._keys(ask.resource) for ask in wanted)))
+        now = "" if self._now is None else microseconds(self._now())
+        known = "" if self.epoch is None else self.epoch
+        head = [now, run_id_of(connection), known, *self._durations, len(wanted)]
+        names = [ask.resource for ask in wanted]
+        return script.command(len(wanted), keys, [*head, *names, *words], whole=whole)
+
+    def _packed_keys(self, resource: str) -> bytes:
+        return pack([f"{self._prefix}:{{{resource}}}:{part}" for part in PARTS])
+
+
+def _figures(wanted: list[Ask]) -> list[Word]:
+    return [figure for ask in wanted for figure in (ask.limit, ask.weight)]
+
+
+def _waiting(wait: Wait | None) -> list[Word]:
+    how = wait or Wait(Kind.REQUEUE)
+    return [
+        wait.kind if wait else "",
+        how.ticket or "",
+        how.priority,
+        microseconds(how.shortest),
+        microseconds(how.longest),
+        repr(how.jitter),
+        "" if how.timeout is None else microseconds(how.timeout),
+    ]

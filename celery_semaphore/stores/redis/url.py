@@ -1,0 +1,122 @@
+"""A URL as Celery users write it → connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from ...errors import ConfigurationError
+from .connection import introduce
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Options = dict[str, Any]
+
+_SCHEMES = {
+    "valkey": "redis",
+    "valkeys": "rediss",
+    "unix": "unix",
+    "socket": "unix",
+    "redis+socket": "unix",
+}
+# Of the transport options of a broker, those that tell how to connect.
+_CONNECTION_OPTIONS = {
+    "username",
+    "password",
+    "socket_keepalive",
+    "socket_keepalive_options",
+    "client_name",
+    "credential_provider",
+}
+
+
+def pool_from_url(
+    url: str,
+    *,
+    timeout: float,
+    transport_options: Mapping[str, Any],
+    ssl: Mapping[str, Any] | bool | None,
+) -> ConnectionPool:
+    """Connections that are bounded in time, do not retry by themselves, and know their server's run."""
+    options = _options(timeout, transport_options)
+    if isinstance(ssl, dict):
+        options |= ssl
+    try:
+        if url.startswith("sentinel://"):
+            return _sentinel(url, options, transport_options)
+        return _plain(url, options, tls=bool(ssl))
+    except (ValueError, TypeError) as error:
+        msg = f"semaphore_url {redacted(url)!r} cannot be read: {error}"
+        raise ConfigurationError(msg) from None  # its cause would show the password
+
+
+def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
+    known = {k: v for k, v in transport_options.items() if k in _CONNECTION_OPTIONS}
+    return known | {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "redis_connect_func": introduce,
+        "protocol": 2,  # with 3, redis-py listens for notifications that we have no use for
+    }
+
+
+def _strict(pool: ConnectionPool) -> ConnectionPool:
+    # After the URL's own options, which would win.
+    pool.connection_kwargs.update(
+        retry=Retry(NoBackoff(), 0),
+        retry_on_timeout=False,
+        retry_on_error=[],
+        decode_responses=False,
+        health_check_interval=0,
+    )
+    return pool
+
+
+def _plain(url: str, options: Options, *, tls: bool) -> ConnectionPool:
+    scheme, _, rest = url.partition("://")
+    scheme = _SCHEMES.get(scheme, scheme)
+    if scheme == "redis" and tls:
+        scheme = "rediss"
+    if scheme == "unix":
+        rest = rest.replace("virtual_host=", "db=")
+    else:
+        options["socket_keepalive"] = options.get("socket_keepalive", True)
+    return _strict(ConnectionPool.from_url(f"{scheme}://{rest}", **options))
+
+
+def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) -> ConnectionPool:
+    parts = [urlsplit(part) for part in url.split(";") if part]
+    name = transport_options.get("master_name")
+    if not name:
+        msg = 'the transport option "master_name" must name the primary that the sentinels watch'
+        raise ValueError(msg)
+    hosts = [(part.hostname or "localhost", part.port or 26379) for part in parts]
+    first = parts[0]
+    database = first.path.strip("/") or parse_qs(first.query).get("db", ["0"])[0]
+    options |= {"db": int(database)}
+    if first.password:
+        options |= {"password": unquote(first.password), "username": first.username or None}
+    ours = {k: v for k, v in options.items() if k.startswith("socket_")}
+    asked = ours | dict(transport_options.get("sentinel_kwargs") or {})
+    sentinel = Sentinel(hosts, sentinel_kwargs=asked, **options)
+    client: redis.Redis = sentinel.master_for(name)
+    return _strict(client.connection_pool)
+
+
+def redacted(url: str) -> str:
+    """The URL without its passwords."""
+    return ";".join(_without_password(part) for part in url.split(";"))
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    userinfo, at, place = rest.rpartition("@")
+    hidden = f"{userinfo.partition(':')[0]}:***@" if at else ""
+    return f"{scheme}{separator}{hidden}{place.partition('?')[0]}"
