@@ -58,7 +58,9 @@ class Link:
             # for the next call's.
             connection.disconnect()
             raise
-        self._idle.append(connection)
+        finally:
+            # Kept either way: the pool counts what it made, and would make no more after some failures.
+            self._idle.append(connection)
         return answer
 
     def _taken(self) -> Any:
@@ -71,8 +73,8 @@ class Link:
             return self._pool.make_connection()
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
+        for connection in list(self._idle):
+            connection.disconnect()
 
 
 def run_id_of(connection: Any) -> str:
