@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
+from celery.worker import state
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..errors import ConfigurationError, StoreUnavailable
@@ -63,7 +64,9 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
         limiter = limiter_of(c.app)
-        limiter.publisher.flush(limiter.settings.publish_timeout)
+        if state.should_stop is not None:
+            # What went back must be acknowledged while there is a connection, or it runs twice.
+            limiter.publisher.flush(limiter.settings.publish_timeout)
         limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:

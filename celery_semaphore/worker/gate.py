@@ -74,9 +74,8 @@ def _acquire(
     books.asked(headers.holder, claims)
     since = time.monotonic()
     try:
-        answer = side.store.acquire(
-            claims, headers.holder, patience.wait(headers.ticket, headers.priority(limiter))
-        )
+        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
+        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))
     except StoreUnavailable as error:
         side.breaker.failed(error)
         raise _unanswered(task, headers, patience, error, asked=False) from None

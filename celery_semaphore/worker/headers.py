@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .limiter import Limiter
 
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
@@ -45,8 +44,8 @@ class Headers:
                 request.headers.pop(name, None)
         return headers
 
-    def priority(self, limiter: Limiter) -> int:
+    def priority(self, *, low_is_urgent: bool) -> int:
         """Higher goes first, whichever way the broker counts."""
         given = self.given_priority or 0
-        priority = URGENT - given if limiter.low_is_urgent else given
+        priority = URGENT - given if low_is_urgent else given
         return min(max(priority, 0), 255)

@@ -1,0 +1,199 @@
+"""The app under test. What differs between tests comes by the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
+
+from celery_semaphore import Limit, LimitedTask
+from tests.support.counter import Counter
+
+app = Celery("tests", broker=os.environ["BROKER"], backend=os.environ.get("BACKEND"))
+app.conf.update(
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+    semaphore_url=os.environ.get("STORE"),
+    semaphore_lease=float(os.environ.get("LEASE", "3")),
+    **json.loads(os.environ.get("CONF", "{}")),
+)
+counter = Counter(os.environ.get("COUNTER_ADDR", ""))
+
+
+class Failed(Exception):
+    """What a task that fails raises."""
+
+
+def ends(self: LimitedTask, how: str, resource: str) -> str:
+    """A body that ends in the way asked for, the first time it runs; the second time it returns."""
+    with counter.inside(resource, self.request.id) as now:
+        if self.request.retries or counter.stats(resource)["tasks"][self.request.id]["entries"] > 1:
+            return "again"
+        return WAYS[how](self) or f"{now} inside"
+
+
+def _retry(self: LimitedTask) -> None:
+    raise self.retry(countdown=0)
+
+
+def _ignore(self: LimitedTask) -> None:
+    raise Ignore
+
+
+def _reject(self: LimitedTask) -> None:
+    raise Reject("no", requeue=False)
+
+
+def _raise(self: LimitedTask) -> None:
+    raise Failed
+
+
+def _sleep(self: LimitedTask) -> None:
+    time.sleep(60)
+
+
+def _soft(self: LimitedTask) -> str:
+    try:
+        time.sleep(60)
+    except SoftTimeLimitExceeded:
+        return "soft"
+    return "never"
+
+
+WAYS: dict[str, Any] = {
+    "success": lambda self: None,
+    "failure": _raise,
+    "retry": _retry,
+    "ignore": _ignore,
+    "reject": _reject,
+    "soft limit": _sleep,
+    "soft limit, caught": _soft,
+    "hard limit": _sleep,
+    "sleep": _sleep,
+    "exit": lambda self: sys.exit(3),
+    "kill": lambda self: os.kill(os.getpid(), signal.SIGKILL),
+    "_exit": lambda self: os._exit(1),
+}
+
+ONE: dict[str, Any] = {"base": LimitedTask, "bind": True, "semaphore": "one", "limit": 1}
+early = app.task(**ONE, name="early")(ends)
+late = app.task(**ONE, name="late", acks_late=True)(ends)
+late_lost = app.task(**ONE, name="late_lost", acks_late=True, reject_on_worker_lost=True)(ends)
+
+
+@app.task(name="call", base=LimitedTask, bind=True, semaphore="api", limit=5)
+def call(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str:
+    with counter.inside(resource, self.request.id):
+        time.sleep(seconds)
+    return self.permit.holder
+
+
+@app.task(name="call_late", base=LimitedTask, bind=True, semaphore="api", limit=5, acks_late=True, reject_on_worker_lost=True)
+def call_late(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str:
+    with counter.inside(resource, self.request.id):
+        time.sleep(seconds)
+    return self.permit.holder
+
+
+@app.task(name="export", base=LimitedTask, bind=True, semaphore="tenant", limit=2, key="{tenant}")
+def export(self: LimitedTask, tenant: object, seconds: float = 0.05) -> None:
+    with counter.inside(f"tenant {tenant}", self.request.id):
+        time.sleep(seconds)
+
+
+@app.task(
+    name="both",
+    base=LimitedTask,
+    bind=True,
+    semaphore=[Limit("total", 3), Limit("each", 1, key="{tenant}")],
+)
+def both(self: LimitedTask, tenant: object, seconds: float = 0.05) -> None:
+    with (
+        counter.inside("total", self.request.id),
+        counter.inside(f"each {tenant}", self.request.id),
+    ):
+        time.sleep(seconds)
+
+
+@app.task(name="free")
+def free(seconds: float = 0.0) -> float:
+    """A task without a limit; answers when it ran."""
+    time.sleep(seconds)
+    return time.time()
+
+
+@app.task(name="dropped", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="drop")
+def dropped(self: LimitedTask, resource: str) -> None:
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.2)
+
+
+@app.task(name="failing", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="fail")
+def failing(self: LimitedTask, resource: str) -> None:
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.2)
+
+
+@app.task(name="impatient", base=LimitedTask, bind=True, semaphore="one", limit=1, wait_timeout=1.5)
+def impatient(self: LimitedTask, resource: str) -> None:
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.2)
+
+
+@app.task(name="hold", base=LimitedTask, bind=True, semaphore="one", limit=1)
+def hold(self: LimitedTask, seconds: float, resource: str = "one") -> None:
+    """Keeps the only permit, so that others wait."""
+    with counter.inside(resource, self.request.id):
+        time.sleep(seconds)
+
+
+@app.task(name="look", base=LimitedTask, bind=True, semaphore="one", limit=1)
+def look(self: LimitedTask, *args: object, **kwargs: object) -> dict[str, Any]:
+    """What a task can see of its own message."""
+    request = self.request
+    seen = {name: getattr(request, name, None) for name in SEEN}
+    seen["headers"] = {k: v for k, v in (request.headers or {}).items() if k in ("mine", "stamp")}
+    return {**seen, "args": args, "kwargs": kwargs, "ours": sorted(k for k in request.__dict__ if "sema" in k)}
+
+
+SEEN = (
+    "id root_id parent_id group group_index chord chain callbacks errbacks retries expires timelimit"
+    " shadow reply_to correlation_id origin ignore_result stamps stamped_headers delivery_info"
+    " argsrepr kwargsrepr replaced_task_nesting properties"
+).split()
+
+
+class Careless(LimitedTask):
+    """A subclass that forgets ``super()``."""
+
+    abstract = True
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        self.app.log.get_default_logger().info("before_start of %s", task_id)
+
+
+@app.task(name="careless", base=Careless, bind=True, semaphore="careless", limit=1)
+def careless(self: LimitedTask, resource: str) -> None:
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.1)
+
+
+@app.task(name="add")
+def add(x: int, y: int) -> int:
+    return x + y
+
+
+@app.task(name="limited_add", base=LimitedTask, semaphore="one", limit=1)
+def limited_add(x: int, y: int) -> int:
+    return x + y
+
+
+@app.task(name="limited_sum", base=LimitedTask, semaphore="one", limit=1)
+def limited_sum(numbers: list[int]) -> int:
+    return sum(numbers)

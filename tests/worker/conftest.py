@@ -1,0 +1,118 @@
+"""A site: a broker, a result backend, a store, and real workers on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.result import AsyncResult
+
+from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.store import Store
+from celery_semaphore.stores import store_from_url
+from tests.conftest import need
+from tests.support.counter import Counter, CounterServer
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+
+@dataclass
+class Site:
+    """What one module's tests run on."""
+
+    broker: str
+    backend: str
+    store_url: str
+    counter_env: dict[str, str]
+    counter: Counter
+    lease: float = 3.0
+    workers: list[CeleryWorker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = Celery("client", broker=self.broker, backend=self.backend)
+        self.client.conf.broker_transport_options = {"visibility_timeout": 3600}
+
+    def start(self, *, conf: dict[str, Any] | None = None, **options: Any) -> CeleryWorker:
+        """A worker on this site."""
+        env = {
+            "BROKER": self.broker,
+            "BACKEND": self.backend,
+            "STORE": self.store_url,
+            "LEASE": str(self.lease),
+            "CONF": json.dumps(conf or {}),
+            **self.counter_env,
+            **options.pop("env", {}),
+        }
+        worker = CeleryWorker(options.pop("app", "tests.worker.app"), env=env, **options)
+        self.workers.append(worker)
+        return worker.start()
+
+    def send(self, name: str, *args: Any, **options: Any) -> AsyncResult:
+        return self.client.send_task(name, args, **options)
+
+    def store(self) -> Store:
+        """A store of the test's own, to look from outside the workers."""
+        return store_from_url(self.store_url, prefix="celery-semaphore", lease=self.lease)
+
+    def all_back(self, claim: Claim) -> bool:
+        """Whether exactly the limit can be acquired now; gives all of it back."""
+        store, probes = self.store(), [f"probe-{n}" for n in range(claim.limit + 1)]
+        probes = [f"{probe}-{id(store)}" for probe in probes]
+        answers = [store.acquire([claim], probe) for probe in probes]
+        for probe in probes:
+            store.release(probe, [claim])
+        store.close()
+        return sum(isinstance(answer, Permit) for answer in answers) == claim.limit
+
+    def wait_all_back(self, claim: Claim, timeout: float) -> None:
+        wait_until(lambda: self.all_back(claim), timeout, f"all permits of {claim} are back")
+
+    def inside(self, resource: str) -> int:
+        return int(self.counter.stats(resource)["inside"])
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.stop()
+            print(worker.log_tail(200))  # noqa: T201 - pytest shows it when a test failed
+            worker.discard()
+
+
+def _site(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iterator[Site]:
+    counter = counters.client()
+    base = valkey.url.removesuffix("/0")
+    urls = {"broker": f"{base}/0", "backend": f"{base}/2", "store_url": f"{base}/1"}
+    site = Site(**(urls | options), counter_env=dict(counters.env), counter=counter)
+    try:
+        yield site
+    finally:
+        site.stop()
+        counter.close()
+
+
+@pytest.fixture(scope="module")
+def module_site(counter_server: CounterServer) -> Iterator[Site]:
+    """One site for a whole module; its lease is so long that it cannot hide a permit that leaked."""
+    need(ValkeyServer)
+    with ValkeyServer() as valkey:
+        yield from _site(valkey, counter_server, lease=60.0)
+
+
+@pytest.fixture
+def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) -> Iterator[Site]:
+    """A site of one test, with a lease of three seconds."""
+    yield from _site(valkey, counter_server)
+
+
+@pytest.fixture
+def rabbit_site(
+    rabbitmq_url: str, valkey: ValkeyServer, counter_server: CounterServer, counter: Counter
+) -> Iterator[Site]:
+    """A site with RabbitMQ as its broker."""
+    yield from _site(valkey, counter_server, broker=rabbitmq_url)
+
+
