@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from re import compile as pattern
 
 from ..core.permit import Claim
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
 GRANTS_AT_ONCE = 100
+_LONGEST = 4_000_000_000.0  # seconds
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 
 
@@ -48,7 +48,8 @@ def unpacked(text: str | bytes) -> tuple[Claim, ...]:
 
 
 def microseconds(seconds: float) -> int:
-    return round(min(seconds, 1e9) * 1_000_000) if seconds != inf else 10**15
+    """Whole ones; what is longer than a double can count exactly, such as infinity, is a century."""
+    return round(min(seconds, _LONGEST) * 1_000_000)
 
 
 def seconds(microseconds: float | str | bytes) -> float:
