@@ -47,6 +47,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         """Called at each connection to the broker; the keeper's thread reads the notes meanwhile."""
         if self.limiter.notes is not None:
             hub.add_reader(self.limiter.notes.fileno(), self.limiter.drain)
+        hub.add_reader(self.limiter.alarm.fileno(), self.limiter.alarm.heard)
 
     def stop(self, parent: Any) -> None:
         """Tasks still run: their permits are kept until the consumer step's shutdown."""

@@ -14,6 +14,7 @@ from ..core.lease import LeaseKeeper
 from ..core.store import Store
 from ..settings import Settings
 from ..stores import store_from_url
+from .alarm import Alarm
 from .ledger import Ledger
 from .note import Books, NotePipe
 from .publisher import Publisher
@@ -41,7 +42,8 @@ class Limiter:
 
     def __init__(self, app: Any) -> None:
         self.settings = Settings.from_app(app)
-        self.publisher = Publisher(app, self.settings.publish_timeout, done=self._wake)
+        self.alarm = Alarm()
+        self.publisher = Publisher(app, self.settings.publish_timeout, done=self.alarm.ring)
         self.low_is_urgent = not str(app.conf.broker_url or "").startswith(("amqp", "pyamqp"))
         self.pool: Any = None  # of the worker, once it is up
         self.notes: NotePipe | None = None
@@ -73,8 +75,8 @@ class Limiter:
 
     def drain(self) -> None:
         """Read what the pool's processes noted."""
-        if self.notes is not None and os.getpid() == self._main:
-            self.notes.drain(self.side.ledger)
+        if self.notes is not None and os.getpid() == self._main and self.notes.drain(self.side.ledger):
+            self.alarm.ring()
 
     def kill(self, pid: int | None) -> None:
         """End a process of the pool; its task has lost its permit."""
@@ -91,10 +93,6 @@ class Limiter:
         self.publisher.close()
         self.side.ledger.close(timeout)
         self.side.store.close()
-
-    def _wake(self) -> None:
-        if self.notes is not None:
-            self.notes.wake()
 
     def _made(self) -> Side:
         with self._lock:

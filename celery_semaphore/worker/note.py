@@ -51,22 +51,17 @@ class NotePipe:
         times = [permit.acquired_at, permit.expires_at, since]
         self._note(["held", permit.holder, permit.token, permit.epoch, *times])
 
-    def wake(self) -> None:
-        """Make the event loop run; a full pipe wakes it as well."""
-        _, writable, _ = select.select([], [self._write], [], 0)
-        if writable:
-            os.write(self._write, b"\n")
-
-    def drain(self, books: Books) -> None:
-        """Enter every note written so far, in order; from any thread of the main process."""
+    def drain(self, books: Books) -> bool:
+        """Enter every note written so far, in order; whether there was one. From any thread."""
         with self._lock:
             data = self._rest
             with contextlib.suppress(BlockingIOError):
                 while chunk := os.read(self._read, 1 << 16):
                     data += chunk
             *notes, self._rest = data.split(b"\n")
-            for note in filter(None, notes):
+            for note in notes:
                 _enter(json.loads(note), books)
+            return bool(notes)
 
     def close(self) -> None:
         """Close both ends."""

@@ -1,0 +1,34 @@
+"""Alarm: makes a worker's event loop run now.
+
+An acknowledgement from another thread is only queued for the loop, which may sleep for long: until it
+wakes, the broker counts the message as held, and delivers no other in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+class Alarm:
+    """A pipe that only the event loop reads: whoever else read it could swallow the wake-up."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def fileno(self) -> int:
+        """The end that the event loop watches."""
+        return self._read
+
+    def ring(self) -> None:
+        """Wake the loop; from any thread."""
+        with contextlib.suppress(BlockingIOError):  # full: it wakes anyway
+            os.write(self._write, b"!")
+
+    def heard(self) -> None:
+        """The loop runs."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._read, 4096):
+                pass
