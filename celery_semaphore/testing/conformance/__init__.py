@@ -1,0 +1,35 @@
+"""What every store must do, as tests; needs pytest.
+
+::
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def open_store(self):
+            def open_store(*, now, lease, take_up):
+                return MyStore(..., now=now, lease=lease, take_up=take_up)
+
+            return open_store
+
+        def forget(self, store):
+            ...
+
+``open_store`` is called once per test and gives a store that was never used, with ``now`` as its server's
+clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays.
+"""
+
+from __future__ import annotations
+
+from .admission import Admission
+from .crowd import Crowd
+from .epochs import Epochs
+from .leases import Leases
+from .names import Names
+from .operators import Operators
+from .parking import Parking
+from .waiting import Waiting
+
+__all__ = ["StoreConformance"]
+
+
+class StoreConformance(Admission, Leases, Waiting, Parking, Operators, Epochs, Names, Crowd):
+    """All of it."""

@@ -1,0 +1,72 @@
+"""Many at once, in threads; the clock stands still."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from ...core.permit import Grant, Kind, Permit, Wait
+from .suite import Suite, claim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...core.store import Store
+
+
+class Bodies:
+    """Who really runs: the truth that the store's books are held against."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.ran: list[str] = []
+        self._lock = Lock()
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.ran.append(name)
+        yield
+        with self._lock:
+            self.now -= 1
+
+
+class Crowd(Suite):
+    def test_never_above_the_limit_and_nobody_is_lost(self, store: Store) -> None:
+        """Each arrives, runs or parks; each release runs whom it handed on to."""
+        bodies = Bodies()
+        wanted = claim(3)
+
+        def run(permit: Permit, name: str) -> None:
+            with bodies.running(name):
+                pass
+            for grant in store.release(permit.holder, wanted):
+                take_up(grant)
+
+        def take_up(grant: Grant) -> None:
+            name = grant.payload.decode()
+            wait = Wait(Kind.PARK, ticket=grant.ticket)
+            permit = store.acquire(wanted, f"{name}-again", wait)
+            assert isinstance(permit, Permit), permit
+            run(permit, name)
+
+        def arrive(n: int) -> None:
+            answer = store.acquire(wanted, str(n), Wait(Kind.PARK))
+            if isinstance(answer, Permit):
+                run(answer, str(n))
+            else:
+                assert answer.ticket
+                for grant in store.attach(answer.ticket, wanted, str(n).encode()):
+                    take_up(grant)
+
+        with ThreadPoolExecutor(8) as crowd:
+            list(crowd.map(arrive, range(200)))
+        assert sorted(map(int, bodies.ran)) == list(range(200))
+        assert bodies.most <= 3
+        assert list(store.resources()) == []

@@ -1,0 +1,187 @@
+"""A store that forgot: a new memory, a grace, and permits put back."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind, Reason, Renewal, Wait
+from .suite import GRACE, LEASE, Suite, admitted, claim, parked, refused, why
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+class Epochs(Suite):
+    def test_a_store_never_used_waits_for_nothing(self, store: Store) -> None:
+        assert store.epoch is None
+        admitted(store, claim(), "a")
+        assert store.epoch
+
+    def test_one_memory_as_long_as_nothing_is_lost(self, store: Store, clock: Clock) -> None:
+        first = admitted(store, claim(9), "a").epoch
+        clock.advance(100 * LEASE)
+        store.reap()
+        assert admitted(store, claim(9), "b").epoch == first
+
+    def test_nobody_new_in_the_grace(self, store: Store, clock: Clock) -> None:
+        before = admitted(store, claim(), "a").epoch
+        self.forget(store)
+        refusal = refused(store, claim(), "b", Wait(Kind.REQUEUE))
+        assert refusal.reason is Reason.RECOVERING
+        assert refusal.retry_after == GRACE
+        assert refusal.ticket
+        assert (store.epoch or 0) > before
+        clock.advance(GRACE - 0.001)
+        assert why(store, claim(), "c") is Reason.RECOVERING
+        clock.advance(0.001)
+        admitted(store, claim(), "d")
+
+    def test_the_grace_is_waited_for_even_beyond_the_bounds(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        self.forget(store)
+        short = Wait(Kind.REQUEUE, longest=1.0)
+        assert refused(store, claim(), "b", short).retry_after == GRACE
+
+    def test_the_living_put_their_permits_back(self, store: Store, clock: Clock) -> None:
+        both = claim(2, weight=2) + claim(of="disk")
+        permit = admitted(store, both, "a")
+        self.forget(store)
+        clock.advance(1)
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        seen = store.snapshot("api")
+        assert (seen.occupied, seen.limit) == (2, None) or seen.occupied == 2
+        held = seen.holders[0]
+        assert (held.token, held.acquired_at) == (permit.token, permit.acquired_at)
+        assert held.expires_at == clock.now + LEASE
+        assert store.snapshot("disk").occupied == 1
+        assert sorted(store.resources()) == ["api", "disk"]
+        clock.advance(GRACE)
+        assert why(store, claim(2), "b") is Reason.SATURATED
+        assert store.release("a", both) == []
+        assert admitted(store, both, "c").token > permit.token
+
+    def test_only_in_the_grace(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        assert why(store, claim(), "b") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+
+    def test_only_what_fits(self, store: Store) -> None:
+        permits = [admitted(store, claim(2), holder) for holder in "ab"]
+        heavy = admitted(store, claim(2, of="disk", weight=2), "c")
+        self.forget(store)
+        store.set_limit(1, "api")
+        store.set_limit(1, "disk")
+        assert list(store.renew(permits).values()) == [Renewal.RESTORED, Renewal.LOST]
+        assert store.renew([heavy]) == {"c": Renewal.LOST}
+        assert store.snapshot("api").occupied == 1
+
+    def test_only_what_fits_on_all_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        permit = admitted(store, both, "a")
+        self.forget(store)
+        store.set_limit(0, "disk")
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert store.snapshot("api").occupied == 0
+
+    def test_never_what_was_released(self, store: Store) -> None:
+        """The release overtook a renewal on its way."""
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        store.release("a", claim())
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert store.snapshot("api").occupied == 0
+
+    def test_never_what_was_put_back_and_released(self, store: Store) -> None:
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        store.renew([permit])
+        store.release("a", claim())
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+
+    def test_never_a_permit_of_this_memory(self, store: Store) -> None:
+        """The store knew it, so it did not forget it: it ended."""
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        assert why(store, claim(), "b") is Reason.RECOVERING
+        stranger = type(permit)("x", 1, permit.claims, 1.0, 2.0, store.epoch or 0)
+        assert store.renew([stranger]) == {"x": Renewal.LOST}
+
+    def test_twice(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        for _ in range(2):
+            self.forget(store)
+            clock.advance(1)
+            assert store.renew([permit]) == {"a": Renewal.RESTORED}
+            assert why(store, claim(), "b") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert why(store, claim(), "c") is Reason.SATURATED
+
+    def test_leases_end_after_the_grace(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        store.renew([permit])
+        clock.advance(LEASE)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        admitted(store, claim(), "b")
+
+    def test_nothing_is_handed_on_in_the_grace(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        self.forget(store)
+        store.renew([permit])
+        parked(store, claim(), "b")
+        assert store.release("a", claim()) == []
+        assert store.reap() == []
+        clock.advance(LEASE)
+        assert [grant.payload for grant in store.reap()] == [b"b"]
+
+    def test_a_newcomer_may_come_first(self, store: Store, clock: Clock) -> None:
+        """Who never saw the old memory begins the new one; the grace begins with who did."""
+        permit = admitted(store, claim(2), "a")
+        known = store.epoch
+        self.forget(store)
+        store.epoch = None
+        admitted(store, claim(2), "newcomer")
+        store.epoch = known
+        clock.advance(LEASE / 2)
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        store.epoch = None
+        store.release("newcomer", claim(2))
+        assert why(store, claim(2), "b") is Reason.RECOVERING
+        clock.advance(GRACE)
+        admitted(store, claim(2), "c")
+
+    def test_who_knew_an_old_memory_may_come_too_late(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        known = store.epoch
+        self.forget(store)
+        store.epoch = None
+        admitted(store, claim(), "newcomer")
+        store.epoch = known
+        clock.advance(LEASE)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        admitted(store, claim(), "b")
+
+    def test_one_grace_for_one_loss(self, store: Store, clock: Clock) -> None:
+        """Others that knew the old memory do not begin it again."""
+        admitted(store, claim(), "a")
+        known = store.epoch
+        self.forget(store)
+        assert why(store, claim(), "b") is Reason.RECOVERING
+        clock.advance(GRACE)
+        store.epoch = known
+        admitted(store, claim(), "c")
+
+    def test_a_waiter_keeps_its_place_over_a_loss(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", Wait(Kind.REQUEUE)).ticket
+        self.forget(store)
+        clock.advance(1)
+        refused(store, claim(), "c", Wait(Kind.REQUEUE))
+        again = refused(store, claim(), "b2", Wait(Kind.REQUEUE, ticket=ticket))
+        assert (again.ticket, again.position, again.waited) == (ticket, 0, 1.0)

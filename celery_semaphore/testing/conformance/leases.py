@@ -1,0 +1,107 @@
+"""How long a permit lives."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Reason, Renewal
+from .suite import LEASE, Suite, admitted, claim, why
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+class Leases(Suite):
+    def test_a_lease_ends(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(LEASE - 0.001)
+        assert why(store, claim(), "b") is Reason.SATURATED
+        clock.advance(0.001)
+        admitted(store, claim(), "c")
+
+    def test_a_renewed_lease_goes_on(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        for _ in range(10):
+            clock.advance(LEASE / 3)
+            assert store.renew([permit]) == {"a": Renewal.OK}
+        assert store.snapshot("api").holders[0].expires_at == clock.now + LEASE
+        assert store.snapshot("api").holders[0].acquired_at == permit.acquired_at
+        assert why(store, claim(), "b") is Reason.SATURATED
+
+    def test_renewing_changes_nothing_else(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(4, weight=3), "a")
+        clock.advance(1)
+        store.renew([permit])
+        store.renew([permit])
+        seen = store.snapshot("api")
+        assert (seen.occupied, seen.holders[0].token) == (3, permit.token)
+        assert admitted(store, claim(4), "b").token > permit.token
+
+    def test_renewals_are_one_batch(self, store: Store, clock: Clock) -> None:
+        both = claim(3) + claim(3, of="disk")
+        kept, released = admitted(store, both, "a"), admitted(store, both, "b")
+        clock.advance(1)
+        store.release("b", both)
+        assert store.renew([released, kept]) == {"a": Renewal.OK, "b": Renewal.LOST}
+        assert store.renew([]) == {}
+        clock.advance(LEASE - 1)
+        assert store.snapshot("disk").occupied == store.snapshot("api").occupied == 1
+
+    def test_a_renewal_after_the_end_comes_too_late(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        admitted(store, claim(), "b")
+
+    def test_a_renewal_after_the_release_brings_nothing_back(self, store: Store) -> None:
+        permit = admitted(store, claim(), "a")
+        store.release("a", claim())
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert store.snapshot("api").occupied == 0
+
+    def test_the_dead_never_acquire_again(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        assert why(store, claim(), "a") is Reason.RELEASED
+        assert store.snapshot("api").occupied == 0
+
+    def test_many_dead_are_all_dead(self, store: Store, clock: Clock) -> None:
+        """A store may end them by and by; none of them may act until then."""
+        permits = [admitted(store, claim(200), f"h{n:03}") for n in range(200)]
+        clock.advance(LEASE)
+        assert why(store, claim(200), "h199") is Reason.RELEASED
+        assert store.renew(reversed(permits)) == {p.holder: Renewal.LOST for p in permits}
+        assert store.snapshot("api").occupied == 0
+
+    def test_the_dead_release_nothing_of_others(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        admitted(store, claim(), "b")
+        store.release("a", claim())
+        assert why(store, claim(), "c") is Reason.SATURATED
+
+    def test_reaping_ends_what_is_overdue(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim() + claim(of="disk"), "a")
+        clock.advance(LEASE)
+        assert store.reap() == []
+        assert list(store.resources()) == []
+
+    def test_reaping_ends_nothing_else(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(LEASE - 1)
+        store.renew([permit])
+        clock.advance(2)
+        store.reap()
+        assert store.snapshot("api").occupied == 1
+        clock.advance(LEASE)
+        store.reap()
+        assert list(store.resources()) == []
+
+    def test_a_snapshot_shows_only_the_living(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        assert store.snapshot("api").holders == ()
+        assert store.snapshot("api").occupied == 0

@@ -1,0 +1,103 @@
+"""Limits that an operator sets."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Reason, Wait
+from .suite import LEASE, Suite, admitted, claim, refused, why
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+class Operators(Suite):
+    def test_the_newest_acquire_decides(self, store: Store) -> None:
+        admitted(store, claim(1), "a")
+        admitted(store, claim(2), "b")
+        assert store.snapshot("api").limit == 2
+        assert refused(store, claim(1), "c").limit == 1
+        assert store.snapshot("api").limit == 1
+
+    def test_an_operator_decides_over_it(self, store: Store) -> None:
+        store.set_limit(1, "api")
+        admitted(store, claim(5), "a")
+        assert refused(store, claim(5), "b").limit == 1
+        seen = store.snapshot("api")
+        assert (seen.limit, seen.set_by_operator) == (1, True)
+
+    def test_a_limit_for_all_keys_of_a_semaphore(self, store: Store) -> None:
+        store.set_limit(1, "api")
+        for key in "xy":
+            admitted(store, claim(5, key=key), f"a{key}")
+            assert refused(store, claim(5, key=key), f"b{key}").limit == 1
+        for of in ("api2", "ap", "api/x"):
+            admitted(store, claim(2, of=of), "c")
+            admitted(store, claim(2, of=of), "d")
+
+    def test_a_limit_for_one_key_goes_first(self, store: Store) -> None:
+        store.set_limit(1, "api")
+        store.set_limit(2, "api", "x")
+        assert refused_at(store, claim(5, key="x")) == 2
+        assert refused_at(store, claim(5, key="y")) == 1
+        store.set_limit(None, "api", "x")
+        assert store.snapshot("api/x").limit == 1
+
+    def test_a_limit_can_exceed_what_is_declared(self, store: Store) -> None:
+        store.set_limit(3, "api")
+        assert refused_at(store, claim(1)) == 3
+
+    def test_a_limit_stays_until_cleared(self, store: Store, clock: Clock) -> None:
+        store.set_limit(1, "api")
+        admitted(store, claim(2), "a")
+        store.release("a", claim(2))
+        clock.advance(1000 * LEASE)
+        store.reap()
+        admitted(store, claim(2), "b")
+        assert why(store, claim(2), "c") is Reason.SATURATED
+        store.set_limit(None, "api")
+        assert store.snapshot("api").set_by_operator is False
+        admitted(store, claim(2), "d")
+
+    def test_clearing_what_was_not_set(self, store: Store) -> None:
+        assert store.set_limit(None, "api", "x") == []
+
+    def test_a_lowered_limit_takes_nothing_away(self, store: Store) -> None:
+        permits = [admitted(store, claim(3), holder) for holder in "abc"]
+        store.set_limit(1, "api")
+        assert {str(r) for r in store.renew(permits).values()} == {"ok"}
+        store.release("a", claim(3))
+        store.release("b", claim(3))
+        assert why(store, claim(3), "d") is Reason.SATURATED
+        store.release("c", claim(3))
+        admitted(store, claim(3), "e")
+
+    @pytest.mark.parametrize("by_operator", [True, False])
+    def test_zero_pauses(self, store: Store, *, by_operator: bool) -> None:
+        admitted(store, claim(1), "a")
+        if by_operator:
+            store.set_limit(0, "api")
+        paused = claim(1 if by_operator else 0)
+        refusal = refused(store, paused, "b", Wait(Kind.REQUEUE, longest=300.0))
+        assert (refusal.reason, refusal.limit, refusal.retry_after) == (Reason.PAUSED, 0, LEASE)
+        assert refused(store, paused, "c", Wait(Kind.REQUEUE, longest=5.0)).retry_after == 5.0
+        store.release("a", claim(1))
+        assert why(store, paused, "d") is Reason.PAUSED
+
+    def test_an_error_for_less_than_nothing(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="-1"):
+            store.set_limit(-1, "api")
+
+
+def refused_at(store: Store, claims: list) -> int:  # type: ignore[type-arg]
+    """How many were let in."""
+    for n in range(10):
+        answer = store.acquire(claims, f"{claims[0].resource}-{n}")
+        if hasattr(answer, "reason"):
+            return n
+    raise AssertionError

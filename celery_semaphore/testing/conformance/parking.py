@@ -1,0 +1,375 @@
+"""Messages that wait in the store, and permits handed on to them."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Reason, Wait
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    parked,
+    refused,
+    requeued,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+PARK = Wait(Kind.PARK)
+
+
+class Parking(Suite):
+    def test_a_release_hands_on_to_the_first(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(key="k"), "a")
+        ticket = parked(store, claim(key="k"), "b")
+        parked(store, claim(key="k"), "c")
+        (grant,) = store.release("a", claim(key="k"))
+        assert (grant.ticket, grant.payload, grant.claims) == (ticket, b"b", tuple(claim(key="k")))
+        assert grant.expires_at == clock.now + TAKE_UP
+        held = store.snapshot("api/k").holders[0]
+        assert (held.holder, held.token, held.granted) == (ticket, grant.token, True)
+        assert store.snapshot("api/k").waiting == 1
+
+    def test_any_bytes_can_be_parked(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        for holder in "bc":
+            ticket = refused(store, claim(), holder, PARK).ticket
+            assert ticket
+            store.attach(ticket, claim(), b"\x00\xff\r\n" + bytes(range(256)) * 1000)
+        (grant,) = store.release("a", claim())
+        assert grant.payload == b"\x00\xff\r\n" + bytes(range(256)) * 1000
+
+    def test_an_empty_message_is_a_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        assert store.attach(ticket, claim(), b"") == []
+        assert messages(store.release("a", claim())) == [b""]
+
+    def test_the_order_is_first_come(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        tickets = {}
+        for holder in "zyx":
+            tickets[holder] = parked(store, claim(), holder)
+            clock.advance(0.001)
+        before = "a"
+        for holder in "zyx":
+            assert messages(store.release(before, claim())) == [holder.encode()]
+            before = f"{holder}2"
+            admitted(store, claim(), before, came_back(tickets[holder], Kind.PARK))
+        assert store.release(before, claim()) == []
+
+    def test_higher_priority_goes_first(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "low")
+        parked(store, claim(), "high", priority=9)
+        assert messages(store.release("a", claim())) == [b"high"]
+
+    def test_a_grant_is_taken_up_once(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        (grant,) = store.release("a", claim())
+        clock.advance(5)
+        permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert (permit.token, permit.expires_at) == (grant.token, clock.now + LEASE)
+        assert (store.snapshot("api").occupied, store.snapshot("api").waiting) == (1, 0)
+        assert admitted(store, claim(), "b2", came_back(ticket, Kind.PARK)) == permit
+        assert why(store, claim(), "b3", came_back(ticket, Kind.PARK)) is Reason.SATURATED
+        clock.advance(LEASE)
+        store.reap()
+        assert list(store.resources()) == ["api"]  # b3's ticket, without a message
+
+    def test_a_taken_up_permit_lives_as_any_other(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.release("a", claim())
+        permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        clock.advance(LEASE - 1)
+        store.renew([permit])
+        clock.advance(LEASE - 1)
+        assert store.reap() == []
+        assert why(store, claim(), "c") is Reason.SATURATED
+        assert store.release("b2", claim()) == []
+        assert list(store.resources()) == []
+
+    def test_a_grant_keeps_others_out(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.release("a", claim())
+        assert why(store, claim(), "c") is Reason.SATURATED
+
+    def test_a_grant_not_taken_up_comes_again(self, store: Store, clock: Clock) -> None:
+        """Who was told may have died before it could publish the message."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        parked(store, claim(), "c")
+        (lost,) = store.release("a", claim())
+        clock.advance(TAKE_UP - 0.001)
+        assert store.reap() == []
+        clock.advance(0.001)
+        (again,) = store.reap()
+        assert (again.ticket, again.payload) == (ticket, b"b")
+        assert again.token > lost.token
+
+    def test_a_grant_that_ended_can_still_be_asked_for(self, store: Store, clock: Clock) -> None:
+        """Its message came, but late: its queue was long."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.release("a", claim())
+        clock.advance(TAKE_UP)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").waiting == 0
+        clock.advance(LEASE)
+        assert store.reap() == []
+
+    def test_a_repeated_release_repeats_its_grants(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        granted = store.release("a", claim())
+        assert store.release("a", claim()) == granted
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert store.release("a", claim()) == []
+
+    def test_a_release_repeats_no_grants_of_others(self, store: Store) -> None:
+        admitted(store, claim(2), "a")
+        admitted(store, claim(2), "x")
+        for holder in "bc":
+            parked(store, claim(2), holder)
+        assert messages(store.release("a", claim(2))) == [b"b"]
+        assert messages(store.release("x", claim(2))) == [b"c"]
+        assert messages(store.release("a", claim(2))) == [b"b"]
+
+    def test_attaching_can_grant_at_once(self, store: Store) -> None:
+        """The permit was given back between the refusal and the attaching."""
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        assert store.release("a", claim()) == []
+        granted = store.attach(ticket, claim(), b"b")
+        assert messages(granted) == [b"b"]
+        assert store.attach(ticket, claim(), b"b") == granted
+
+    def test_attaching_again_changes_nothing(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert store.attach(ticket, claim(), b"b") == []
+        assert store.snapshot("api").waiting == 1
+        assert messages(store.release("a", claim())) == [b"b"]
+
+    def test_attaching_needs_a_ticket(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="ticket"):
+            store.attach("no ticket", claim(), b"b")
+
+    def test_a_ticket_without_message_is_never_granted(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        refused(store, claim(), "b", PARK)
+        parked(store, claim(), "c")
+        assert messages(store.release("a", claim())) == [b"c"]
+
+    def test_a_ticket_without_message_is_dropped(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        refused(store, claim(), "b", Wait(Kind.PARK, longest=1.0))
+        clock.advance(LEASE - 1)
+        store.renew([permit])
+        assert store.snapshot("api").waiting == 1
+        clock.advance(2)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+
+    def test_a_message_is_never_dropped(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        parked(store, claim(), "b")
+        clock.advance(1000 * LEASE)
+        assert store.reap() == []
+        assert store.snapshot("api").waiting == 1
+        assert messages(store.set_limit(None, "api")) == [b"b"]
+
+    def test_a_message_attached_late_is_kept(self, store: Store, clock: Clock) -> None:
+        """Its ticket was dropped meanwhile; its place is in its name."""
+        store.set_limit(0, "api")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        clock.advance(10 * LEASE)
+        store.reap()
+        parked(store, claim(), "c")
+        assert store.attach(ticket, claim(), b"b") == []
+        assert [t.id for t in store.snapshot("api").waiters][0] == ticket
+        assert messages(store.set_limit(None, "api")) == [b"b"]
+
+    def test_newcomers_do_not_overtake(self, store: Store) -> None:
+        """The limit has grown, and nobody has handed on yet."""
+        admitted(store, claim(1), "a")
+        ticket = parked(store, claim(1), "b")
+        assert why(store, claim(2), "c") is Reason.SATURATED
+        admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
+
+    def test_who_stood_ahead_may_pass(self, store: Store) -> None:
+        admitted(store, claim(1), "a")
+        earlier = requeued(store, claim(1), "b")
+        parked(store, claim(1), "c")
+        admitted(store, claim(2), "b2", came_back(earlier))
+
+    def test_coming_back_unasked_keeps_the_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert messages(store.release("a", claim())) == [b"b"]
+
+    def test_who_would_requeue_now_has_its_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        requeued(store, claim(), "b2", ticket=ticket)
+        assert store.release("a", claim()) == []
+
+    def test_a_parked_ticket_can_be_given_up(self, store: Store, clock: Clock) -> None:
+        """Revoked, for instance: nobody will take it up."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert store.release(ticket, claim()) == []
+        assert store.release("a", claim()) == []
+        assert list(store.resources()) == []
+
+    def test_a_grant_can_be_given_up(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        parked(store, claim(), "c")
+        store.release("a", claim())
+        assert messages(store.release(ticket, claim())) == [b"c"]
+        clock.advance(TAKE_UP)
+        assert messages(store.reap()) == [b"c"]
+
+    def test_who_parked_is_not_released_with_its_delivery(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.release("b", claim())
+        assert messages(store.release("a", claim())) == [b"b"]
+
+    def test_a_lease_that_ended_is_handed_on(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        assert store.reap() == []
+        clock.advance(LEASE)
+        assert messages(store.reap()) == [b"b"]
+
+    def test_a_raised_limit_is_handed_on(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        for holder in "bcd":
+            parked(store, claim(), holder)
+        assert messages(store.set_limit(3, "api")) == [b"b", b"c"]
+
+    def test_a_lowered_limit_is_not(self, store: Store) -> None:
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        parked(store, claim(2), "c")
+        store.set_limit(1, "api")
+        assert store.release("a", claim(2)) == []
+        assert messages(store.release("b", claim(2))) == [b"c"]
+
+    def test_many_are_handed_on_at_once(self, store: Store) -> None:
+        store.set_limit(0, "api")
+        for n in range(250):
+            parked(store, claim(1000), f"h{n:03}")
+        granted = store.set_limit(230, "api")
+        while more := store.reap():
+            granted += more
+        assert sorted(messages(granted)) == [b"h%03d" % n for n in range(230)]
+        assert store.snapshot("api").occupied == 230
+
+    def test_a_heavy_head_blocks_its_line(self, store: Store) -> None:
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        parked(store, claim(2, weight=2), "heavy")
+        parked(store, claim(2), "light")
+        assert store.release("a", claim(2)) == []
+        assert messages(store.release("b", claim(2))) == [b"heavy"]
+
+    def test_what_one_heavy_holder_leaves_goes_to_several(self, store: Store) -> None:
+        admitted(store, claim(3, weight=3), "a")
+        for holder in "bcde":
+            parked(store, claim(3), holder)
+        assert messages(store.release("a", claim(3, weight=3))) == [b"b", b"c", b"d"]
+
+    def test_the_unsatisfiable_are_stepped_over(self, store: Store) -> None:
+        admitted(store, claim(3), "a")
+        parked(store, claim(3, weight=3), "heavy")
+        store.set_limit(2, "api")
+        parked(store, claim(3, weight=2), "fits")
+        assert [t.unsatisfiable for t in store.snapshot("api").waiters] == [True, False]
+        assert messages(store.release("a", claim(3))) == [b"fits"]
+        assert store.snapshot("api").waiting == 1
+
+    def test_the_unsatisfiable_block_no_newcomers(self, store: Store) -> None:
+        admitted(store, claim(3), "a")
+        parked(store, claim(3, weight=3), "heavy")
+        store.set_limit(2, "api")
+        admitted(store, claim(3), "b")
+
+    def test_a_grant_needs_all_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, both, "a")
+        ticket = parked(store, both, "b")
+        (grant,) = store.release("a", both)
+        assert grant.claims == tuple(both)
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        admitted(store, both, "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        assert store.release("b2", both) == []
+        assert list(store.resources()) == []
+
+    def test_a_head_refused_elsewhere_moves_there(self, store: Store, clock: Clock) -> None:
+        """The releaser knows nothing of the other claim."""
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        both = claim() + claim(of="disk")
+        parked(store, both, "b")
+        clock.advance(1)
+        parked(store, claim(), "c")
+        parked(store, claim(of="disk"), "y")
+        assert messages(store.release("a", claim())) == [b"c"]
+        assert [t.position for t in store.snapshot("disk").waiters] == [0, 1]
+        assert store.release("x", claim(of="disk")) == []  # c has the permit that b needs
+        assert [t.weight for t in store.snapshot("api").waiters] == [1]
+
+    def test_a_moved_head_is_granted_with_all_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        ticket = parked(store, both, "b")
+        assert store.release("a", claim()) == []
+        (grant,) = store.release("x", claim(of="disk"))
+        assert (grant.ticket, grant.payload) == (ticket, b"b")
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+
+    def test_a_grant_on_several_claims_comes_again(self, store: Store, clock: Clock) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, both, "a")
+        ticket = parked(store, both, "b")
+        store.release("a", both)
+        clock.advance(TAKE_UP)
+        (again,) = store.reap()
+        assert again.ticket == ticket
+        clock.advance(1)
+        assert store.reap() == []
+
+    def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
+        """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.release("a", claim())
+        both = claim() + claim(of="disk")
+        permit = admitted(store, both, "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        store.release(permit.holder, both)
+        assert list(store.resources()) == []

@@ -1,0 +1,89 @@
+"""What the tests are written with."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
+from ..clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...core.store import Store
+
+LEASE = 30.0
+TAKE_UP = 20.0
+GRACE = LEASE * 2 / 3
+
+
+class OpenStore(Protocol):
+    def __call__(self, *, now: Callable[[], float], lease: float, take_up: float) -> Store: ...
+
+
+class Suite:
+    """The fixtures of all tests; see the package."""
+
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    @pytest.fixture
+    def store(self, open_store: OpenStore, clock: Clock) -> Store:
+        return open_store(now=clock, lease=LEASE, take_up=TAKE_UP)
+
+    def forget(self, store: Store) -> None:
+        raise NotImplementedError
+
+
+def claim(
+    limit: int = 1, *, of: str = "api", key: str | None = None, weight: int = 1
+) -> list[Claim]:
+    return [Claim(of, key, limit, weight)]
+
+
+def admitted(
+    store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
+) -> Permit:
+    answer = store.acquire(claims, holder, wait)
+    assert isinstance(answer, Permit), answer
+    return answer
+
+
+def refused(
+    store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
+) -> Refusal:
+    answer = store.acquire(claims, holder, wait)
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Reason:
+    return refused(store, claims, holder, wait).reason
+
+
+def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+    """The ticket of a waiter that comes back by itself."""
+    ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
+    assert ticket
+    return ticket
+
+
+def parked(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+    """The ticket of a waiter whose message, its name, lies in the store."""
+    ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
+    assert ticket
+    assert store.attach(ticket, claims, holder.encode()) == []
+    return ticket
+
+
+def came_back(ticket: str, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
+    return Wait(kind, ticket=ticket, **how)
+
+
+def messages(grants: list[Any]) -> list[bytes]:
+    return [grant.payload for grant in grants]

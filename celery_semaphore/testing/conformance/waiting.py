@@ -1,0 +1,279 @@
+"""Tickets: place, position, and when to ask again."""
+
+# ruff: noqa: S101 - assert is how pytest asserts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ...core.permit import Kind, Reason, Wait
+from .suite import LEASE, Suite, admitted, came_back, claim, refused, requeued, why
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+REQUEUE = Wait(Kind.REQUEUE)
+
+
+class Waiting(Suite):
+    def test_who_would_not_wait_gets_no_ticket(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        assert refused(store, claim(), "b").ticket is None
+        assert store.snapshot("api").waiting == 0
+
+    def test_positions_count_who_is_ahead(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        assert [refused(store, claim(), h, REQUEUE).position for h in "bcd"] == [0, 1, 2]
+        assert refused(store, claim(), "e").position == 3
+
+    def test_a_ticket_keeps_its_place(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        first, second = requeued(store, claim(), "b"), requeued(store, claim(), "c")
+        clock.advance(1)
+        again = refused(store, claim(), "c2", came_back(second))
+        assert (again.ticket, again.position, again.waited) == (second, 1, 1.0)
+        again = refused(store, claim(), "b2", came_back(first))
+        assert (again.ticket, again.position, again.waited) == (first, 0, 1.0)
+        assert store.snapshot("api").waiting == 2
+
+    def test_a_repeated_acquire_finds_its_ticket(self, store: Store, clock: Clock) -> None:
+        """The answer was lost, so nobody knows the ticket."""
+        admitted(store, claim(), "a")
+        first = refused(store, claim(), "b", REQUEUE)
+        clock.advance(1)
+        again = refused(store, claim(), "b", REQUEUE)
+        assert (again.ticket, again.position) == (first.ticket, 0)
+        assert store.snapshot("api").waiting == 1
+
+    def test_a_release_takes_the_unanswered_ticket_along(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        requeued(store, claim(), "b")
+        store.release("b", claim())
+        assert store.snapshot("api").waiting == 0
+
+    def test_a_ticket_can_be_given_up(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = requeued(store, claim(), "b")
+        assert refused(store, claim(), "b2", came_back(ticket)).ticket == ticket
+        store.release(ticket, claim())
+        assert store.snapshot("api").waiting == 0
+
+    def test_admission_takes_the_ticket_out_of_line(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = requeued(store, claim(), "b")
+        store.release("a", claim())
+        admitted(store, claim(), "b2", came_back(ticket))
+        assert store.snapshot("api").waiting == 0
+
+    def test_higher_priority_stands_further_ahead(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        requeued(store, claim(), "low")
+        assert refused(store, claim(), "high", Wait(Kind.REQUEUE, priority=9)).position == 0
+        assert refused(store, claim(), "middle", Wait(Kind.REQUEUE, priority=5)).position == 1
+        assert [t.priority for t in store.snapshot("api").waiters] == [9, 5, 0]
+
+    @pytest.mark.parametrize("priority", [-1, 256, 10_000])
+    def test_any_priority_is_understood(self, store: Store, priority: int) -> None:
+        admitted(store, claim(), "a")
+        assert requeued(store, claim(), "b", priority=priority)
+        assert 0 <= store.snapshot("api").waiters[0].priority <= 255
+
+    def test_a_free_permit_goes_to_whoever_asks(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        requeued(store, claim(), "b")
+        store.release("a", claim())
+        admitted(store, claim(), "c")
+
+    @pytest.mark.parametrize("ticket", ["", "x", "255.12.b", "a" * 10_000, "255.x\x00", "\udc80"])
+    def test_a_malformed_ticket_is_a_new_wait(self, store: Store, ticket: str) -> None:
+        admitted(store, claim(), "a")
+        refusal = refused(store, claim(), "b", came_back(ticket))
+        assert refusal.ticket not in (None, ticket)
+        assert refusal.waited == 0
+
+    def test_a_late_ticket_is_dropped_and_blocks_nobody(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = requeued(store, claim(), "b", longest=2.0)
+        due = store.snapshot("api").waiters[0].due
+        permit = admitted(store, claim(2), "keeper")
+        clock.advance(due - clock.now + LEASE - 0.001)
+        store.renew([permit])
+        assert refused(store, claim(1), "c").position == 1
+        clock.advance(0.001)
+        assert refused(store, claim(1), "d").position == 0
+        assert store.snapshot("api").waiting == 0
+        again = refused(store, claim(1), "b2", came_back(ticket))
+        assert again.ticket == ticket
+        assert again.waited > LEASE
+
+    def test_reaping_drops_late_tickets(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        requeued(store, claim(), "b")
+        clock.advance(3 * LEASE)
+        store.reap()
+        assert list(store.resources()) == []
+
+    def test_who_comes_back_late_keeps_its_place(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        ticket = requeued(store, claim(), "b")
+        clock.advance(5 * LEASE)
+        store.reap()
+        requeued(store, claim(), "c")
+        assert refused(store, claim(), "b2", came_back(ticket)).position == 0
+
+    def test_when_to_ask_again_without_history(self, store: Store) -> None:
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        delays = [refused(store, claim(2), h, REQUEUE).retry_after for h in "cdef"]
+        assert delays == [0.5, 1.0, 1.5, 2.0]
+
+    def test_when_to_ask_again_follows_the_mean(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(2), "a")
+        clock.advance(20)
+        store.renew([permit])
+        clock.advance(20)
+        store.release("a", claim(2))
+        assert store.snapshot("api").mean_held == 40
+        for holder in "bc":
+            admitted(store, claim(2), holder)
+        assert refused(store, claim(2), "d", REQUEUE).retry_after == 20
+        assert refused(store, claim(2), "e", REQUEUE).retry_after == 40
+        assert refused(store, claim(2), "f").retry_after == 60
+
+    def test_the_mean_forgets(self, store: Store, clock: Clock) -> None:
+        for n in range(60):
+            admitted(store, claim(), str(n))
+            clock.advance(20 if n < 20 else 10)
+            store.release(str(n), claim())
+        assert store.snapshot("api").mean_held == pytest.approx(10, abs=0.1)
+
+    def test_only_permits_that_were_given_back_count(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        store.release("a", claim())
+        store.release("stranger", claim())
+        assert store.snapshot("api").mean_held is None
+
+    @pytest.mark.parametrize(
+        ("bounds", "expected"),
+        [
+            ({"shortest": 3.0}, 3.0),
+            ({"longest": 0.25}, 0.25),
+            ({"jitter": 1.5}, 1.5),
+            ({"timeout": 0.5}, 0.5),
+            ({"shortest": 3.0, "timeout": 0.5}, 0.5),
+            ({"longest": float("inf"), "timeout": float("inf")}, 1.0),
+        ],
+    )
+    def test_when_to_ask_again_is_bounded(
+        self, store: Store, bounds: dict[str, Any], expected: float
+    ) -> None:
+        admitted(store, claim(), "a")
+        assert refused(store, claim(), "b", Wait(Kind.REQUEUE, **bounds)).retry_after == expected
+
+    def test_a_wait_times_out(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        ticket = requeued(store, claim(), "b", timeout=10.0)
+        clock.advance(9)
+        again = refused(store, claim(), "b2", came_back(ticket, timeout=10.0))
+        assert (again.reason, again.retry_after) == (Reason.PAUSED, 1.0)
+        clock.advance(1)
+        last = refused(store, claim(), "b3", came_back(ticket, timeout=10.0))
+        assert (last.reason, last.ticket, last.waited) == (Reason.TIMED_OUT, None, 10.0)
+        assert store.snapshot("api").waiting == 0
+
+    def test_who_is_late_but_fits_is_admitted(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = requeued(store, claim(), "b", timeout=10.0)
+        store.release("a", claim())
+        clock.advance(11)
+        admitted(store, claim(), "b2", came_back(ticket, timeout=10.0))
+
+    def test_a_ticket_stands_where_it_is_refused(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "b")
+        requeued(store, claim(of="disk"), "x")
+        ticket = requeued(store, both, "c")
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 1)
+        store.release("a", claim())
+        moved = refused(store, both, "c2", came_back(ticket))
+        assert (moved.claim.semaphore, moved.ticket, moved.position) == ("disk", ticket, 1)
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 2)
+
+    def test_a_moved_ticket_keeps_its_place(self, store: Store, clock: Clock) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(), "a")
+        ticket = requeued(store, both, "c")
+        clock.advance(1)
+        admitted(store, claim(of="disk"), "b")
+        requeued(store, claim(of="disk"), "x")
+        store.release("a", claim())
+        assert refused(store, both, "c2", came_back(ticket)).position == 0
+
+    def test_a_heavy_waiter_is_not_starved(self, store: Store) -> None:
+        for holder in "abc":
+            admitted(store, claim(4), holder)
+        heavy = requeued(store, claim(4, weight=3), "heavy")
+        store.release("a", claim(4))
+        assert why(store, claim(4), "light") is Reason.SATURATED
+        store.release("b", claim(4))
+        admitted(store, claim(4, weight=3), "heavy2", came_back(heavy))
+        assert why(store, claim(4), "full") is Reason.SATURATED
+
+    def test_what_a_heavy_waiter_does_not_need_is_free(self, store: Store) -> None:
+        for holder in "ab":
+            admitted(store, claim(6), holder)
+        admitted(store, claim(6, weight=3), "c")
+        requeued(store, claim(6, weight=3), "heavy")
+        store.release("a", claim(6))
+        store.release("c", claim(6, weight=3))
+        admitted(store, claim(6), "light")  # 2 + 3 of 6 are spoken for after this
+        admitted(store, claim(6), "light2")
+        assert why(store, claim(6), "light3") is Reason.SATURATED
+
+    def test_a_heavy_waiter_behind_waits_behind(self, store: Store) -> None:
+        for holder in "abc":
+            admitted(store, claim(3), holder)
+        light = requeued(store, claim(3), "light")
+        requeued(store, claim(3, weight=3), "heavy")
+        store.release("a", claim(3))
+        admitted(store, claim(3), "light2", came_back(light))
+
+    def test_a_heavy_waiter_that_never_comes_back_blocks_nobody_for_long(
+        self, store: Store, clock: Clock
+    ) -> None:
+        permit = admitted(store, claim(2), "a")
+        requeued(store, claim(2, weight=2), "heavy", longest=1.0)
+        assert why(store, claim(2), "b") is Reason.SATURATED
+        clock.advance(LEASE - 1)
+        store.renew([permit])
+        clock.advance(2)
+        admitted(store, claim(2), "c")
+
+    def test_an_unsatisfiable_waiter_blocks_nobody(self, store: Store) -> None:
+        admitted(store, claim(3), "a")
+        requeued(store, claim(3, weight=3), "heavy")
+        store.set_limit(2, "api")
+        assert store.snapshot("api").waiters[0].unsatisfiable
+        admitted(store, claim(3), "b")
+
+    def test_unsatisfiable_waits_for_another_limit(self, store: Store) -> None:
+        refusal = refused(store, claim(1, weight=2), "a", Wait(Kind.REQUEUE, longest=300.0))
+        assert (refusal.reason, refusal.retry_after) == (Reason.UNSATISFIABLE, LEASE)
+        assert why(store, claim(1, weight=2), "b", Wait(Kind.REQUEUE)) is Reason.UNSATISFIABLE
+
+    def test_a_snapshot_tells_who_waits(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(2, weight=2), "a")
+        first = requeued(store, claim(2, weight=2), "b", priority=3)
+        clock.advance(1)
+        requeued(store, claim(2), "c")
+        seen = store.snapshot("api", waiters=1)
+        assert (seen.waiting, len(seen.waiters)) == (2, 1)
+        waiter = seen.waiters[0]
+        assert (waiter.id, waiter.kind, waiter.weight) == (first, Kind.REQUEUE, 2)
+        assert (waiter.priority, waiter.position, waiter.unsatisfiable) == (3, 0, False)
+        assert (waiter.since, waiter.due) == (clock.now - 1, clock.now - 0.5)
