@@ -15,17 +15,16 @@ from kombu.transport.native_delayed_delivery import calculate_routing_key
 
 from .headers import TICKET
 
-KEPT = (
-    "correlation_id",
-    "reply_to",
-    "priority",
-    "delivery_mode",
-    "message_id",
-    "type",
-    "app_id",
-    "user_id",
-)
-
+# What the transport itself sets on each publication; every other property is kept as it is.
+OF_THE_TRANSPORT = {
+    "application_headers",
+    "body_encoding",
+    "content_encoding",
+    "content_type",
+    "delivery_info",
+    "delivery_tag",
+    "expiration",  # given in another unit
+}
 _DELAYED = re.compile(r"^(?:[01]\.){28}")  # what a broker-kept delay puts before the routing key
 
 
@@ -47,7 +46,11 @@ def publication(
     if ticket is not None:
         headers[TICKET] = ticket
     properties = message.properties
-    kept = {name: properties[name] for name in KEPT if properties.get(name) is not None}
+    kept = {
+        name: value
+        for name, value in properties.items()
+        if value is not None and name not in OF_THE_TRANSPORT
+    }
     if (expiration := properties.get("expiration")) is not None:
         kept["expiration"] = float(expiration) / 1000  # milliseconds as text; publish takes seconds
     return {

@@ -70,6 +70,18 @@ def test_gives_the_permit_back(
     assert stats(resource)["max_inside"] == 1
 
 
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_child_killed_from_outside(module_site: Site, worker: CeleryWorker, name: str) -> None:
+    resource = uuid4().hex
+    result = module_site.send(name, "sleep", resource)
+    wait_until(lambda: module_site.inside(resource) == 1, 20, "it runs")
+    (_, _, _, _, pid, _) = module_site.counter.log(resource)[-1]
+    worker.kill_child(pid)
+    module_site.wait_all_back(ONE, LOST)
+    wait_until(result.ready, 20, "it has a state")
+    assert result.state == "FAILURE"
+
+
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGKILL", "SIGUSR1"])
 @pytest.mark.parametrize("name", ["early", "late"])
 def test_revoked_while_it_runs(
@@ -83,15 +95,3 @@ def test_revoked_while_it_runs(
     module_site.wait_all_back(ONE, LOST)
     wait_until(result.ready, 20, "it has a state")
     assert result.state == ("FAILURE" if signal == "SIGUSR1" else "REVOKED")
-
-
-@pytest.mark.parametrize("name", ["early", "late"])
-def test_child_killed_from_outside(module_site: Site, worker: CeleryWorker, name: str) -> None:
-    resource = uuid4().hex
-    result = module_site.send(name, "sleep", resource)
-    wait_until(lambda: module_site.inside(resource) == 1, 20, "it runs")
-    (_, _, _, _, pid, _) = module_site.counter.log(resource)[-1]
-    worker.kill_child(pid)
-    module_site.wait_all_back(ONE, LOST)
-    wait_until(result.ready, 20, "it has a state")
-    assert result.state == "FAILURE"
