@@ -56,7 +56,7 @@ def seconds(microseconds: float | str | bytes) -> float:
     return float(microseconds) / 1_000_000
 
 
-_TICKET = pattern(r"(\d{3})\.(\d{16})\..+")
+_TICKET = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\..+")
 
 
 def ticket_parts(ticket: str | None) -> tuple[int, int] | None:

@@ -145,6 +145,7 @@ class Epochs(Suite):
         permit = admitted(store, claim(2), "a")
         known = store.epoch
         self.forget(store)
+        clock.advance(1)
         store.epoch = None
         admitted(store, claim(2), "newcomer")
         store.epoch = known
@@ -160,6 +161,7 @@ class Epochs(Suite):
         permit = admitted(store, claim(), "a")
         known = store.epoch
         self.forget(store)
+        clock.advance(1)
         store.epoch = None
         admitted(store, claim(), "newcomer")
         store.epoch = known
