@@ -22,13 +22,14 @@ class TestMemoryStore(StoreConformance):
 
 
 class OnServer(StoreConformance):
+    server: RedisServer
+
     @pytest.fixture
-    def open_store(self, server: RedisServer) -> Any:
+    def open_store(self) -> Any:
         def open_store(**options: Any) -> RedisStore:
-            pool = pool_from_url(server.url, timeout=5.0, transport_options={}, ssl=None)
+            pool = pool_from_url(self.server.url, timeout=5.0, transport_options={}, ssl=None)
             return RedisStore(pool, **options)
 
-        self.server = server
         return open_store
 
     def forget(self, store: RedisStore) -> None:
@@ -37,15 +38,15 @@ class OnServer(StoreConformance):
 
 
 class TestValkeyStore(OnServer):
-    @pytest.fixture
-    def server(self, valkey: RedisServer) -> RedisServer:
-        return valkey
+    @pytest.fixture(autouse=True)
+    def on(self, valkey: RedisServer) -> None:
+        self.server = valkey
 
 
 class TestRedisStore(OnServer):
-    @pytest.fixture
-    def server(self, redis: RedisServer) -> RedisServer:
-        return redis
+    @pytest.fixture(autouse=True)
+    def on(self, redis: RedisServer) -> None:
+        self.server = redis
 
 
 def test_every_memory_store_is_one_of_its_own() -> None:

@@ -34,8 +34,7 @@ class Books:
             self.epoch = max(now, (known or 0) + 1)
             self.created, self.grace_until = now, recovered if known else 0
         elif known and known != self.epoch and not self.grace_until:
-            if now < self.created + self.lease:
-                self.grace_until = recovered
+            self.grace_until = recovered if now < self.created + self.lease else 0
         return self.epoch
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,13 @@ from ...core.permit import (
     Grant,
     Kind,
     Permit,
-    Reason,
-    Refusal,
     Renewal,
     Renewals,
     Snapshot,
     Wait,
 )
-from ..asking import DEFAULT_MEAN, Ask, asks, microseconds, seconds, ticket_parts
+from ..asking import Ask, asks, microseconds, ticket_parts
+from .asking import Asking
 from .books import Books
 from .resource import Waiter
 from .view import view
@@ -52,31 +50,7 @@ class MemoryStore:
 
     def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
         with self._lock:
-            wanted, books = asks(claims), self._entered()
-            books.drop(wanted)
-            for ask in wanted:
-                books.at(ask.resource).declared = ask.limit
-            ticket = self._ticket(wanted, holder, wait)
-            there, whole = books.held(wanted, holder)
-            if there and whole:
-                return self._permit(claims, holder)
-            if there:
-                books.end_part(wanted, holder)
-            for ask in wanted:
-                if holder in books.at(ask.resource).released:
-                    return self._refused(claims, wanted, ask, Reason.RELEASED, ticket, wait)
-            grant, whole = books.held(wanted, ticket)
-            for ask in wanted:
-                books.at(ask.resource).holders.pop(ticket, None)
-            if grant and whole:
-                books.write(wanted, holder, grant.token, grant.since)
-            else:
-                for ask in wanted:
-                    if reason := books.refusal(ask, ticket):
-                        return self._refused(claims, wanted, ask, reason, ticket, wait)
-                books.write(wanted, holder, books.new_token(wanted), books.now)
-            books.forget_ticket(wanted, ticket)
-            return self._permit(claims, holder)
+            return Asking(self._entered(), claims, holder, wait).answer()
 
     def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
         if not ticket_parts(ticket):
@@ -158,74 +132,6 @@ class MemoryStore:
     def _entered(self) -> Books:
         self.epoch = self._books.enter(microseconds(self._clock()), self.epoch)
         return self._books
-
-    def _permit(self, claims: Sequence[Claim], holder: str) -> Permit:
-        entry = self._books.at(claims[0].resource).holders[holder]
-        since, ends = seconds(entry.since), seconds(entry.ends)
-        return Permit(holder, entry.token, tuple(claims), since, ends, self.epoch or 0)
-
-    def _ticket(self, wanted: Sequence[Ask], holder: str, wait: Wait | None) -> str:
-        """The wait's own, or the one made in a call whose answer was lost, or a new one."""
-        if wait and wait.ticket and ticket_parts(wait.ticket):
-            return wait.ticket
-        for ask in wanted:
-            if made := self._books.at(ask.resource).made_by(holder):
-                return made
-        priority = min(255, max(0, wait.priority if wait else 0))
-        return f"{255 - priority:03}.{self._books.now:016}.{holder}"
-
-    def _refused(
-        self,
-        claims: Sequence[Claim],
-        wanted: list[Ask],
-        ask: Ask,
-        reason: Reason,
-        ticket: str,
-        wait: Wait | None,
-    ) -> Refusal:
-        books, at = self._books, self._books.at(ask.resource)
-        waited = max(0, books.now - (ticket_parts(ticket) or (0, 0))[1])
-        position = sum(1 for _ in at.line(before=ticket))
-        left = microseconds(wait.timeout) - waited if wait and wait.timeout is not None else inf
-        retry = int(min(left, self._delay(ask, reason, position, wait or Wait(Kind.REQUEUE))))
-        kept: str | None = None
-        if wait and reason is not Reason.RELEASED:
-            before = books.forget_ticket(wanted, ticket)
-            if left <= 0:
-                reason, retry = Reason.TIMED_OUT, 0
-            else:
-                kept = ticket
-                payload = before.payload if before and wait.kind is Kind.PARK else None
-                waiter = Waiter(
-                    ticket, wait.kind, tuple(claims), tuple(wanted), books.now + retry, payload
-                )
-                at.tickets[ticket] = waiter
-        limit = books.limit(ask.resource) or 0
-        claim = next(claim for claim in claims if claim.resource == ask.resource)
-        return Refusal(
-            claim,
-            reason,
-            limit,
-            at.occupied(),
-            kept,
-            position,
-            seconds(retry),
-            seconds(waited),
-        )
-
-    def _delay(self, ask: Ask, reason: Reason, position: int, wait: Wait) -> float:
-        """When a permit can be expected: its turn, by the mean time that permits were held lately."""
-        books, at = self._books, self._books.at(ask.resource)
-        shortest, longest = microseconds(wait.shortest), microseconds(wait.longest)
-        mean = DEFAULT_MEAN if at.mean is None else at.mean
-        limit = books.limit(ask.resource) or 1
-        delay = wait.jitter * (position + 1) / limit * mean
-        if reason in (Reason.PAUSED, Reason.UNSATISFIABLE):
-            delay = min(longest, books.lease)
-        delay = max(shortest, min(longest, delay))
-        if reason is Reason.RECOVERING:
-            delay = max(delay, books.grace_until - books.now)
-        return delay
 
     def _renewed(self, permit: Permit) -> Renewal:
         books, wanted = self._books, asks(permit.claims)

@@ -37,7 +37,8 @@ local function read(at, name)
     if record then
         local token, since, weight, by = record:match("^(%d+) (%d+) (%d+) (.*)$")
         local ends = tonumber(redis.call("ZSCORE", at.holders, name))
-        local permit = {token = tonumber(token), since = tonumber(since), weight = tonumber(weight), by = by, ends = ends}
+        local permit = {token = tonumber(token), since = tonumber(since), weight = tonumber(weight)}
+        permit.by, permit.ends = by, ends
         return ends and permit
     end
 end

@@ -34,7 +34,7 @@ def grant(answer: list[Any]) -> Grant:
 def snapshot(resource: str, most: int, answer: list[Any]) -> Snapshot:
     _, limit, by_operator, mean, now, waiting, holders, waiters = answer
     in_force = None if limit == b"" else limit
-    held = [_held(*holder) for holder in holders]
+    held = [_held(holder) for holder in holders]
     line = sorted(waiters)[:most]
     return Snapshot(
         resource,
@@ -43,19 +43,19 @@ def snapshot(resource: str, most: int, answer: list[Any]) -> Snapshot:
         sum(one.weight for one in held),
         None if mean == b"" else seconds(mean),
         tuple(sorted(held, key=lambda one: one.token)),
-        tuple(_ticket(n, in_force, *waiter) for n, waiter in enumerate(line)),
+        tuple(_ticket(n, in_force, waiter) for n, waiter in enumerate(line)),
         waiting,
         seconds(now),
     )
 
 
-def _held(name: bytes, token: int, weight: int, since: int, ends: int, granted: int) -> Held:
+def _held(holder: list[Any]) -> Held:
+    name, token, weight, since, ends, granted = holder
     return Held(text(name), token, weight, seconds(since), seconds(ends), bool(granted))
 
 
-def _ticket(
-    position: int, limit: int | None, ticket: bytes, kind: bytes, weight: int, due: int
-) -> Ticket:
+def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
+    ticket, kind, weight, due = waiter
     priority, place = ticket_parts(text(ticket)) or (0, 0)
     return Ticket(
         text(ticket),

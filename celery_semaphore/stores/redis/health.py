@@ -46,10 +46,11 @@ def _eviction(connection: Any) -> list[str]:
     try:
         found = plain(connection, ("CONFIG", "GET", "maxmemory-policy"))
     except redis.ResponseError:  # forbidden, or renamed by a hoster
-        return [
-            "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or volatile-*,"
-            " for allkeys-* would throw permits away."
-        ]
+        warning = (
+            "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or"
+            " volatile-*, for allkeys-* would throw permits away."
+        )
+        return [warning]
     pairs = found.items() if isinstance(found, dict) else [tuple(found[:2])]
     policy = next((value.decode() for _, value in pairs), "")
     if policy.startswith("allkeys"):

@@ -41,7 +41,7 @@ class Script:
 
 
 _BASE = ("_memory", "_permits", "_line")
-ACQUIRE = Script("acquire", *_BASE)
+ACQUIRE = Script("acquire", *_BASE, "_asking")
 ATTACH = Script("attach", *_BASE, "_hand_on")
 OVERDUE = Script("overdue", "_memory")
 REAP = Script("reap", *_BASE, "_hand_on")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from ...errors import ConfigurationError
 from .connection import introduce
@@ -105,9 +104,8 @@ def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) 
         options |= {"password": unquote(first.password), "username": first.username or None}
     ours = {k: v for k, v in options.items() if k.startswith("socket_")}
     asked = ours | dict(transport_options.get("sentinel_kwargs") or {})
-    sentinel = Sentinel(hosts, sentinel_kwargs=asked, **options)
-    client: redis.Redis = sentinel.master_for(name)
-    return _strict(client.connection_pool)
+    sentinel = Sentinel(hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
+    return _strict(SentinelConnectionPool(name, sentinel, **options))  # type: ignore[no-untyped-call]
 
 
 def redacted(url: str) -> str:

@@ -22,6 +22,8 @@ from __future__ import annotations
 from .admission import Admission
 from .crowd import Crowd
 from .epochs import Epochs
+from .fairness import Fairness
+from .handing_on import HandingOn
 from .leases import Leases
 from .names import Names
 from .operators import Operators
@@ -31,5 +33,7 @@ from .waiting import Waiting
 __all__ = ["StoreConformance"]
 
 
-class StoreConformance(Admission, Leases, Waiting, Parking, Operators, Epochs, Names, Crowd):
+class StoreConformance(
+    Admission, Leases, Waiting, Fairness, Parking, HandingOn, Operators, Epochs, Names, Crowd
+):
     """All of it."""

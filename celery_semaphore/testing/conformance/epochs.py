@@ -1,6 +1,6 @@
 """A store that forgot: a new memory, a grace, and permits put back."""
 
-# ruff: noqa: S101 - assert is how pytest asserts
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Epochs(Suite):
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         assert store.renew([permit]) == {"a": Renewal.OK}
         seen = store.snapshot("api")
-        assert (seen.occupied, seen.limit) == (2, None) or seen.occupied == 2
+        assert seen.occupied == 2
         held = seen.holders[0]
         assert (held.token, held.acquired_at) == (permit.token, permit.acquired_at)
         assert held.expires_at == clock.now + LEASE

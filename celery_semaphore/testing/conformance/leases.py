@@ -1,6 +1,6 @@
 """How long a permit lives."""
 
-# ruff: noqa: S101 - assert is how pytest asserts
+# ruff: noqa: S101 - asserting figures is what tests do
 
 from __future__ import annotations
 

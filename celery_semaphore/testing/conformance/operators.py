@@ -1,6 +1,6 @@
 """Limits that an operator sets."""
 
-# ruff: noqa: S101 - assert is how pytest asserts
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Reason, Wait
+from ...core.permit import Claim, Kind, Reason, Refusal, Wait
 from .suite import LEASE, Suite, admitted, claim, refused, why
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...core.store import Store
     from ..clock import Clock
 
@@ -94,10 +96,9 @@ class Operators(Suite):
             store.set_limit(-1, "api")
 
 
-def refused_at(store: Store, claims: list) -> int:  # type: ignore[type-arg]
+def refused_at(store: Store, claims: Sequence[Claim]) -> int:
     """How many were let in."""
     for n in range(10):
-        answer = store.acquire(claims, f"{claims[0].resource}-{n}")
-        if hasattr(answer, "reason"):
+        if isinstance(store.acquire(claims, f"{claims[0].resource}-{n}"), Refusal):
             return n
     raise AssertionError

@@ -1,0 +1,116 @@
+"""One acquire, and the ways it can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from ...core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
+from ..asking import DEFAULT_MEAN, Ask, asks, microseconds, seconds, ticket_parts
+from .resource import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .books import Books
+
+
+@dataclass
+class Asking:
+    """A call for a permit at one instant."""
+
+    books: Books
+    claims: Sequence[Claim]
+    holder: str
+    wait: Wait | None
+
+    def answer(self) -> Answer:
+        self.wanted = asks(self.claims)
+        self.books.drop(self.wanted)
+        for ask in self.wanted:
+            self.books.at(ask.resource).declared = ask.limit
+        self.ticket = self._ticket()
+        part, whole = self.books.held(self.wanted, self.holder)
+        if part and whole:
+            return self._permit()
+        if part:
+            self.books.end_part(self.wanted, self.holder)
+        for ask in self.wanted:
+            if self.holder in self.books.at(ask.resource).released:
+                return self._refused(ask, Reason.RELEASED)
+        return self._took_up() or self._asked()
+
+    def _took_up(self) -> Permit | None:
+        """The permit that was handed on to its ticket, if it is for these claims."""
+        grant, whole = self.books.held(self.wanted, self.ticket)
+        for ask in self.wanted:
+            self.books.at(ask.resource).holders.pop(self.ticket, None)
+        return self._admitted(grant.token, grant.since) if grant and whole else None
+
+    def _asked(self) -> Answer:
+        for ask in self.wanted:
+            if reason := self.books.refusal(ask, self.ticket):
+                return self._refused(ask, reason)
+        return self._admitted(self.books.new_token(self.wanted), self.books.now)
+
+    def _admitted(self, token: int, since: int) -> Permit:
+        self.books.write(self.wanted, self.holder, token, since)
+        self.books.forget_ticket(self.wanted, self.ticket)
+        return self._permit()
+
+    def _permit(self) -> Permit:
+        entry = self.books.at(self.wanted[0].resource).holders[self.holder]
+        since, ends = seconds(entry.since), seconds(entry.ends)
+        epoch = self.books.epoch or 0
+        return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
+
+    def _ticket(self) -> str:
+        """The wait's own, or the one made in a call whose answer was lost, or a new one."""
+        if self.wait and self.wait.ticket and ticket_parts(self.wait.ticket):
+            return self.wait.ticket
+        for ask in self.wanted:
+            if made := self.books.at(ask.resource).made_by(self.holder):
+                return made
+        priority = min(255, max(0, self.wait.priority if self.wait else 0))
+        return f"{255 - priority:03}.{self.books.now:016}.{self.holder}"
+
+    def _refused(self, ask: Ask, reason: Reason) -> Refusal:
+        at, wait = self.books.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
+        waited = max(0, self.books.now - (ticket_parts(self.ticket) or (0, 0))[1])
+        position = sum(1 for _ in at.line(before=self.ticket))
+        left = inf if wait.timeout is None else microseconds(wait.timeout) - waited
+        retry = int(min(left, self._delay(ask, reason, position, wait)))
+        kept: str | None = None
+        if self.wait and reason is not Reason.RELEASED:
+            if left <= 0:
+                self.books.forget_ticket(self.wanted, self.ticket)
+                reason, retry = Reason.TIMED_OUT, 0
+            else:
+                kept = self.ticket
+                self._stand(ask, self.wait, retry)
+        limit, occupied = self.books.limit(ask.resource) or 0, at.occupied()
+        claim = next(claim for claim in self.claims if claim.resource == ask.resource)
+        after, since = seconds(retry), seconds(waited)
+        return Refusal(claim, reason, limit, occupied, kept, position, after, since)
+
+    def _stand(self, ask: Ask, wait: Wait, retry: int) -> None:
+        """In the line of the claim that refused, wherever it stood before."""
+        before = self.books.forget_ticket(self.wanted, self.ticket)
+        payload = before.payload if before and wait.kind is Kind.PARK else None
+        due = self.books.now + retry
+        claims, wanted = tuple(self.claims), tuple(self.wanted)
+        waiter = Waiter(self.ticket, wait.kind, claims, wanted, due, payload)
+        self.books.at(ask.resource).tickets[self.ticket] = waiter
+
+    def _delay(self, ask: Ask, reason: Reason, position: int, wait: Wait) -> float:
+        """When a permit can be expected: its turn, by the mean time that permits were held lately."""
+        at, limit = self.books.at(ask.resource), self.books.limit(ask.resource) or 1
+        mean = DEFAULT_MEAN if at.mean is None else at.mean
+        delay = wait.jitter * (position + 1) / limit * mean
+        if reason in (Reason.PAUSED, Reason.UNSATISFIABLE):
+            delay = self.books.lease
+        delay = max(microseconds(wait.shortest), min(microseconds(wait.longest), delay))
+        if reason is Reason.RECOVERING:
+            delay = max(delay, self.books.grace_until - self.books.now)
+        return delay

@@ -1,0 +1,148 @@
+"""What is free goes to whoever was parked first."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind, Wait
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    parked,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+PARK = Wait(Kind.PARK)
+
+
+class HandingOn(Suite):
+    def test_a_lease_that_ended_is_handed_on(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        assert store.reap() == []
+        clock.advance(LEASE)
+        assert messages(store.reap()) == [b"b"]
+
+    def test_a_raised_limit_is_handed_on(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        for holder in "bcd":
+            parked(store, claim(), holder)
+        assert messages(store.set_limit(3, "api")) == [b"b", b"c"]
+
+    def test_a_lowered_limit_is_not(self, store: Store) -> None:
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        parked(store, claim(2), "c")
+        store.set_limit(1, "api")
+        assert store.release("a", claim(2)) == []
+        assert messages(store.release("b", claim(2))) == [b"c"]
+
+    def test_many_are_handed_on_at_once(self, store: Store) -> None:
+        store.set_limit(0, "api")
+        for n in range(250):
+            parked(store, claim(1000), f"h{n:03}")
+        granted = store.set_limit(230, "api")
+        while more := store.reap():
+            granted += more
+        assert sorted(messages(granted)) == [b"h%03d" % n for n in range(230)]
+        assert store.snapshot("api").occupied == 230
+
+    def test_a_heavy_head_blocks_its_line(self, store: Store, clock: Clock) -> None:
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        parked(store, claim(2, weight=2), "heavy")
+        clock.advance(1)
+        parked(store, claim(2), "light")
+        assert store.release("a", claim(2)) == []
+        assert messages(store.release("b", claim(2))) == [b"heavy"]
+
+    def test_what_one_heavy_holder_leaves_goes_to_several(self, store: Store) -> None:
+        admitted(store, claim(3, weight=3), "a")
+        for holder in "bcde":
+            parked(store, claim(3), holder)
+        assert messages(store.release("a", claim(3, weight=3))) == [b"b", b"c", b"d"]
+
+    def test_the_unsatisfiable_are_stepped_over(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(3), "a")
+        parked(store, claim(3, weight=3), "heavy")
+        clock.advance(1)
+        store.set_limit(2, "api")
+        parked(store, claim(3, weight=2), "fits")
+        assert [t.unsatisfiable for t in store.snapshot("api").waiters] == [True, False]
+        assert messages(store.release("a", claim(3))) == [b"fits"]
+        assert store.snapshot("api").waiting == 1
+
+    def test_the_unsatisfiable_block_no_newcomers(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(3), "a")
+        parked(store, claim(3, weight=3), "heavy")
+        clock.advance(1)
+        store.set_limit(2, "api")
+        admitted(store, claim(3), "b")
+
+    def test_a_grant_needs_all_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, both, "a")
+        ticket = parked(store, both, "b")
+        (grant,) = store.release("a", both)
+        assert grant.claims == tuple(both)
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        admitted(store, both, "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        assert store.release("b2", both) == []
+        assert list(store.resources()) == []
+
+    def test_a_head_refused_elsewhere_moves_there(self, store: Store, clock: Clock) -> None:
+        """The releaser knows nothing of the other claim."""
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        both = claim() + claim(of="disk")
+        parked(store, both, "b")
+        clock.advance(1)
+        parked(store, claim(), "c")
+        parked(store, claim(of="disk"), "y")
+        assert messages(store.release("a", claim())) == [b"c"]
+        assert [t.position for t in store.snapshot("disk").waiters] == [0, 1]
+        assert messages(store.release("x", claim(of="disk"))) == [b"y"]  # c has what b needs
+        assert [t.weight for t in store.snapshot("api").waiters] == [1]
+
+    def test_a_moved_head_is_granted_with_all_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        ticket = parked(store, both, "b")
+        assert store.release("a", claim()) == []
+        (grant,) = store.release("x", claim(of="disk"))
+        assert (grant.ticket, grant.payload) == (ticket, b"b")
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+
+    def test_a_grant_on_several_claims_comes_again(self, store: Store, clock: Clock) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, both, "a")
+        ticket = parked(store, both, "b")
+        store.release("a", both)
+        clock.advance(TAKE_UP)
+        (again,) = store.reap()
+        assert again.ticket == ticket
+        clock.advance(1)
+        assert store.reap() == []
+
+    def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
+        """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.release("a", claim())
+        both = claim() + claim(of="disk")
+        permit = admitted(store, both, "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        store.release(permit.holder, both)
+        assert list(store.resources()) == []
