@@ -58,7 +58,9 @@ class LimitedRequestMixin:
 
             def on_success(self: LimitedRequestMixin, result: Any, **kwargs: Any) -> None:
                 generated(self, result, **kwargs)
-                self._ended(reported=True)
+                failed, _, _ = result
+                if not failed:  # else on_failure was called, and may have sent the message back
+                    self._ended(reported=True)
 
             cls.on_success = on_success  # type: ignore[attr-defined]
 

@@ -197,3 +197,9 @@ def limited_add(x: int, y: int) -> int:
 @app.task(name="limited_sum", base=LimitedTask, semaphore="one", limit=1)
 def limited_sum(numbers: list[int]) -> int:
     return sum(numbers)
+
+
+if "FAULT" in os.environ:
+    from tests.worker import faults
+
+    faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])

@@ -1,0 +1,52 @@
+"""Processes that die exactly there: at one named point, once.
+
+``FAULT`` is "child|main: before|after <step>"; ``FAULT_FILE`` is made when it struck.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from celery_semaphore.stores.redis.store import RedisStore
+from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.publisher import Publisher
+
+STEPS: dict[str, tuple[type, str]] = {
+    "asked": (NotePipe, "asked"),
+    "acquire": (RedisStore, "acquire"),
+    "held": (NotePipe, "held"),
+    "publish": (Publisher, "_publish"),
+}
+
+
+def install(fault: str, path: str) -> None:
+    """Let the fault strike in this process and its children."""
+    who, _, when = fault.partition(": ")
+    moment, _, step = when.partition(" ")
+    owner, name = STEPS[step]
+    original: Callable[..., Any] = getattr(owner, name)
+
+    def faulty(*args: Any, **kwargs: Any) -> Any:
+        if moment == "before":
+            _strike(who, path)
+        answer = original(*args, **kwargs)
+        if moment == "after":
+            _strike(who, path)
+        return answer
+
+    setattr(owner, name, faulty)
+
+
+def _strike(who: str, path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    here = os.getpid()
+    if who == "main" and os.getppid() != int(os.environ["FAULT_PARENT"]):
+        here = os.getppid()  # this is a child of the worker's main process
+    os.kill(here, signal.SIGKILL)
+    signal.pause()  # a child whose main process died is killed a moment later

@@ -1,0 +1,98 @@
+"""A process dies between two lines: no task is lost that had not begun, and no permit leaks.
+
+The lease is a minute where a child dies, so that only the main process can have released; where the
+main process dies nobody is left to release, and the lease of three seconds does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from celery_semaphore.core.permit import Claim
+from tests.support.process import wait_until
+
+from .conftest import Site
+
+ONE = Claim("one", None, 1)
+BEFORE_THE_PERMIT_IS_NOTED = ["before asked", "after asked", "before acquire", "after acquire"]
+
+
+def fault(site: Site, tmp_path: Path, what: str) -> dict[str, str]:
+    return {
+        "FAULT": what,
+        "FAULT_FILE": str(tmp_path / "struck"),
+        "FAULT_PARENT": str(os.getpid()),
+    }
+
+
+@pytest.mark.parametrize("when", BEFORE_THE_PERMIT_IS_NOTED)
+@pytest.mark.parametrize(("name", "state"), [("early", "SUCCESS"), ("late", "FAILURE"), ("late_lost", "SUCCESS")])
+def test_child_dies_before_its_permit_is_noted(
+    site: Site, tmp_path: Path, name: str, state: str, when: str
+) -> None:
+    """With early acks the task is delivered again: it had not begun. With late acks Celery decides."""
+    site.lease = 60.0
+    site.start(concurrency=1, env=fault(site, tmp_path, f"child: {when}"))
+    resource = uuid4().hex
+    result = site.send(name, "success", resource)
+    wait_until(result.ready, 30, "it has a state")
+    assert (tmp_path / "struck").exists()
+    assert result.state == state
+    assert site.counter.stats(resource)["completed"] == (state == "SUCCESS")
+    site.wait_all_back(ONE, 15)
+
+
+@pytest.mark.parametrize(("name", "state"), [("early", "FAILURE"), ("late_lost", "SUCCESS")])
+def test_child_dies_after_its_permit_was_noted(
+    site: Site, tmp_path: Path, name: str, state: str
+) -> None:
+    """Celery's own window: with early acks the message is acknowledged, the task fails."""
+    site.lease = 60.0
+    site.start(concurrency=1, env=fault(site, tmp_path, "child: after held"))
+    result = site.send(name, "success", uuid4().hex)
+    wait_until(result.ready, 30, "it has a state")
+    assert result.state == state
+    site.wait_all_back(ONE, 15)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("when", [*BEFORE_THE_PERMIT_IS_NOTED, "after held"])
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_main_process_dies(rabbit_site: Site, tmp_path: Path, name: str, when: str) -> None:
+    """The broker delivers again what was not acknowledged, and the lease ends."""
+    site = rabbit_site
+    victim = site.start(name="victim", concurrency=1, env=fault(site, tmp_path, f"main: {when}"))
+    resource = uuid4().hex
+    result = site.send(name, "success", resource)
+    wait_until(lambda: not victim.running(), 20, "the victim is dead")
+    site.start(name="heir", concurrency=1)
+    wait_until(result.ready, 30, "the heir ran it")
+    assert result.state == "SUCCESS"
+    assert site.counter.stats(resource)["completed"] == 1
+    site.wait_all_back(ONE, site.lease + 5)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("when", ["before publish", "after publish"])
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_main_process_dies_while_it_puts_a_message_back(
+    rabbit_site: Site, tmp_path: Path, name: str, when: str
+) -> None:
+    """Before the broker has it, the old message remains; after, both do, and neither is lost."""
+    site = rabbit_site
+    site.start(name="other", concurrency=1, queues=["other"])
+    site.send("hold", 4.0, "held", queue="other")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    victim = site.start(name="victim", concurrency=1, env=fault(site, tmp_path, f"main: {when}"))
+    resource = uuid4().hex
+    result = site.send(name, "success", resource)
+    wait_until(lambda: not victim.running(), 20, "the victim is dead")
+    site.start(name="heir", concurrency=1)
+    wait_until(result.ready, 40, "it ran")
+    assert result.state == "SUCCESS"
+    assert site.counter.stats(resource)["max_inside"] == 1
+    site.wait_all_back(ONE, site.lease + 5)
