@@ -123,6 +123,7 @@ def said(error: Exception) -> str:
         redis.exceptions.BusyLoadingError: "LOADING ",
         redis.exceptions.MasterDownError: "MASTERDOWN ",
         redis.exceptions.NoScriptError: "NOSCRIPT ",
+        redis.exceptions.OutOfMemoryError: "OOM ",
     }
     return codes.get(type(error), "") + str(error)
 

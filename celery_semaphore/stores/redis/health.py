@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import redis
 
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, StoreUnavailable
 from .connection import plain
 
 OLDEST = (6, 2)  # ZADD LT, and scripts that replicate what they did
+
+
+@contextmanager
+def denied_is_misconfigured() -> Iterator[None]:
+    """While a worker runs, a password that stopped being right is an outage; at its start it is a mistake."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        denied = (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError)
+        if not isinstance(error.__cause__, denied) and "NOAUTH" not in str(error):
+            raise
+        msg = f"The store wants another user name or password in semaphore_url: {error.__cause__}"
+        raise ConfigurationError(msg) from error
 
 
 def examine(connection: Any) -> list[str]:

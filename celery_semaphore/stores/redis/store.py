@@ -12,7 +12,7 @@ from ...core.permit import Answer, Claim, Grant, Kind, Permit, Renewal, Renewals
 from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_parts
 from . import answers, scripts
 from .connection import Link, Word, exchanged, pack, plain, run_id_of
-from .health import examine
+from .health import denied_is_misconfigured, examine
 from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class RedisStore:
         self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
 
     def check(self) -> list[str]:
-        return self._link.ask(examine)
+        with denied_is_misconfigured():
+            return self._link.ask(examine)
 
     def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
         wanted = asks(claims)

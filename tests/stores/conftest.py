@@ -1,0 +1,49 @@
+"""Stores on servers of the Redis family."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis.url import pool_from_url
+from tests.support.servers import RedisServer
+
+OpenAt = Callable[..., RedisStore]
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def server(request: pytest.FixtureRequest) -> RedisServer:
+    found: RedisServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["start_valkey", "start_redis"])
+def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
+    """Starts a server that may be killed."""
+    found: Callable[..., RedisServer] = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def open_at() -> Iterator[OpenAt]:
+    stores: list[RedisStore] = []
+
+    def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
+        pool = pool_from_url(url, timeout=timeout, transport_options={}, ssl=None)
+        stores.append(RedisStore(pool, **options))
+        return stores[-1]
+
+    yield open_at
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def store(server: RedisServer, open_at: OpenAt) -> RedisStore:
+    return open_at(server.url)
+
+
+def claim(limit: int = 1, *, of: str = "api", weight: int = 1) -> list[Claim]:
+    return [Claim(of, None, limit, weight)]

@@ -1,0 +1,130 @@
+"""Servers that must not be used, and what is said about them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.errors import ConfigurationError, StoreUnavailable
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.redis.health import examine
+from tests.support.servers import RedisServer
+
+from .conftest import claim
+
+StartServer = Callable[..., RedisServer]
+SECRET = "s3cret"
+
+
+@pytest.fixture
+def replica(start_redis: StartServer) -> Iterator[RedisServer]:
+    with ExitStack():
+        primary = start_redis()
+        replica = start_redis()
+        with replica.client() as client:
+            client.replicaof("127.0.0.1", primary.port)
+        yield replica
+
+
+def test_a_good_server(server: RedisServer) -> None:
+    assert store_from_url(server.url).check() == []
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+def test_a_server_that_would_evict_permits(start_server: StartServer, policy: str) -> None:
+    server = start_server(maxmemory_policy=policy)
+    with pytest.raises(ConfigurationError, match=f"{policy}.*noeviction"):
+        store_from_url(server.url).check()
+
+
+@pytest.mark.parametrize("policy", ["noeviction", "volatile-lru"])
+def test_a_server_that_would_not(start_server: StartServer, policy: str) -> None:
+    assert store_from_url(start_server(maxmemory_policy=policy).url).check() == []
+
+
+def test_a_server_that_forbids_config(start_server: StartServer) -> None:
+    server = start_server()
+    with server.client() as client:
+        client.acl_setuser(
+            "worker",
+            enabled=True,
+            passwords=[f"+{SECRET}"],
+            keys=["*"],
+            commands=["+@all", "-config"],
+        )
+    url = server.url.replace("//", f"//worker:{SECRET}@")
+    (warning,) = store_from_url(url).check()
+    assert "maxmemory-policy" in warning
+
+
+def test_a_server_that_forbids_info(start_server: StartServer) -> None:
+    server = start_server()
+    with server.client() as client:
+        client.acl_setuser(
+            "worker",
+            enabled=True,
+            passwords=[f"+{SECRET}"],
+            keys=["*"],
+            commands=["+@all", "-info"],
+        )
+    store = store_from_url(server.url.replace("//", f"//worker:{SECRET}@"))
+    (warning,) = store.check()
+    assert "INFO" in warning
+    assert isinstance(store.acquire(claim(2), "a"), Permit)
+    assert isinstance(store_from_url(server.url).acquire(claim(2), "b"), Permit)
+
+
+def test_a_wrong_password(start_server: StartServer) -> None:
+    server = start_server(requirepass=SECRET)
+    url = server.url.replace(SECRET, "wr0ng")
+    for wrong in (url, url.replace(":wr0ng@", "")):
+        with pytest.raises(ConfigurationError, match="password") as caught:
+            store_from_url(wrong).check()
+        assert "wr0ng" not in str(caught.value)
+        with pytest.raises(StoreUnavailable) as caught_later:
+            store_from_url(wrong).acquire(claim(), "a")
+        assert "wr0ng" not in str(caught_later.value)
+
+
+def test_a_replica(replica: RedisServer) -> None:
+    with pytest.raises(ConfigurationError, match=r"replica.*primary"):
+        store_from_url(replica.url).check()
+    with pytest.raises(StoreUnavailable):
+        store_from_url(replica.url).acquire(claim(), "a")
+
+
+def test_an_old_server() -> None:
+    with pytest.raises(ConfigurationError, match=r"6\.0\.16.*6\.2"):
+        examine(Answers("redis_version:6.0.16\r\nrole:master\r\nredis_mode:standalone\r\n"))
+
+
+def test_a_cluster(start_redis: StartServer) -> None:
+    server = start_redis(cluster_enabled="yes")
+    with pytest.raises(ConfigurationError, match="Cluster"):
+        store_from_url(server.url).check()
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        store_from_url(f"redis://:{SECRET}@127.0.0.1:1/0").check()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_full_server(start_server: StartServer) -> None:
+    server = start_server(maxmemory="1mb", maxmemory_policy="noeviction")
+    with pytest.raises(StoreUnavailable, match="OOM"):
+        store_from_url(server.url).acquire(claim(), "a")
+
+
+class Answers:
+    """A connection to a server that only knows its INFO."""
+
+    def __init__(self, info: str) -> None:
+        self.info = info
+
+    def send_command(self, *words: object) -> None:
+        pass
+
+    def read_response(self) -> bytes:
+        return self.info.encode()

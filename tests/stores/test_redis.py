@@ -1,0 +1,364 @@
+"""What only a server of the Redis family can get wrong."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Kind, Permit, Reason, Refusal, Renewal, Wait
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.redis import RedisStore
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer
+
+from .conftest import OpenAt, claim
+
+StartServer = Callable[..., RedisServer]
+PARK = Wait(Kind.PARK)
+
+
+def commands(server: RedisServer) -> dict[str, int]:
+    with server.client() as client:
+        stats: Any = client.info("commandstats")
+    return {name.removeprefix("cmdstat_"): found["calls"] for name, found in stats.items()}
+
+
+def reset_stats(server: RedisServer) -> None:
+    with server.client() as client:
+        client.config_resetstat()
+
+
+def permit_of(answer: Any) -> Permit:
+    assert isinstance(answer, Permit), answer
+    return answer
+
+
+def refusal_of(answer: Any) -> Refusal:
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def park(store: RedisStore, holder: str) -> str:
+    ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
+    assert ticket
+    store.attach(ticket, claim(), holder.encode())
+    return ticket
+
+
+class TestRoundTrips:
+    def test_one_for_each_call(self, server: RedisServer, store: RedisStore) -> None:
+        store.release("warm", claim())
+        store.acquire(claim(of="warm"), "warm")
+        store.renew([permit_of(store.acquire(claim(of="warm"), "warm"))])
+        reset_stats(server)
+        permit = permit_of(store.acquire(claim(3) + claim(3, of="disk"), "a"))
+        others = [permit_of(store.acquire(claim(3), holder)) for holder in "bc"]
+        store.renew([permit, *others])
+        store.release("a", permit.claims)
+        seen = commands(server)
+        assert seen["evalsha"] == 3 + 3 + 1
+        assert not {"eval", "ping", "info|server", "script|load"} & set(seen)
+
+    def test_renewals_are_sent_together(
+        self, server: RedisServer, start_proxy: Callable[[int], Proxy], open_at: OpenAt
+    ) -> None:
+        proxy = start_proxy(server.port)
+        store = open_at(f"redis://127.0.0.1:{proxy.port}/0")
+        permits = [permit_of(store.acquire(claim(20), str(n))) for n in range(20)]
+        store.renew(permits)
+        before = proxy.requests
+        assert set(store.renew(permits).values()) == {Renewal.OK}
+        assert proxy.requests == before + 1
+
+    def test_a_server_that_forgot_the_scripts(self, server: RedisServer, store: RedisStore) -> None:
+        permits = [permit_of(store.acquire(claim(9), holder)) for holder in "abc"]
+        with server.client() as client:
+            client.script_flush()
+        reset_stats(server)
+        assert set(store.renew(permits).values()) == {Renewal.OK}
+        assert commands(server)["eval"] == 3
+        assert store.release("a", claim(9)) == []
+        reset_stats(server)
+        store.renew(permits[1:])
+        store.release("b", claim(9))
+        assert "eval" not in commands(server)
+
+
+class TestLostAnswers:
+    @pytest.fixture
+    def proxy(self, server: RedisServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
+        return start_proxy(server.port)
+
+    @pytest.fixture
+    def cut_off(self, proxy: Proxy, open_at: OpenAt) -> RedisStore:
+        """A store whose answers may be lost; it has been used."""
+        store = open_at(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.5)
+        store.release("warm", claim(of="warm"))
+        return store
+
+    def test_an_acquire_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.drop_answers()
+        permit_of(cut_off.acquire(claim(2), "a"))
+        assert proxy.answers_dropped == 1
+        assert cut_off.snapshot("api").occupied == 1
+
+    def test_a_refusal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        cut_off.acquire(claim(), "a")
+        proxy.drop_answers()
+        refusal = refusal_of(cut_off.acquire(claim(), "b", PARK))
+        assert (proxy.answers_dropped, refusal.position) == (1, 0)
+        assert cut_off.snapshot("api").waiting == 1
+
+    def test_a_release_repeats_its_grants(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        cut_off.acquire(claim(), "a")
+        park(cut_off, "b")
+        proxy.drop_answers()
+        assert [grant.payload for grant in cut_off.release("a", claim())] == [b"b"]
+        assert proxy.answers_dropped == 1
+
+    def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        permits = [permit_of(cut_off.acquire(claim(3), holder)) for holder in "abc"]
+        proxy.drop_answers()
+        assert set(cut_off.renew(permits).values()) == {Renewal.OK}
+
+    def test_lost_twice_is_unavailable(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.drop_answers(2)
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        cut_off.release("a", claim())
+        permit_of(cut_off.acquire(claim(), "b"))
+
+    def test_a_server_out_of_reach(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.cut()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        proxy.restore()
+        permit_of(cut_off.acquire(claim(), "b"))
+
+    def test_a_server_that_hangs(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.hang()
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        assert time.monotonic() - start < 4 * 0.5
+        proxy.restore()
+        store_answers_again(cut_off)
+
+    def test_an_interrupted_call_leaves_no_answer_behind(self, cut_off: RedisStore) -> None:
+        """A time limit strikes between question and answer; the next call must get its own."""
+
+        class Interrupt(BaseException):
+            pass
+
+        def interrupted(connection: Any) -> None:
+            connection.send_command("ECHO", "not yours")
+            raise Interrupt
+
+        with pytest.raises(Interrupt):
+            cut_off._link.ask(interrupted)
+        permit_of(cut_off.acquire(claim(), "a"))
+
+
+def store_answers_again(store: RedisStore) -> None:
+    answer = store.acquire(claim(of="other"), "z")
+    assert isinstance(answer, Permit)
+
+
+class TestRestarts:
+    def test_without_its_data(self, start_server: StartServer, open_at: OpenAt) -> None:
+        server = start_server()
+        store, other = open_at(server.url, lease=3.0), open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        permit_of(other.acquire(claim(of="disk"), "x"))
+        server.restart(keep_data=False)
+        assert refusal_of(other.acquire(claim(), "b")).reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        fresh = open_at(server.url, lease=3.0)
+        assert refusal_of(fresh.acquire(claim(), "c")).reason is Reason.RECOVERING
+        time.sleep(2.1)
+        assert refusal_of(fresh.acquire(claim(), "d")).reason is Reason.SATURATED
+        assert store.epoch == other.epoch == fresh.epoch or other.renew([]) == {}
+
+    def test_with_its_data(self, start_server: StartServer, open_at: OpenAt) -> None:
+        """What was written last may be missing, so the living come first all the same."""
+        server = start_server(appendonly="yes", appendfsync="always")
+        store = open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        before = store.epoch
+        server.restart(keep_data=True)
+        answer = refusal_of(open_at(server.url, lease=3.0).acquire(claim(2), "b"))
+        assert answer.reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        assert (store.epoch or 0) > (before or 0)
+
+    def test_leases_do_not_end_while_the_server_is_away(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        """Nobody could renew; an overdue lease of one who is alive is renewed in the grace."""
+        server = start_server(appendonly="yes", appendfsync="always")
+        store = open_at(server.url, lease=1.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        server.kill()
+        time.sleep(1.1)
+        server.start()
+        refused = refusal_of(open_at(server.url, lease=1.0).acquire(claim(), "b"))
+        assert refused.reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
+    def test_a_process_that_starts_after_the_loss_waits_too(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        server = start_server()
+        store = open_at(server.url, lease=3.0)
+        permit_of(store.acquire(claim(2), "a"))
+        server.restart(keep_data=False)
+        fresh = open_at(server.url, lease=3.0)
+        permit_of(fresh.acquire(claim(2), "b"))  # nobody told it
+        store.renew([])
+        assert refusal_of(store.acquire(claim(2), "c")).reason is Reason.RECOVERING
+        assert refusal_of(fresh.acquire(claim(2), "d")).reason is Reason.RECOVERING
+
+
+class TestProcesses:
+    def test_a_child_uses_no_connection_of_its_parent(self, store: RedisStore) -> None:
+        store.acquire(claim(100), "parent")
+        children = []
+        for n in range(4):
+            pid = os.fork()
+            if not pid:  # pragma: no cover - in the child
+                code = 1
+                try:
+                    for m in range(50):
+                        permit = store.acquire(claim(100), f"{n}-{m}")
+                        assert isinstance(permit, Permit)
+                        assert permit.holder == f"{n}-{m}"
+                        store.release(permit.holder, claim(100))
+                    code = 0
+                finally:
+                    os._exit(code)
+            children.append(pid)
+        for m in range(50):
+            permit = permit_of(store.acquire(claim(100), f"p-{m}"))
+            assert store.snapshot("api").occupied >= 1
+            store.release(permit.holder, claim(100))
+        assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0, 0, 0]
+
+    def test_threads_get_their_own_answers(self, store: RedisStore) -> None:
+        wrong: list[Any] = []
+
+        def run(n: int) -> None:
+            for m in range(50):
+                permit = store.acquire(claim(100), f"{n}-{m}")
+                if not isinstance(permit, Permit) or permit.holder != f"{n}-{m}":
+                    wrong.append(permit)
+                store.release(f"{n}-{m}", claim(100))
+
+        threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert store.snapshot("api").occupied == 0
+
+
+class TestKeys:
+    def test_nothing_is_left_when_idle(self, server: RedisServer, open_at: OpenAt) -> None:
+        store = open_at(server.url, lease=0.1)
+        both = claim(2) + claim(2, of="disk", weight=2)
+        store.acquire(both, "a")
+        ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
+        assert ticket
+        store.attach(ticket, both, b"b")
+        refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
+        store.release("c", both)
+        (grant,) = store.release("a", both)
+        permit_of(store.acquire(both, "b2", Wait(Kind.PARK, ticket=grant.ticket)))
+        store.release("b2", both)
+        refusal_of(store.acquire(claim(0, of="paused"), "x"))
+        permit_of(store.acquire(claim(of="killed"), "y"))
+        refusal_of(store.acquire(claim(of="killed"), "z", Wait(Kind.REQUEUE, longest=0.1)))
+        time.sleep(0.5)
+        store.reap()
+        time.sleep(1.2)
+        with server.client() as client:
+            left: Any = client.keys()
+        assert left == [b"celery-semaphore:epoch"]
+
+    def test_keys_in_use_carry_no_expiry(self, server: RedisServer, store: RedisStore) -> None:
+        """Or volatile-* eviction would take permits."""
+        store.acquire(claim(2, weight=2), "a")
+        store.release("a", claim(2))
+        store.acquire(claim(2, weight=2), "b")
+        park(store, "c")
+        store.acquire(claim(2), "d", Wait(Kind.REQUEUE))
+        store.set_limit(2, "api")
+        with server.client() as client:
+            names: Any = client.keys()
+            expiring = {name for name in names if client.ttl(name) != -1}
+        assert expiring == {b"celery-semaphore:{api}:released"}
+
+    def test_the_prefix_keeps_stores_apart(self, server: RedisServer, open_at: OpenAt) -> None:
+        one, other = open_at(server.url, prefix="one"), open_at(server.url, prefix="other")
+        permit_of(one.acquire(claim(), "a"))
+        permit_of(other.acquire(claim(), "b"))
+        with server.client() as client:
+            names: Any = client.keys()
+        assert all(name.startswith((b"one:", b"other:")) for name in names)
+
+    def test_released_holders_are_forgotten_by_and_by(
+        self, server: RedisServer, open_at: OpenAt
+    ) -> None:
+        store = open_at(server.url, lease=0.05)
+        for n in range(300):
+            store.acquire(claim(), str(n))
+            store.release(str(n), claim())
+            time.sleep(0.001)
+        with server.client() as client:
+            kept: Any = client.zcard("celery-semaphore:{api}:released")
+        assert kept < 150
+
+
+@pytest.mark.slow
+class TestManyWaiters:
+    def test_a_long_line_costs_no_more(self, valkey: RedisServer, open_at: OpenAt) -> None:
+        store = open_at(valkey.url, timeout=30.0)
+        figures = {}
+        for many in (1_000, 300_000):
+            store.acquire(claim(of=f"line{many}"), "holder")
+            fill(valkey, store, f"line{many}", many)
+            figures[many] = cost(valkey, store, f"line{many}")
+        assert figures[300_000] < 2 * figures[1_000], figures  # the tree is deeper, no more
+
+
+def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:
+    """As many waiters as that, all like one that came through the front door."""
+    refusal_of(store.acquire(claim(of=name), "model", Wait(Kind.REQUEUE)))
+    keys = [f"celery-semaphore:{{{name}}}:{part}" for part in ("waiters", "due", "tickets")]
+    script = """
+        local model = redis.call("ZRANGE", KEYS[1], 0, 0)[1]
+        local info, due = redis.call("HGET", KEYS[3], model), redis.call("ZSCORE", KEYS[2], model)
+        for n = ARGV[1], ARGV[2] do
+            local ticket = string.format("255.%016d.w%d", 1700000000000000 + n, n)
+            redis.call("ZADD", KEYS[1], 0, ticket)
+            redis.call("ZADD", KEYS[2], due + n, ticket)
+            redis.call("HSET", KEYS[3], ticket, info)
+        end"""
+    with server.client() as client:
+        for start in range(0, many, 10_000):
+            client.eval(script, 3, *keys, str(start + 1), str(min(many, start + 10_000)))
+
+
+def cost(server: RedisServer, store: RedisStore, name: str) -> float:
+    """The server's microseconds for one acquire that is refused and one release."""
+    reset_stats(server)
+    for n in range(2_000):
+        refusal_of(store.acquire(claim(of=name), f"x{n}", Wait(Kind.REQUEUE)))
+        store.release(f"x{n}", claim(of=name))
+    with server.client() as client:
+        stats: Any = client.info("commandstats")
+    found: float = stats["cmdstat_evalsha"]["usec_per_call"]
+    return found

@@ -1,0 +1,125 @@
+"""URLs as Celery users write them."""
+
+import sys
+from typing import Any
+
+import pytest
+import redis
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.redis.url import pool_from_url, redacted
+from tests.support.servers import RedisServer
+
+from .conftest import claim
+
+
+def pool(url: str, ssl: Any = None, **options: Any) -> Any:
+    return pool_from_url(url, timeout=2.0, transport_options=options, ssl=ssl)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "valkey"])
+def test_tcp(server: RedisServer, scheme: str) -> None:
+    store = store_from_url(server.database(3).replace("redis:", f"{scheme}:"), prefix="p", lease=9)
+    assert store.lease == 9
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+    with server.client(3) as client:
+        assert client.exists("p:epoch")
+
+
+@pytest.mark.parametrize(
+    "form", ["unix://{}", "redis+socket://{}", "socket://{}", "redis+socket://{}?virtual_host=3"]
+)
+def test_unix_sockets(server: RedisServer, form: str) -> None:
+    store = store_from_url(form.format(server.socket))
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+    with server.client(3 if "virtual_host" in form else 0) as client:
+        assert client.exists("celery-semaphore:epoch")
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
+def test_tls(scheme: str) -> None:
+    found = pool(f"{scheme}://host:1/2?ssl_cert_reqs=none")
+    assert found.connection_class is redis.SSLConnection
+    assert found.connection_kwargs["ssl_cert_reqs"] == "none"
+
+
+def test_tls_by_option() -> None:
+    found = pool("redis://host/0", ssl={"ssl_ca_certs": "/ca.pem"})
+    assert found.connection_class is redis.SSLConnection
+    assert found.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
+    assert pool("redis://host/0", ssl=True).connection_class is redis.SSLConnection
+
+
+def test_the_url_cannot_undo_what_calls_rely_on() -> None:
+    found = pool("redis://host/0?decode_responses=true&health_check_interval=5")
+    assert not found.connection_kwargs["decode_responses"]
+    assert not found.connection_kwargs["health_check_interval"]
+    assert found.connection_kwargs["socket_timeout"] == 2.0
+
+
+def test_transport_options() -> None:
+    found = pool("redis://host/0", username="u", password="p", visibility_timeout=3600)
+    assert found.connection_kwargs["username"] == "u"
+    assert "visibility_timeout" not in found.connection_kwargs
+
+
+def test_sentinels() -> None:
+    url = "sentinel://:p%40ss@one:1/2;sentinel://two:2"
+    found = pool(url, master_name="main", sentinel_kwargs={"password": "other"})
+    assert found.service_name == "main"
+    hosts = [s.connection_pool.connection_kwargs for s in found.sentinel_manager.sentinels]
+    assert [(host["host"], host["port"], host["password"]) for host in hosts] == [
+        ("one", 1, "other"),
+        ("two", 2, "other"),
+    ]
+    assert (found.connection_kwargs["db"], found.connection_kwargs["password"]) == (2, "p@ss")
+
+
+def test_sentinels_need_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="master_name"):
+        pool("sentinel://one:1")
+
+
+def test_memory() -> None:
+    store = store_from_url("memory://", lease=5)
+    assert isinstance(store, MemoryStore)
+    assert store.lease == 5
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "", "localhost", "amqp://guest:secret@x"])
+def test_an_unknown_scheme(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="redis://") as caught:
+        store_from_url(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["redis://:secret@host:port/0", "redis://:secret@host/0?db=x"])
+def test_a_malformed_url_keeps_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        store_from_url(url)
+    assert "secret" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("celery_semaphore.stores.redis")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'celery-semaphore\[redis\]'"):
+        store_from_url("redis://host")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://u:p@h:1/0", "redis://u:***@h:1/0"),
+        ("redis://:p@ss@h/0", "redis://:***@h/0"),
+        ("sentinel://:p@a;sentinel://b", "sentinel://:***@a;sentinel://b"),
+        ("redis://h/0?password=p", "redis://h/0"),
+    ],
+)
+def test_redaction(url: str, shown: str) -> None:
+    assert redacted(url) == shown
