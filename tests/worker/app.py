@@ -76,6 +76,7 @@ WAYS: dict[str, Any] = {
     "soft limit, caught": _soft,
     "hard limit": _sleep,
     "sleep": _sleep,
+    "nap": lambda self: time.sleep(1.0),
     "exit": lambda self: sys.exit(3),
     "kill": lambda self: os.kill(os.getpid(), signal.SIGKILL),
     "_exit": lambda self: os._exit(1),
@@ -197,6 +198,20 @@ def limited_add(x: int, y: int) -> int:
 @app.task(name="limited_sum", base=LimitedTask, semaphore="one", limit=1)
 def limited_sum(numbers: list[int]) -> int:
     return sum(numbers)
+
+
+
+def soak(self: LimitedTask, resource: str) -> None:
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.02)
+
+
+for acks in ("early", "late"):
+    LATE = {"acks_late": True, "reject_on_worker_lost": True} if acks == "late" else {}
+    SOAK: dict[str, Any] = {"base": LimitedTask, "bind": True, "shared": False, **LATE}
+    app.task(**SOAK, name=f"soak one {acks}", semaphore="soak one", limit=1)(soak)
+    app.task(**SOAK, name=f"soak five {acks}", semaphore="soak five", limit=5)(soak)
+    app.task(**SOAK, name=f"soak each {acks}", semaphore="soak each", limit=2, key="{resource}")(soak)
 
 
 if "FAULT" in os.environ:

@@ -1,0 +1,158 @@
+"""The keeper: nobody is renewed too little, nobody is told too late, nobody is told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRestored
+from celery_semaphore.core.lease import LeaseKeeper
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.errors import StoreUnavailable
+
+
+class Renewing:
+    """The two calls of a store that a keeper makes, with answers that the test decides."""
+
+    lease = 30.0
+
+    def __init__(self) -> None:
+        self.renewed: list[list[str]] = []
+        self.answers: dict[str, Renewal] = {}
+        self.fails = False
+
+    def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:
+        holders = [permit.holder for permit in permits]
+        self.renewed.append(holders)
+        if self.fails:
+            raise StoreUnavailable("hung")
+        return {holder: self.answers.get(holder, Renewal.OK) for holder in holders}
+
+    def reap(self, limit: int = 100) -> list[object]:
+        return []
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def store() -> Renewing:
+    return Renewing()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def keeper(store: Renewing, clock: Clock, events: list[Event]) -> LeaseKeeper:
+    announce = Announcer()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+    keeper.tick()
+    return keeper
+
+
+def permit(holder: str) -> Permit:
+    return Permit(holder, 1, (), 0.0, 30.0, 1)
+
+
+def passes(keeper: LeaseKeeper, clock: Clock, seconds: float) -> None:
+    for _ in range(int(seconds)):
+        clock.now += 1
+        keeper.tick()
+
+
+def test_renews_all_in_one_batch_three_times_per_lease(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock
+) -> None:
+    keeper.add(permit("a"))
+    keeper.add(permit("b"))
+    store.renewed.clear()
+    passes(keeper, clock, 30)
+    assert store.renewed == [["a", "b"]] * 3
+
+
+def test_a_lost_permit_is_told_once_and_renewed_no_more(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.answers["a"] = Renewal.LOST
+    passes(keeper, clock, 60)
+    assert [type(event) for event in events] == [PermitLost]
+    assert store.renewed[-1] == []
+
+
+def test_what_was_discarded_during_a_renewal_was_not_lost(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    answer = store.renew
+
+    def released_meanwhile(permits: Iterable[Permit]) -> dict[str, Renewal]:
+        answers = answer(permits)
+        keeper.discard("a")
+        return dict.fromkeys(answers, Renewal.LOST)
+
+    store.renew = released_meanwhile  # type: ignore[method-assign]
+    passes(keeper, clock, 11)
+    assert events == []
+
+
+def test_unrenewed_for_almost_a_lease_counts_as_lost(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 26)
+    assert events == []
+    passes(keeper, clock, 3)
+    assert [type(event) for event in events] == [PermitLost]
+
+
+def test_the_lease_counts_from_before_the_acquire_was_sent(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    keeper.add(permit("a"), since=clock.now - 20)
+    store.fails = True
+    passes(keeper, clock, 8)
+    assert [type(event) for event in events] == [PermitLost]
+
+
+def test_goes_on_renewing_while_the_store_fails_and_recovers(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 60)
+    store.fails = False
+    store.answers["a"] = Renewal.RESTORED
+    passes(keeper, clock, 2)
+    assert [type(event) for event in events] == [PermitLost, PermitRestored]
+    store.answers["a"] = Renewal.OK
+    passes(keeper, clock, 25)
+    assert len(events) == 2
+
+
+def test_a_failing_store_is_asked_each_second_not_each_tick(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock
+) -> None:
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 10)
+    store.renewed.clear()
+    for _ in range(100):
+        clock.now += 0.1
+        keeper.tick()
+    assert 9 <= len(store.renewed) <= 11

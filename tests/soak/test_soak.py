@@ -1,0 +1,112 @@
+"""Thousands of tasks while processes are killed at random: `make soak`."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_semaphore.core.permit import Claim
+from tests.support.counter import CounterServer
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+from tests.worker.conftest import Site
+
+TASKS = int(os.environ.get("SOAK_TASKS", "10000"))
+LIMITS = {"one": 1, "five": 5} | {f"each {n}": 2 for n in range(200)}
+KINDS = ["one", "five", *["each"] * 8]
+BACK_SOON = {
+    "visibility_timeout": 8,
+    "unacked_restore_interval": 1,
+    "unacked_restore_throttle": 1,
+}
+
+
+@pytest.fixture
+def site(counter_server: CounterServer) -> Iterator[Site]:
+    with ValkeyServer() as valkey:
+        base = valkey.url.removesuffix("/0")
+        counter = counter_server.client()
+        counter.reset()
+        site = Site(
+            f"{base}/0", f"{base}/2", f"{base}/1", dict(counter_server.env), counter, lease=5.0
+        )
+        yield site
+        site.stop()
+
+
+def send(site: Site) -> dict[str, Any]:
+    """Everything at once; task id → (result, late acks)."""
+    sent: dict[str, Any] = {}
+    for n in range(TASKS):
+        acks, kind = random.choice(["early", "late"]), random.choice(KINDS)
+        resource = kind if kind != "each" else f"each {random.randrange(200)}"
+        result = site.send(f"soak {kind} {acks}", resource)
+        sent[result.id] = (result, acks == "late")
+        if n % 1000 == 0:
+            print(f"{n} sent")
+    return sent
+
+
+def kill_at_random(site: Site, workers: list[CeleryWorker], until: Any) -> Tally[str]:
+    """A child about each second, a main process about each ten, until all is done."""
+    killed: Tally[str] = Tally()
+    while not until():
+        time.sleep(random.uniform(0.5, 1.5))  # the pace of the faults, not a wait for anything
+        worker = random.choice(workers)
+        if random.random() < 0.1 and killed["main"] < 6:
+            worker.kill()
+            worker.start()
+            killed["main"] += 1
+        elif children := worker.children():
+            worker.kill_child(random.choice(children))
+            killed["child"] += 1
+    return killed
+
+
+def states(site: Site, sent: dict[str, Any]) -> dict[str, str]:
+    backend = site.client.backend
+    return {task_id: backend.get_state(task_id) for task_id in sent}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_ten_thousand_tasks_and_random_kills(site: Site) -> None:
+    conf = {"broker_transport_options": BACK_SOON, "worker_prefetch_multiplier": 2}
+    site.client.conf.broker_transport_options = BACK_SOON
+    workers = [site.start(name=name, concurrency=8, conf=conf) for name in ("a", "b")]
+    began = time.monotonic()
+    sent = send(site)
+
+    def entered() -> set[str]:
+        return {task for stats in site.counter.all_stats().values() for task in stats["tasks"]}
+
+    def settled() -> bool:
+        if len(entered()) < 0.98 * TASKS and time.monotonic() - began < 600:
+            return False
+        ended = states(site, sent)
+        # With early acks Celery loses what runs when a main process dies: it had begun, not waited.
+        begun = entered()
+        missing = [t for t, state in ended.items() if state in ("PENDING", "RETRY") and (sent[t][1] or t not in begun)]
+        print(f"{time.monotonic() - began:.0f} s: {len(begun)} begun, {len(missing)} missing")
+        return not missing
+
+    killed = kill_at_random(site, workers, lambda: len(entered()) >= 0.9 * TASKS)
+    wait_until(settled, 300, "every task has a state", interval=2)
+    print(f"{time.monotonic() - began:.0f} s, killed: {dict(killed)}")
+    stats, begun = site.counter.all_stats(), entered()
+    for name, limit in LIMITS.items():
+        if name in stats:
+            assert stats[name]["max_inside"] <= limit, name
+    late = [task for task, (_, is_late) in sent.items() if is_late]
+    assert not set(late) - begun, "with late acks every task ran"
+    print(Tally(states(site, sent).values()), {n: stats[n]["max_inside"] for n in ("one", "five")})
+    for claim in (Claim("soak one", None, 1), Claim("soak five", None, 5)):
+        site.wait_all_back(claim, site.lease + 2)

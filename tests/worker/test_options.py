@@ -1,0 +1,219 @@
+"""Wrong options are refused at start, with the task, the option and the value."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from celery import Celery, Task
+from celery.worker.request import Request
+
+from celery_semaphore import Limit, LimitedTask, LimitedTaskMixin, SemaphoreError
+from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.settings import Settings
+from celery_semaphore.worker.bootstep import _check_tasks
+from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.request import LimitedRequestMixin
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("options", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def declare(app: Celery, **options: Any) -> Any:
+    def body(tenant: str, region: str = "eu", *rest: int) -> None: ...
+
+    task = app.task(**{"base": LimitedTask, "name": "shop.export", "shared": False} | options)(body)
+    app.finalize()
+    return app.tasks["shop.export"] if task else None
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"semaphore": ""}, "semaphore=''"),
+    ({"semaphore": 7}, "semaphore=7"),
+    ({"semaphore": "s", "limit": None}, "needs a limit"),
+    ({"limit": -1}, "limit=-1"),
+    ({"limit": 1.5}, "limit=1.5"),
+    ({"limit": True}, "limit=True"),
+    ({"limit": "5"}, "limit='5'"),
+    ({"weight": 0}, "weight=0"),
+    ({"weight": 6}, "weight=6 is above limit=5"),
+    ({"key": "{tenat}"}, "names tenat"),
+    ({"key": "tenant"}, "key='tenant'"),
+    ({"key": "{"}, "key='{'"),
+    ({"key": 7}, "key=7"),
+    ({"on_saturated": "wait"}, "on_saturated='wait'"),
+    ({"on_lost": "die"}, "on_lost='die'"),
+    ({"wait_timeout": -1}, "wait_timeout=-1"),
+    ({"wait_timeout": "1"}, "wait_timeout='1'"),
+    ({"requeue_delay": 0}, "requeue_delay=0"),
+    ({"requeue_max_delay": True}, "requeue_max_delay=True"),
+    ({"semaphore": [Limit("a", 1)], "limit": 5}, "into each Limit"),
+    ({"semaphore": [], "limit": None}, "semaphore=[]"),
+    ({"semaphore": ["a"], "limit": None}, "semaphore=['a']"),
+    ({"semaphore": [Limit("a", 1), Limit("a", 2)], "limit": None}, "twice: a, a"),
+    ({"semaphore": [Limit(f"{n}", 1) for n in range(9)], "limit": None}, "lists 9 limits"),
+    ({"semaphore": None}, "limit=5 does nothing"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), WRONG)
+def test_wrong_options(app: Celery, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(text)) as raised:
+        declare(app, **{"semaphore": "s", "limit": 5} | options)
+    assert "task shop.export:" in str(raised.value)
+
+
+def test_keys_by_position_keyword_and_default(app: Celery) -> None:
+    task = declare(app, semaphore="s", limit=2, key="{tenant}/{region}")
+    options = task.semaphore_options
+    keys = [options.claims(*call)[0].key for call in [(("a",), {}), ((), {"tenant": "a", "region": "us"})]]
+    assert keys == ["a/eu", "a/us"]
+
+
+def test_callables_get_the_call_or_nothing(app: Celery) -> None:
+    task = declare(
+        app,
+        semaphore="s",
+        limit=lambda: 7,
+        weight=lambda tenant, **_: len(tenant),
+        key=lambda tenant, *_, **__: tenant.upper(),
+    )
+    (claim,) = task.semaphore_options.claims(("ab",), {})
+    assert (claim.limit, claim.weight, claim.key) == (7, 2, "AB")
+
+
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"key": lambda tenant: None}, "returned None"),
+    ({"key": lambda tenant: 1 // 0}, "raised ZeroDivisionError"),
+    ({"key": "{tenant[x]}"}, "raised TypeError"),
+    ({"limit": lambda: "many"}, "limit='many'"),
+    ({"limit": lambda: 1 // 0}, "limit= raised ZeroDivisionError"),
+    ({"weight": lambda tenant: 0}, "weight=0"),
+    ({"weight": lambda tenant: 6}, "above limit=5"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), BROKEN)
+def test_a_call_without_a_key_fails_with_the_reason(
+    app: Celery, options: dict[str, Any], text: str
+) -> None:
+    task = declare(app, **{"semaphore": "s", "limit": 5} | options)
+    with pytest.raises(SemaphoreError, match=re.escape(text)) as raised:
+        task.semaphore_options.claims(("secret",), {})
+    assert "secret" not in str(raised.value)
+
+
+def test_a_call_that_does_not_fit(app: Celery) -> None:
+    task = declare(app, semaphore="s", limit=5, key="{tenant}")
+    with pytest.raises(SemaphoreError, match="tenant"):
+        task.semaphore_options.claims((), {})
+
+
+def test_of_a_bound_task(app: Celery) -> None:
+    @app.task(
+        base=LimitedTask, bind=True, semaphore="s", limit=1, key="{tenant}", name="bound", shared=False
+    )
+    def body(self: Any, tenant: str) -> None: ...
+
+    assert app.tasks["bound"].semaphore_options.claims(("a",), {})[0].key == "a"
+
+
+def test_of_a_class(app: Celery) -> None:
+    class Export(LimitedTask):
+        name, semaphore, limit, key = "class", "s", 1, "{tenant}"
+
+        def run(self, tenant: str) -> None: ...
+
+    app.register_task(Export())
+    app.finalize()
+    assert app.tasks["class"].semaphore_options.claims(("a",), {})[0].key == "a"
+
+
+def test_task_annotations_limit_what_is_not_ours() -> None:
+    app = Celery("annotated", task_cls="celery_semaphore:LimitedTask", set_as_current=False)
+    app.conf.task_annotations = {"theirs": {"semaphore": "crm", "limit": 3}}
+
+    def body() -> None: ...
+
+    app.task(name="theirs", shared=False)(body)
+    app.task(name="other", shared=False)(body)
+    app.finalize()
+    assert app.tasks["theirs"].semaphore_options.limits == (Limit("crm", 3),)
+    other = app.tasks["other"]
+    assert other.semaphore_options is None
+    assert other.Request == Task.Request, "a task without a semaphore is left as it is"
+    assert other.before_start.__func__ is Task.before_start
+
+
+def test_mixin_and_a_request_class_of_their_own(app: Celery) -> None:
+    class Theirs(Request):
+        pass
+
+    class Base(LimitedTaskMixin, Task):
+        abstract = True
+        Request = Theirs
+
+    task = declare(app, base=Base, semaphore="s", limit=1)
+    assert issubclass(task.Request, LimitedRequestMixin)
+    assert issubclass(task.Request, Theirs)
+
+
+def test_a_task_that_only_looks_limited_stops_the_worker(app: Celery) -> None:
+    class Deaf(LimitedTask):
+        abstract = True
+
+        @classmethod
+        def on_bound(cls, app: Celery) -> None:
+            """Does not call super()."""
+
+    declare(app, base=Deaf, semaphore="s", limit=1)
+    with pytest.raises(ConfigurationError, match="is not limited"):
+        _check_tasks(app, limiter_of(app), prefork=True)
+
+
+def test_terminate_needs_prefork(app: Celery) -> None:
+    declare(app, semaphore="s", limit=1, on_lost="terminate")
+    _check_tasks(app, limiter_of(app), prefork=True)
+    with pytest.raises(ConfigurationError, match="needs the prefork pool"):
+        _check_tasks(app, limiter_of(app), prefork=False)
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"semaphore_lease": 0}, "semaphore_lease=0"),
+        ({"semaphore_lease": "soon"}, "semaphore_lease='soon'"),
+        ({"semaphore_timeout": "inf"}, "semaphore_timeout='inf'"),
+        ({"semaphore_on_saturated": "wait"}, "semaphore_on_saturated='wait'"),
+        ({"semaphore_on_lost": "die"}, "semaphore_on_lost='die'"),
+        ({"semaphore_url": ""}, "semaphore_url is not set"),
+    ],
+)
+def test_wrong_settings(app: Celery, conf: dict[str, Any], text: str) -> None:
+    app.conf.update(conf)
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
+        Settings.from_app(app)
+
+
+def test_the_url_comes_from_the_broker_or_the_backend() -> None:
+    def url(**conf: Any) -> str:
+        app = Celery("where", set_as_current=False)
+        app.conf.update(conf)
+        return Settings.from_app(app).url
+
+    assert url(broker_url="redis://b/1") == "redis://b/1"
+    assert url(broker_url="amqp://b", result_backend="redis://r/2") == "redis://r/2"
+    assert url(broker_url="redis://b/1", semaphore_url="redis://s/3") == "redis://s/3"
+    with pytest.raises(ConfigurationError, match="semaphore_url is not set"):
+        url(broker_url="amqp://b", result_backend="rpc://")
+
+
+def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Celery) -> None:
+    app.conf.broker_transport_options = {"visibility_timeout": 60}
+    task = declare(app, semaphore="s", limit=1)
+    assert task.semaphore_options.patience(Settings.from_app(app)).longest == 15
