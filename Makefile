@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 LOCK ?= requirements/dev.txt
 ARGS ?=
+# Tests that run at once, each group with servers of its own; most of their time they wait for processes.
+JOBS ?= 4
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
@@ -28,7 +30,7 @@ demo: $(READY) ## real workers keep a real service under its limit, and lose one
 	$(BIN)/python -m example_project.demo $(ARGS)
 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)
 
 # In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.
 test-all: ## the tests on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
