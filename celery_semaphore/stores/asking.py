@@ -10,7 +10,6 @@ from re import compile as pattern
 from ..core.permit import Claim
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
-GRANTS_AT_ONCE = 100
 _LONGEST = 4_000_000_000.0  # seconds
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 

@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import get_context
 from typing import Any
 
@@ -115,8 +115,8 @@ def start(how: Any, server: RedisServer, address: str, until: float) -> Any:
 
 
 @pytest.fixture
-def address(counter_server: CounterServer, counter: Counter) -> Iterator[str]:
-    yield counter_server.address
+def address(counter_server: CounterServer, counter: Counter) -> str:
+    return counter_server.address
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 
 from celery_semaphore.core.permit import Kind, Permit, Reason, Refusal, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.asking import asks
+from celery_semaphore.stores.redis import RedisStore, scripts
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
@@ -320,6 +321,62 @@ class TestKeys:
         with server.client() as client:
             kept: Any = client.zcard("celery-semaphore:{api}:released")
         assert kept < 150
+
+
+class TestPartialLoss:
+    """One claim's keys are gone: somebody deleted them, or an eviction policy was changed."""
+
+    BOTH = claim() + claim(of="disk")
+
+    @pytest.fixture
+    def permit(self, server: RedisServer, store: RedisStore) -> Permit:
+        permit = permit_of(store.acquire(self.BOTH, "a"))
+        with server.client() as client:
+            names: Any = client.keys("*{disk}*")
+            client.delete(*names)
+        return permit
+
+    def test_a_renewal_ends_the_rest(self, store: RedisStore, permit: Permit) -> None:
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert store.snapshot("api").occupied == 0
+        assert refusal_of(store.acquire(self.BOTH, "a")).reason is Reason.RELEASED
+
+    def test_an_acquire_ends_the_rest(self, store: RedisStore, permit: Permit) -> None:
+        assert refusal_of(store.acquire(self.BOTH, "a")).reason is Reason.RELEASED
+        assert store.snapshot("api").occupied == 0
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+
+    def test_in_the_grace_it_is_put_back(
+        self, server: RedisServer, store: RedisStore, permit: Permit
+    ) -> None:
+        with server.client() as client:
+            client.delete("celery-semaphore:epoch")
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+
+
+class TestHandOnInSeveralCalls:
+    def test_who_dies_between_them_is_made_up_for(self, store: RedisStore) -> None:
+        both = claim() + claim(of="disk")
+        store.acquire(claim(), "a")
+        ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
+        assert ticket
+        store.attach(ticket, both, b"b")
+        answer = store._run(scripts.RELEASE, asks(claim()), ["a"])
+        assert sorted(answer[2]) == [b"api", b"disk"]
+        assert refusal_of(store.acquire(claim(), "newcomer")).reason is Reason.SATURATED
+        assert [grant.payload for grant in store.reap()] == [b"b"]
+
+    def test_what_was_looked_at_needs_no_look(self, server: RedisServer, open_at: OpenAt) -> None:
+        store = open_at(server.url, lease=0.2)
+        permits = [permit_of(store.acquire(claim(9, of=name), "a")) for name in ("x", "y")]
+        time.sleep(0.15)
+        store.renew(permits)
+        time.sleep(0.1)
+        store.reap()
+        reset_stats(server)
+        store.reap()
+        assert commands(server)["evalsha"] == 1
 
 
 @pytest.mark.slow

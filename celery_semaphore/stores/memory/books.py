@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Reason
-from ..asking import GRANTS_AT_ONCE, Ask, seconds
+from ..asking import Ask, seconds
 from .resource import Entry, Resource, Waiter
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Books:
         grants: list[Grant] = []
         for name in names:
             tried: set[str] = set()
-            while len(grants) < GRANTS_AT_ONCE and self._try_next(name, tried, by, grants):
+            while self._try_next(name, tried, by, grants):
                 pass
         for name in names:
             at = self.at(name)

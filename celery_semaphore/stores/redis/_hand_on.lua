@@ -91,8 +91,10 @@ local function answer_hand_on(by)
     for _, at in ipairs(resources) do
         hand_on(at, by)
     end
+    -- The caller may die before it asks for the rest: then whoever reaps next finds it.
+    local look = (again or #undeclared > 0) and now or nil
     for _, at in ipairs(resources) do
-        settle(at)
+        settle(at, look)
     end
     return {epoch, again and 1 or 0, undeclared, grants}
 end

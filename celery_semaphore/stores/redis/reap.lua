@@ -7,8 +7,7 @@ for _, at in ipairs(resources) do
 end
 local answer = answer_hand_on(arg(1))
 for _, at in ipairs(resources) do
-    local waiting = redis.call("EXISTS", at.parked) == 1
-    local look = waiting and now + math.floor(LEASE / 3) or now + LEASE
+    local look = now + LEASE
     for _, line in ipairs({at.holders, at.due}) do
         look = math.min(look, tonumber(redis.call("ZRANGE", line, 0, 0, "WITHSCORES")[2]) or look)
     end

@@ -6,7 +6,6 @@ local permit = {token = tonumber(arg(2)), since = tonumber(arg(3)), by = ""}
 local claims = {}
 for n, at in ipairs(resources) do
     claims[n] = {at = at, limit = tonumber(arg(3 + 2 * n)), weight = tonumber(arg(4 + 2 * n))}
-    drop(at)
 end
 
 local function extend()

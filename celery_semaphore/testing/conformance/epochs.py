@@ -64,6 +64,15 @@ class Epochs(Suite):
         assert store.release("a", both) == []
         assert admitted(store, both, "c").token > permit.token
 
+    def test_tokens_grow_even_if_the_clock_went_back(self, store: Store, clock: Clock) -> None:
+        """A replica took over whose clock is behind."""
+        permit = admitted(store, claim(2), "a")
+        self.forget(store)
+        clock.advance(-1000)
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        clock.advance(GRACE)
+        assert admitted(store, claim(2), "b").token > permit.token
+
     def test_only_in_the_grace(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")
         self.forget(store)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, Wait
+from ...core.permit import Kind, Reason
 from .suite import (
     LEASE,
     TAKE_UP,
@@ -16,13 +16,12 @@ from .suite import (
     claim,
     messages,
     parked,
+    why,
 )
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-
-PARK = Wait(Kind.PARK)
 
 
 class HandingOn(Suite):
@@ -32,6 +31,18 @@ class HandingOn(Suite):
         assert store.reap() == []
         clock.advance(LEASE)
         assert messages(store.reap()) == [b"b"]
+
+    def test_reaping_comes_in_time(self, store: Store, clock: Clock) -> None:
+        """A resource that was just looked at needs its next look when its next lease ends."""
+        permits = [admitted(store, claim(of=name), name) for name in ("api", "disk")]
+        parked(store, claim(), "b")
+        clock.advance(LEASE - 1)
+        store.renew(permits)
+        clock.advance(1)
+        assert store.reap() == []
+        clock.advance(LEASE - 1)
+        assert messages(store.reap()) == [b"b"]
+        assert list(store.resources()) == ["api"]
 
     def test_a_raised_limit_is_handed_on(self, store: Store) -> None:
         admitted(store, claim(), "a")
@@ -52,8 +63,6 @@ class HandingOn(Suite):
         for n in range(250):
             parked(store, claim(1000), f"h{n:03}")
         granted = store.set_limit(230, "api")
-        while more := store.reap():
-            granted += more
         assert sorted(messages(granted)) == [b"h%03d" % n for n in range(230)]
         assert store.snapshot("api").occupied == 230
 
@@ -146,3 +155,16 @@ class HandingOn(Suite):
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
         store.release(permit.holder, both)
         assert list(store.resources()) == []
+
+    def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
+        admitted(store, claim(2), "a")
+        admitted(store, claim(2), "x")
+        admitted(store, claim(of="disk"), "y")
+        tickets = [parked(store, claim(2), holder) for holder in "bc"]
+        store.release("a", claim(2))
+        changed = claim(2) + claim(of="disk")
+        assert why(store, changed, "b2", came_back(tickets[0], Kind.PARK)) is Reason.SATURATED
+        store.release("x", claim(2))
+        heavy = claim(2, weight=2)
+        admitted(store, claim(2), "z")
+        assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED

@@ -38,7 +38,9 @@ class Leases(Suite):
         store.renew([permit])
         seen = store.snapshot("api")
         assert (seen.occupied, seen.holders[0].token) == (3, permit.token)
-        assert admitted(store, claim(4), "b").token > permit.token
+        later = admitted(store, claim(9), "b").token
+        store.renew([permit])
+        assert admitted(store, claim(9), "c").token > later > permit.token
 
     def test_renewals_are_one_batch(self, store: Store, clock: Clock) -> None:
         both = claim(3) + claim(3, of="disk")

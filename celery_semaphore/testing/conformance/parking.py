@@ -1,6 +1,6 @@
 """Messages that wait in the store, and permits handed on to them."""
 
-# ruff: noqa: S101 - asserting figures is what tests do
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ class Parking(Suite):
         clock.advance(5)
         permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
         assert (permit.token, permit.expires_at) == (grant.token, clock.now + LEASE)
+        assert permit.acquired_at == clock.now - 5  # others have been kept out since
         assert (store.snapshot("api").occupied, store.snapshot("api").waiting) == (1, 0)
         assert admitted(store, claim(), "b2", came_back(ticket, Kind.PARK)) == permit
         assert why(store, claim(), "b3", came_back(ticket, Kind.PARK)) is Reason.SATURATED
@@ -160,6 +161,24 @@ class Parking(Suite):
         granted = store.attach(ticket, claim(), b"b")
         assert messages(granted) == [b"b"]
         assert store.attach(ticket, claim(), b"b") == granted
+        assert store.snapshot("api").waiting == 0
+
+    def test_attaching_leaves_a_ticket_where_it_was_refused(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(of="disk"), "a")
+        parked(store, both, "b")
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)
+        assert messages(store.release("a", claim(of="disk"))) == [b"b"]
+
+    def test_positions_count_the_parked(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        for n, holder in enumerate("bcd"):
+            assert refused(store, claim(), holder, PARK).position == n
+            parked(store, claim(), holder)
+            clock.advance(1)
+        requeued(store, claim(), "e")
+        clock.advance(1)
+        assert refused(store, claim(), "f").position == 4
 
     def test_attaching_again_changes_nothing(self, store: Store) -> None:
         admitted(store, claim(), "a")
@@ -248,7 +267,10 @@ class Parking(Suite):
         ticket = parked(store, claim(), "b")
         parked(store, claim(), "c")
         store.release("a", claim())
+        mean = store.snapshot("api").mean_held
+        clock.advance(5)
         assert messages(store.release(ticket, claim())) == [b"c"]
+        assert store.snapshot("api").mean_held == mean
         clock.advance(TAKE_UP)
         assert messages(store.reap()) == [b"c"]
 

@@ -112,6 +112,18 @@ class Waiting(Suite):
         store.reap()
         assert list(store.resources()) == []
 
+    def test_reaping_drops_late_tickets_in_time(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(LEASE / 2)
+        requeued(store, claim(), "b", longest=1.0)
+        store.renew([permit])
+        clock.advance(LEASE / 2)
+        store.renew([permit])
+        store.reap()
+        clock.advance(LEASE / 2 + 1)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+
     def test_who_comes_back_late_keeps_its_place(self, store: Store, clock: Clock) -> None:
         store.set_limit(0, "api")
         ticket = requeued(store, claim(), "b")
@@ -145,6 +157,13 @@ class Waiting(Suite):
             clock.advance(20 if n < 20 else 10)
             store.release(str(n), claim())
         assert store.snapshot("api").mean_held == pytest.approx(10, abs=0.1)
+
+    def test_one_long_run_does_not_rule(self, store: Store, clock: Clock) -> None:
+        for n, held in enumerate([10.0, 10.0, 10.0, 20.0]):
+            admitted(store, claim(), str(n))
+            clock.advance(held)
+            store.release(str(n), claim())
+        assert 10 < (store.snapshot("api").mean_held or 0) <= 15
 
     def test_only_permits_that_were_given_back_count(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
