@@ -63,7 +63,9 @@ class Limit:
         if isinstance(self.key, str):
             _check_names(KeyTemplate(self.key), signature)
         elif not _is_key_function(self.key):
-            msg = f"key={self.key!r} must be a format string such as '{{tenant_id}}', or a callable."
+            msg = (
+                f"key={self.key!r} must be a format string such as '{{tenant_id}}', or a callable."
+            )
             raise ConfigurationError(msg)
 
     def claim(self, call: Call, *, key: str | None = None, weight: int | None = None) -> Claim:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 from .key import resource_name
 
 
@@ -63,7 +62,9 @@ class Reason(StrEnum):
     PAUSED = "paused"  # the limit in force is 0
     UNSATISFIABLE = "unsatisfiable"  # the weight is above the limit in force
     RECOVERING = "recovering"  # the grace of a new epoch: the living put their permits back first
-    RELEASED = "released"  # this holder gave its permit back, or was declared dead; it never runs again
+    RELEASED = (
+        "released"  # this holder gave its permit back, or was declared dead; it never runs again
+    )
     TIMED_OUT = "timed_out"  # the whole wait took longer than its timeout; the ticket is gone
 
 

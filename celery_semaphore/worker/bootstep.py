@@ -43,7 +43,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self.limiter.side.announce.subscribe(_Announcements(self.limiter))
         self.limiter.start()
 
-    def register_with_event_loop(self, parent: Any, hub: Any) -> None:
+    def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
         """Called at each connection to the broker; the keeper's thread reads the notes meanwhile."""
         if self.limiter.notes is not None:
             hub.add_reader(self.limiter.notes.fileno(), self.limiter.drain)
@@ -106,7 +106,9 @@ def _check_store(limiter: Limiter) -> None:
             logger.warning(warning)
     except StoreUnavailable as error:
         # Tasks without a limit can run, and the store may come back: no reason not to start.
-        logger.critical("limited tasks wait until the store of semaphores can be reached: %s", error)
+        logger.critical(
+            "limited tasks wait until the store of semaphores can be reached: %s", error
+        )
 
 
 def _check_tasks(app: Any, limiter: Limiter, *, prefork: bool) -> None:
@@ -122,5 +124,7 @@ def _check_tasks(app: Any, limiter: Limiter, *, prefork: bool) -> None:
             raise ConfigurationError(msg)
         options.patience(limiter.settings)
         if options.terminates(limiter.settings) and not prefork:
-            msg = f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
+            msg = (
+                f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
+            )
             raise ConfigurationError(msg)

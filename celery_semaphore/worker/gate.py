@@ -30,7 +30,7 @@ BeforeStart = Callable[[Any, str, Any, Any], None]
 
 
 def guarded(before_start: BeforeStart) -> BeforeStart:
-    """This ``before_start``, after the permit was acquired."""
+    """Wrap ``before_start``: it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
     def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:

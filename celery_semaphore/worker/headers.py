@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise

@@ -103,7 +103,9 @@ class Ledger:
         if gone is None:
             self._give_back(holder)
         else:
-            self._releaser.when(gone, lambda: self._give_back(holder), lambda: not self._open(holder))
+            self._releaser.when(
+                gone, lambda: self._give_back(holder), lambda: not self._open(holder)
+            )
 
     def close(self, timeout: float) -> None:
         """Give back what can be given back in so many seconds; the leases cover the rest."""
@@ -123,4 +125,6 @@ class Ledger:
         self._keeper.discard(holder)
         self._releaser.release(holder, delivery.claims)
         if delivery.permit is not None:
-            self._announce(PermitReleased(delivery.permit, time.time() - delivery.permit.acquired_at))
+            self._announce(
+                PermitReleased(delivery.permit, time.time() - delivery.permit.acquired_at)
+            )

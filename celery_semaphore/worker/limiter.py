@@ -17,8 +17,8 @@ from ..stores import store_from_url
 from .alarm import Alarm
 from .ledger import Ledger
 from .note import Books, NotePipe
-from .publisher import Publisher
 from .process import is_gone
+from .publisher import Publisher
 from .releaser import Releaser
 
 GRACE = 5.0  # seconds a process has to end by itself
@@ -55,12 +55,12 @@ class Limiter:
 
     @property
     def side(self) -> Side:
-        """This process's store, breaker, ledger and threads."""
+        """The process's own store, breaker, ledger and threads."""
         side = self._side
         return self._made() if side is None else side
 
     def serve(self, notes: NotePipe | None) -> None:
-        """This process is a worker's main process: pool processes write their notes to it."""
+        """Be a worker's main process: pool processes write their notes to it."""
         self.notes = notes
         self._main = os.getpid()
 
@@ -75,7 +75,11 @@ class Limiter:
 
     def drain(self) -> None:
         """Read what the pool's processes noted."""
-        if self.notes is not None and os.getpid() == self._main and self.notes.drain(self.side.ledger):
+        if (
+            self.notes is not None
+            and os.getpid() == self._main
+            and self.notes.drain(self.side.ledger)
+        ):
             self.alarm.ring()
 
     def kill(self, pid: int | None) -> None:

@@ -92,6 +92,8 @@ def _route(app: Any, came_by: dict[str, Any], delay: float, driver: str) -> dict
 def _queue_of(app: Any, exchange: str, routing_key: str) -> Any:
     queues = app.amqp.queues.consume_from.values()
     # A message whose delay the broker kept comes by an exchange of that delay, not by its own.
-    bound = [q for q in queues if q.exchange.name == exchange or exchange.startswith("celery_delayed")]
+    bound = [
+        q for q in queues if q.exchange.name == exchange or exchange.startswith("celery_delayed")
+    ]
     same = [q for q in bound if q.routing_key == routing_key]
     return (same or bound or [None])[0]

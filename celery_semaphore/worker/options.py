@@ -130,7 +130,9 @@ def _plain(option: Any) -> Any:
 
 def _one_of(option: str, value: Any, known: tuple[str, ...]) -> str | None:
     if value is not None and value not in known:
-        msg = f"{option}={value!r} is unknown; it is one of {', '.join(map(repr, map(str, known)))}."
+        msg = (
+            f"{option}={value!r} is unknown; it is one of {', '.join(map(repr, map(str, known)))}."
+        )
         raise ConfigurationError(msg)
     return value if value is None else str(value)
 
@@ -145,7 +147,11 @@ def _seconds(option: str, value: Any) -> float | None:
 
 
 def _refuse_orphans(task: Any) -> None:
-    given: dict[str, Any] = {"limit": task.limit, "key": task.key, "on_saturated": task.on_saturated}
+    given: dict[str, Any] = {
+        "limit": task.limit,
+        "key": task.key,
+        "on_saturated": task.on_saturated,
+    }
     for option, value in given.items():
         if value is not None:
             msg = f"task {task.name}: {option}={value!r} does nothing without semaphore='a name'."

@@ -123,7 +123,10 @@ class Publisher:
             self._app, errand.request.message, ticket=errand.ticket, delay=delay, driver=driver
         )
         producer.publish(
-            **message, mandatory=driver == "amqp", timeout=self._timeout, confirm_timeout=self._timeout
+            **message,
+            mandatory=driver == "amqp",
+            timeout=self._timeout,
+            confirm_timeout=self._timeout,
         )
 
     def _connected(self) -> Any:
@@ -141,7 +144,7 @@ class Publisher:
         if connection is not None:
             try:
                 connection.collect()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the connection is given up
                 logger.debug("closing a broken connection: %r", error)
 
 
@@ -149,7 +152,7 @@ class _Returned(Exception):
     """The broker has no queue for this message."""
 
 
-def _returned(exception: Any, exchange: str, routing_key: str, message: Any) -> None:
+def _returned(exception: Any, exchange: str, routing_key: str, _message: Any) -> None:
     msg = f"the broker has no queue for exchange {exchange!r}, routing key {routing_key!r}"
     raise _Returned(msg) from exception
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from celery.exceptions import Ignore
@@ -28,11 +29,8 @@ class Refused(Ignore):  # type: ignore[misc]
         self.asked = asked  # False when the store's answer is not known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _refused, (self.reason, self.delay, self.ticket, self.asked)
-
-
-def _refused(reason: str, delay: float | None, ticket: str | None, asked: bool) -> Refused:
-    return Refused(reason, delay=delay, ticket=ticket, asked=asked)
+        fields: dict[str, Any] = {"delay": self.delay, "ticket": self.ticket, "asked": self.asked}
+        return partial(Refused, self.reason, **fields), ()
 
 
 def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:

@@ -122,7 +122,9 @@ class Releaser:
             self._store.release(release.holder, release.claims)
         except StoreUnavailable as error:
             if time.monotonic() - release.since > self._store.lease:
-                logger.warning("%s was not released, its lease has ended: %s", release.holder, error)
+                logger.warning(
+                    "%s was not released, its lease has ended: %s", release.holder, error
+                )
                 return
             with self._changed:
                 self._releases.append(release)

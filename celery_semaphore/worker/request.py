@@ -201,7 +201,7 @@ class LimitedRequestMixin:
     def _lost_permit(self) -> Any:
         try:
             msg = f"task {self.id}: {self._loss}"
-            raise PermitLost(msg)
+            raise PermitLost(msg)  # noqa: TRY301 - Celery wants its traceback
         except PermitLost:
             return ExceptionInfo()
 

@@ -20,6 +20,7 @@ STEPS = {
 }
 REQUEST = "celery_semaphore.worker.request:LimitedRequest"
 
+
 class LimitedTaskMixin:
     """The options of a limited task. Put it before a task class of your own.
 
@@ -78,12 +79,16 @@ class LimitedTaskMixin:
 def _check_call(task: Any, key: Any, weight: Any) -> None:
     limits = task.semaphore_options.limits if task.semaphore_options else ()
     if len(limits) != 1:
-        msg = f"task {task.name}: semaphore_key and semaphore_weight need a task with one semaphore."
+        msg = (
+            f"task {task.name}: semaphore_key and semaphore_weight need a task with one semaphore."
+        )
         raise SemaphoreError(msg)
     if key is not None and not isinstance(key, str):
         msg = f"task {task.name}: semaphore_key={key!r} must be a text."
         raise SemaphoreError(msg)
-    if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int) or weight < 1):
+    if weight is not None and (
+        isinstance(weight, bool) or not isinstance(weight, int) or weight < 1
+    ):
         msg = f"task {task.name}: semaphore_weight={weight!r} must be a whole number, 1 or more."
         raise SemaphoreError(msg)
 

@@ -10,7 +10,23 @@ from celery_semaphore.core.key import KeyTemplate, resource_name
 from celery_semaphore.errors import ConfigurationError
 
 HOSTILE = [
-    *["", " ", "a", "A", "a b", "{a}", "a/b", "a:b", "a~b", "%", "%41", "a\x00", "\n", "é", "e\u0301"],
+    *[
+        "",
+        " ",
+        "a",
+        "A",
+        "a b",
+        "{a}",
+        "a/b",
+        "a:b",
+        "a~b",
+        "%",
+        "%41",
+        "a\x00",
+        "\n",
+        "é",
+        "e\u0301",
+    ],
     *["\ud800", "\udfff", "x" * 128, "x" * 129, "x" * 10_000, "x" * 10_001, "名前", "'", '"', "\\"],
 ]
 

@@ -14,6 +14,7 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 
 from celery_semaphore import Limit, LimitedTask
 from tests.support.counter import Counter
+from tests.worker import faults
 
 app = Celery("tests", broker=os.environ["BROKER"], backend=os.environ.get("BACKEND"))
 app.conf.update(
@@ -95,7 +96,15 @@ def call(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str
     return self.permit.holder
 
 
-@app.task(name="call_late", base=LimitedTask, bind=True, semaphore="api", limit=5, acks_late=True, reject_on_worker_lost=True)
+@app.task(
+    name="call_late",
+    base=LimitedTask,
+    bind=True,
+    semaphore="api",
+    limit=5,
+    acks_late=True,
+    reject_on_worker_lost=True,
+)
 def call_late(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str:
     with counter.inside(resource, self.request.id):
         time.sleep(seconds)
@@ -129,13 +138,17 @@ def free(seconds: float = 0.0) -> float:
     return time.time()
 
 
-@app.task(name="dropped", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="drop")
+@app.task(
+    name="dropped", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="drop"
+)
 def dropped(self: LimitedTask, resource: str) -> None:
     with counter.inside(resource, self.request.id):
         time.sleep(0.2)
 
 
-@app.task(name="failing", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="fail")
+@app.task(
+    name="failing", base=LimitedTask, bind=True, semaphore="one", limit=1, on_saturated="fail"
+)
 def failing(self: LimitedTask, resource: str) -> None:
     with counter.inside(resource, self.request.id):
         time.sleep(0.2)
@@ -160,14 +173,30 @@ def look(self: LimitedTask, *args: object, **kwargs: object) -> dict[str, Any]:
     request = self.request
     seen = {name: getattr(request, name, None) for name in SEEN}
     seen["headers"] = {k: v for k, v in (request.headers or {}).items() if k in ("mine", "stamp")}
-    return {**seen, "args": args, "kwargs": kwargs, "ours": sorted(k for k in request.__dict__ if "sema" in k)}
+    return {
+        **seen,
+        "args": args,
+        "kwargs": kwargs,
+        "ours": sorted(k for k in request.__dict__ if "sema" in k),
+    }
 
 
-SEEN = (
-    "id root_id parent_id group group_index chord chain callbacks errbacks retries expires timelimit"
-    " shadow reply_to correlation_id origin ignore_result stamps stamped_headers delivery_info"
-    " argsrepr kwargsrepr replaced_task_nesting properties"
-).split()
+SEEN = [
+    *[
+        "id",
+        "root_id",
+        "parent_id",
+        "group",
+        "group_index",
+        "chord",
+        "chain",
+        "callbacks",
+        "errbacks",
+    ],
+    *["retries", "expires", "timelimit", "shadow", "reply_to", "correlation_id", "origin"],
+    *["ignore_result", "stamps", "stamped_headers", "delivery_info", "argsrepr", "kwargsrepr"],
+    *["replaced_task_nesting", "properties"],
+]
 
 
 class Careless(LimitedTask):
@@ -200,7 +229,6 @@ def limited_sum(numbers: list[int]) -> int:
     return sum(numbers)
 
 
-
 def soak(self: LimitedTask, resource: str) -> None:
     with counter.inside(resource, self.request.id):
         time.sleep(0.02)
@@ -211,10 +239,12 @@ for acks in ("early", "late"):
     SOAK: dict[str, Any] = {"base": LimitedTask, "bind": True, "shared": False, **LATE}
     app.task(**SOAK, name=f"soak one {acks}", semaphore="soak one", limit=1)(soak)
     app.task(**SOAK, name=f"soak five {acks}", semaphore="soak five", limit=5)(soak)
-    app.task(**SOAK, name=f"soak each {acks}", semaphore="soak each", limit=2, key="{resource}")(soak)
+    app.task(**SOAK, name=f"soak each {acks}", semaphore="soak each", limit=2, key="{resource}")(
+        soak
+    )
 
 
+if "LOG_NOTED" in os.environ:
+    faults.log_noted()
 if "FAULT" in os.environ:
-    from tests.worker import faults
-
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])

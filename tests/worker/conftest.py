@@ -114,5 +114,3 @@ def rabbit_site(
 ) -> Iterator[Site]:
     """A site with RabbitMQ as its broker."""
     yield from _site(valkey, counter_server, broker=rabbitmq_url)
-
-

@@ -10,9 +10,12 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from celery.utils.log import get_logger
+
 from celery_semaphore.stores.redis.store import RedisStore
 from celery_semaphore.worker.note import NotePipe
 from celery_semaphore.worker.publisher import Publisher
+from celery_semaphore.worker.request import LimitedRequestMixin
 
 STEPS: dict[str, tuple[type, str]] = {
     "asked": (NotePipe, "asked"),
@@ -50,3 +53,14 @@ def _strike(who: str, path: str) -> None:
         here = os.getppid()  # this is a child of the worker's main process
     os.kill(here, signal.SIGKILL)
     signal.pause()  # a child whose main process died is killed a moment later
+
+
+def log_noted() -> None:
+    """Let a main process say whose permit it has noted: from then on early acks are Celery's."""
+    original = LimitedRequestMixin.permit_held
+
+    def permit_held(self: LimitedRequestMixin) -> None:
+        get_logger(__name__).info("noted %s", self.id)
+        original(self)
+
+    LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]

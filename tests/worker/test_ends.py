@@ -5,7 +5,6 @@ The lease is a minute, and the permits are back long before: nothing here is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -49,8 +48,8 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def worker(module_site: Site) -> Iterator[CeleryWorker]:
-    yield module_site.start(concurrency=2)
+def worker(module_site: Site) -> CeleryWorker:
+    return module_site.start(concurrency=2)
 
 
 @pytest.mark.parametrize(("name", "how", "state"), CASES)

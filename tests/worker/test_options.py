@@ -71,7 +71,10 @@ def test_wrong_options(app: Celery, options: dict[str, Any], text: str) -> None:
 def test_keys_by_position_keyword_and_default(app: Celery) -> None:
     task = declare(app, semaphore="s", limit=2, key="{tenant}/{region}")
     options = task.semaphore_options
-    keys = [options.claims(*call)[0].key for call in [(("a",), {}), ((), {"tenant": "a", "region": "us"})]]
+    keys = [
+        options.claims(*call)[0].key
+        for call in [(("a",), {}), ((), {"tenant": "a", "region": "us"})]
+    ]
     assert keys == ["a/eu", "a/us"]
 
 
@@ -116,7 +119,13 @@ def test_a_call_that_does_not_fit(app: Celery) -> None:
 
 def test_of_a_bound_task(app: Celery) -> None:
     @app.task(
-        base=LimitedTask, bind=True, semaphore="s", limit=1, key="{tenant}", name="bound", shared=False
+        base=LimitedTask,
+        bind=True,
+        semaphore="s",
+        limit=1,
+        key="{tenant}",
+        name="bound",
+        shared=False,
     )
     def body(self: Any, tenant: str) -> None: ...
 

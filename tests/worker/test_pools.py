@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from uuid import uuid4
 
 import pytest
 
 from celery_semaphore.core.permit import Claim
-from tests.support.process import wait_until
+from tests.support.process import ROOT, Process, wait_until
 
 from .conftest import Site
 
@@ -22,13 +22,19 @@ def test_other_pools(site: Site, pool: str) -> None:
     workers = [site.start(pool=pool, concurrency=8, env=env, name=name) for name in ("a", "b")]
     names = ["call", "call_late"]
     results = [site.send(names[n % 2], 0.05, "api") for n in range(40)]
-    failing = [site.send(name, how, uuid4().hex) for name in ("early", "late") for how in ("failure", "ignore", "retry")]
+    failing = [
+        site.send(name, how, uuid4().hex)
+        for name in ("early", "late")
+        for how in ("failure", "ignore", "retry")
+    ]
     wait_until(lambda: all(r.ready() for r in results), 60, "all are done")
     assert {r.state for r in results} == {"SUCCESS"}
     stats = site.counter.stats("api")
     assert stats["completed"] == 40
     assert stats["max_inside"] == (2 if pool == "solo" else 5)
-    wait_until(lambda: [r.state for r in failing] == ["FAILURE", "PENDING", "SUCCESS"] * 2, 30, "ends")
+    wait_until(
+        lambda: [r.state for r in failing] == ["FAILURE", "PENDING", "SUCCESS"] * 2, 30, "ends"
+    )
     site.wait_all_back(API, 10)
     site.wait_all_back(ONE, 10)
     for trouble in ("Pool callback raised", "goes on", "Unrecoverable", "in process.pool"):
@@ -37,9 +43,7 @@ def test_other_pools(site: Site, pool: str) -> None:
 
 def test_autoscale_and_max_tasks_per_child(site: Site) -> None:
     site.lease = 60.0
-    worker = site.start(
-        concurrency=1, options=["--autoscale=6,1", "--max-tasks-per-child=3"]
-    )
+    worker = site.start(concurrency=1, options=["--autoscale=6,1", "--max-tasks-per-child=3"])
     results = [site.send("call", 0.05, "api") for _ in range(80)]
     wait_until(lambda: all(r.ready() for r in results), 90, "all are done")
     assert {r.state for r in results} == {"SUCCESS"}
@@ -84,7 +88,7 @@ def test_warm_shutdown_keeps_who_waits(site: Site, name: str) -> None:
 
 def test_eager(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, since an app reads its settings once."""
-    script = f"""
+    script = """
 import threading, time
 from tests.worker.app import app, counter, hold, call, failing, limited_add
 from celery_semaphore import SemaphoreTimeout, SemaphoreSaturated
@@ -104,13 +108,13 @@ assert hold.apply((0, "again")).state == "SUCCESS"
 assert hold(0, "direct") is None and hold.permit is None
 print("all well")
 """
-    from tests.support.process import Process
-
-    import sys
-
     env = {
-        "BROKER": site.broker, "BACKEND": site.backend, "STORE": site.store_url, "LEASE": "60",
-        "PYTHONPATH": os.getcwd(), **site.counter_env,
+        "BROKER": site.broker,
+        "BACKEND": site.backend,
+        "STORE": site.store_url,
+        "LEASE": "60",
+        "PYTHONPATH": str(ROOT),
+        **site.counter_env,
     }
     with Process("eager", [sys.executable, "-c", script], env=env) as process:
         assert process.wait(60) == 0, process.log()

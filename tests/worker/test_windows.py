@@ -30,7 +30,9 @@ def fault(site: Site, tmp_path: Path, what: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("when", BEFORE_THE_PERMIT_IS_NOTED)
-@pytest.mark.parametrize(("name", "state"), [("early", "SUCCESS"), ("late", "FAILURE"), ("late_lost", "SUCCESS")])
+@pytest.mark.parametrize(
+    ("name", "state"), [("early", "SUCCESS"), ("late", "FAILURE"), ("late_lost", "SUCCESS")]
+)
 def test_child_dies_before_its_permit_is_noted(
     site: Site, tmp_path: Path, name: str, state: str, when: str
 ) -> None:
