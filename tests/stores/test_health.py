@@ -9,6 +9,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis.health import examine
+from tests.support.process import free_port
 from tests.support.servers import RedisServer
 
 from .conftest import claim
@@ -100,7 +101,7 @@ def test_an_old_server() -> None:
 
 
 def test_a_cluster(start_redis: StartServer) -> None:
-    server = start_redis(cluster_enabled="yes")
+    server = start_redis(cluster_enabled="yes", cluster_port=str(free_port()))
     with pytest.raises(ConfigurationError, match="Cluster"):
         store_from_url(server.url).check()
 
@@ -112,7 +113,7 @@ def test_nobody_answers() -> None:
 
 
 def test_a_full_server(start_server: StartServer) -> None:
-    server = start_server(maxmemory="1mb", maxmemory_policy="noeviction")
+    server = start_server(maxmemory="100kb", maxmemory_policy="noeviction")
     with pytest.raises(StoreUnavailable, match="OOM"):
         store_from_url(server.url).acquire(claim(), "a")
 

@@ -26,11 +26,13 @@ local function its_ticket()
         end
     end
     local priority = math.max(0, math.min(255, tonumber(arg(4))))
-    return string.format("%03d.%016.0f.", 255 - priority, now) .. holder
+    return string.format("%03d.%016.0f.", 255 - priority, now) .. holder, "new"
 end
 
+local ticket, new = its_ticket()
+
 -- Out of whatever line it stands in; answers the message it had parked.
-local function forget_ticket(ticket)
+local function forget_ticket()
     local payload
     for _, at in ipairs(resources) do
         if redis.call("HEXISTS", at.tickets, ticket) == 1 then
@@ -41,15 +43,17 @@ local function forget_ticket(ticket)
     return payload
 end
 
-local function admit(name, permit, ticket)
+local function admit(name, permit)
     for _, claim in ipairs(claims) do
         if name then
             erase(claim.at, name)
         end
         write(claim.at, holder, claim.weight, permit, now + LEASE)
-        settle(claim.at)
+        use(claim.at)
     end
-    forget_ticket(ticket)
+    if not new then
+        forget_ticket()
+    end
     return {epoch, "permit", permit.token, permit.since, now + LEASE}
 end
 
@@ -66,17 +70,17 @@ local function delay(claim, reason, turn, left)
     return math.floor(math.min(seconds, left))
 end
 
-local function refuse(n, reason, ticket)
+local function refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - place_of(ticket))
     local turn, left = position(claim.at, ticket), timeout and timeout - waited or math.huge
     local retry = delay(claim, reason, turn, left)
     if kind == "" or reason == "released" then
         ticket = ""
     elseif left <= 0 then
-        forget_ticket(ticket)
+        forget_ticket()
         ticket, reason, retry = "", "timed_out", 0
     else
-        local payload = forget_ticket(ticket) -- where another claim refused before
+        local payload = forget_ticket() -- where another claim refused before
         asked.kind, asked.due = kind, now + retry
         stand(claim.at, ticket, asked, kind == "park" and payload)
     end

@@ -20,7 +20,7 @@ local function grant(ticket, info, claims, home, by)
     local permit = {token = new_token(claims), since = now, by = "g" .. by}
     for _, claim in ipairs(claims) do
         write(claim.at, ticket, claim.weight, permit, now + TAKE_UP)
-        settle(claim.at, now + math.min(TAKE_UP, LEASE))
+        use(claim.at, now + math.min(TAKE_UP, LEASE))
     end
     redis.call("ZREM", home.parked, ticket)
     return {ticket, permit.token, now + TAKE_UP, info.claims, redis.call("HGET", home.payloads, ticket)}
@@ -55,7 +55,7 @@ local function try(home, skipped, by)
     if other then
         stand(other, ticket, info, redis.call("HGET", home.payloads, ticket))
         leave(home, ticket)
-        settle(other)
+        use(other)
     else
         grants[#grants + 1] = grant(ticket, info, claims, home, by)
     end

@@ -100,14 +100,19 @@ local function held(claims, name)
     return permit, found == #claims
 end
 
--- In use: no expiry, or volatile-* eviction would take what nobody may lose. Idle: gone after a while.
+-- In use: no expiry, or volatile-* eviction would take what nobody may lose.
+local function use(at, look)
+    redis.call("PERSIST", at.meta)
+    redis.call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
+end
+
+-- In use or idle: then gone after a while.
 local function settle(at, look)
     local idle = redis.call("EXISTS", at.holders, at.waiters, at.parked) == 0
     if idle then
         redis.call("PEXPIRE", at.meta, math.ceil(LEASE / 100)) -- ten leases, in ms
         redis.call("ZREM", INDEX, at.name)
     else
-        redis.call("PERSIST", at.meta)
-        redis.call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
+        use(at, look)
     end
 end

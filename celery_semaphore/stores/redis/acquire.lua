@@ -4,7 +4,6 @@
 --       wrote them, then limit and weight of each resource
 -- Returns {epoch, "permit", token, since, ends}, or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
-local ticket = its_ticket()
 local permit, complete = held(claims, holder)
 if complete then
     return {epoch, "permit", permit.token, permit.since, permit.ends}
@@ -16,13 +15,16 @@ for n, claim in ipairs(claims) do
     end
     if buried(claim.at, holder) then
         refusal(claim, ticket)
-        return refuse(n, "released", ticket)
+        return refuse(n, "released")
     end
 end
 
-local grant, whole_grant = held(claims, ticket)
+local grant, whole_grant
+if not new then
+    grant, whole_grant = held(claims, ticket)
+end
 if whole_grant then
-    return admit(ticket, {token = grant.token, since = grant.since, by = ""}, ticket)
+    return admit(ticket, {token = grant.token, since = grant.since, by = ""})
 end
 for n, claim in ipairs(claims) do
     if grant then -- made for other claims than these: its task has changed since
@@ -32,7 +34,7 @@ end
 for n, claim in ipairs(claims) do
     local reason = refusal(claim, ticket)
     if reason then
-        return refuse(n, reason, ticket)
+        return refuse(n, reason)
     end
 end
-return admit(nil, {token = new_token(claims), since = now, by = ""}, ticket)
+return admit(nil, {token = new_token(claims), since = now, by = ""})
