@@ -1,0 +1,42 @@
+"""python -m benchmarks [name ...] [--json FILE]"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import backlog, neighbours, pairs, report, throughput
+from .figure import Figure
+
+ALL: dict[str, Callable[[], list[Figure]]] = {
+    "pairs": pairs.measure,
+    "waiters": pairs.measure_waiters,
+    "throughput": throughput.measure,
+    "neighbours": neighbours.measure,
+    "backlog": backlog.measure,
+    "mixed": backlog.measure_mixed,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of: {', '.join(ALL)}")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    given = parser.parse_args()
+    if unknown := set(given.names) - ALL.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(ALL)}")
+    found: dict[str, list[Figure]] = {}
+    for name in given.names or ALL:
+        print(f"{name}: load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+        found[name] = ALL[name]()
+        report.show(name, found[name])
+        if given.json:
+            report.save(given.json, found)
+    missed = [figure for group in found.values() for figure in group if figure.good is False]
+    print(f"{len(missed)} figures beyond their bound" if missed else "all within their bounds")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

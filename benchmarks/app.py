@@ -1,0 +1,139 @@
+"""The tasks that are measured, and what they leave behind to be counted.
+
+Counting must cost next to nothing beside a task: each process counts in eight bytes of its own file,
+which the benchmark adds up, and writes lines into another where a benchmark asks for times.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import Celery
+from celery.signals import task_received, worker_ready
+
+from celery_semaphore import LimitedTask
+
+DIRECTORY = Path(os.environ.get("BENCH_DIRECTORY", "."))
+BROKER = os.environ.get("BENCH_BROKER", "redis://")
+LIMIT = 5
+
+app = Celery("bench", broker=BROKER)
+app.conf.update(
+    task_ignore_result=True,
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+    **json.loads(os.environ.get("BENCH_CONF", "{}")),
+)
+
+
+class Count:
+    """A number of this process, readable from outside at no cost for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._pid = 0
+        self._value = 0
+        self._memory: mmap.mmap
+
+    def add(self) -> None:
+        if self._pid != os.getpid():
+            self._pid, self._value = os.getpid(), 0
+            path = DIRECTORY / f"{self.name}.{self._pid}"
+            path.write_bytes(bytes(8))
+            with path.open("r+b") as file:
+                self._memory = mmap.mmap(file.fileno(), 8)
+        self._value += 1
+        struct.pack_into("<Q", self._memory, 0, self._value)
+
+
+done = Count("done")
+received = Count("received")
+
+
+def write(line: str) -> None:
+    with (DIRECTORY / f"lines.{os.getpid()}").open("a") as file:
+        file.write(line + "\n")
+
+
+@task_received.connect
+def _received(**_: Any) -> None:
+    received.add()
+
+
+@worker_ready.connect
+def _ready(**_: Any) -> None:
+    (DIRECTORY / f"ready.{os.getpid()}").touch()
+
+
+WIDE: dict[str, Any] = {"base": LimitedTask, "semaphore": "wide", "limit": 10_000}
+
+
+@app.task(name="plain")
+def plain() -> None:
+    done.add()
+
+
+@app.task(name="plain_late", acks_late=True)
+def plain_late() -> None:
+    done.add()
+
+
+@app.task(name="limited", **WIDE)
+def limited() -> None:
+    done.add()
+
+
+@app.task(name="limited_late", acks_late=True, **WIDE)
+def limited_late() -> None:
+    done.add()
+
+
+@app.task(name="latency")
+def latency(sent: float) -> None:
+    write(f"latency {time.time() - sent:.6f}")
+
+
+@app.task(name="work", base=LimitedTask, semaphore="work", limit=LIMIT)
+def work(n: int, seconds: float) -> None:
+    _work(n, seconds)
+
+
+def _work(n: int, seconds: float) -> None:
+    start = time.time()
+    time.sleep(seconds)
+    write(f"work {n} {start:.6f} {time.time():.6f}")
+    done.add()
+
+
+# What people write without this library; theirs mostly has no lease, and counts in two steps.
+ACQUIRE = """
+local now = redis.call("TIME")[1]
+redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", now)
+if redis.call("ZCARD", KEYS[1]) < tonumber(ARGV[2]) then
+    return redis.call("ZADD", KEYS[1], now + 60, ARGV[1])
+end
+return 0
+"""
+
+_script: Callable[..., Any] | None = None
+
+
+@app.task(name="by_hand", bind=True, max_retries=None)
+def by_hand(self: Any, n: int, seconds: float) -> None:
+    global _script  # noqa: PLW0603 - one connection for each process
+    if _script is None:
+        _script = redis.Redis.from_url(BROKER).register_script(ACQUIRE)
+    if not _script(["by-hand"], [self.request.id, LIMIT]):
+        raise self.retry(countdown=1)
+    try:
+        _work(n, seconds)
+    finally:
+        _script.registered_client.zrem("by-hand", self.request.id)

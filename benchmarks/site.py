@@ -1,0 +1,137 @@
+"""A broker, workers on it, and what they have counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+from celery import Celery
+
+from celery_semaphore.stores import store_from_url
+from tests.support.process import ROOT, Process, wait_until
+from tests.support.servers import ValkeyServer
+
+QUEUE = "celery"
+STAGED = "staged"  # where tasks are put while nobody shall have them yet
+
+
+class Site:
+    """One Valkey for messages and permits, and a directory for what tasks write."""
+
+    def __init__(self, server: ValkeyServer) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="bench-"))
+        self.server = server
+        self.client = server.client()
+        self.sender = Celery("sender", broker=server.url)
+        self.store = store_from_url(server.url)
+        self.workers: list[Process] = []
+        self._counts: dict[str, int] = {}
+
+    def start(self, processes: int, count: int = 1, **conf: Any) -> None:
+        env = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            "BENCH_DIRECTORY": str(self.directory),
+            "BENCH_BROKER": self.server.url,
+            "BENCH_CONF": json.dumps(conf),
+        }
+        command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]
+        command += ["--concurrency", str(processes), "--loglevel", "WARNING"]
+        command += ["--without-mingle", "--without-gossip", "--hostname"]
+        for n in range(count):
+            worker = Process(f"bench-{n}", [*command, f"{n}-{time.time()}@bench"], env=env)
+            self.workers.append(worker.start())
+        for worker in self.workers:
+            ready = self.directory / f"ready.{worker.pid}"
+            worker.wait_until(ready.exists, 40, "ready")
+
+    def stage(self, tasks: Iterable[tuple[str, list[Any]]]) -> int:
+        """Send tasks to where no worker sees them; returns how many."""
+        count = 0
+        with self.sender.producer_pool.acquire() as producer:
+            for name, args in tasks:
+                self.sender.send_task(
+                    name, args, producer=producer, routing_key=QUEUE, queue=STAGED
+                )
+                count += 1
+        # A message that is put back goes where it came from: that is the workers' queue.
+        raw = [
+            each.replace(b'"routing_key": "staged"', b'"routing_key": "celery"')
+            for each in self.client.lrange(STAGED, 0, -1)
+        ]
+        self.client.delete(STAGED)
+        for n in range(0, len(raw), 500):
+            self.client.rpush(STAGED, *raw[n : n + 500])
+        return count
+
+    def release(self) -> float:
+        """Give the workers all that was staged, at one instant."""
+        self.client.rename(STAGED, QUEUE)
+        return time.monotonic()
+
+    def count(self, name: str) -> int:
+        """Cheap enough to be asked often: the files stay open."""
+        for file in self.directory.glob(f"{name}.*"):
+            if file.name not in self._counts:
+                self._counts[file.name] = os.open(file, os.O_RDONLY)
+        fds = [fd for each, fd in self._counts.items() if each.startswith(f"{name}.")]
+        return sum(struct.unpack("<Q", os.pread(fd, 8, 0) or bytes(8))[0] for fd in fds)
+
+    def lines(self, kind: str) -> Iterator[list[float]]:
+        for file in self.directory.glob("lines.*"):
+            for line in file.read_text().splitlines():
+                first, *numbers = line.split()
+                if first == kind:
+                    yield [float(number) for number in numbers]
+
+    def forget_lines(self) -> None:
+        for file in self.directory.glob("lines.*"):
+            file.write_text("")
+
+    def wait(
+        self, condition: Callable[[], bool], timeout: float, what: str, *, interval: float = 0.005
+    ) -> None:
+        wait_until(condition, timeout, what, interval=interval, log=self.workers[0].log_tail)
+
+    def waiting(self) -> int:
+        return self.store.snapshot("work").waiting
+
+    def cpu(self) -> float:
+        """Seconds of processor time that the workers have used."""
+        total = 0.0
+        for worker in self.workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                main = psutil.Process(worker.pid)
+                times = [each.cpu_times() for each in (main, *main.children(recursive=True))]
+                total += sum(each.user + each.system for each in times)
+        return total
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.kill_group()  # nobody waits for what is left of a measured backlog
+            worker.discard()
+        self.client.close()
+        self.store.close()
+        self.sender.close()
+        for fd in self._counts.values():
+            os.close(fd)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def site() -> Iterator[Site]:
+    with ValkeyServer() as server:
+        made = Site(server)
+        try:
+            yield made
+        finally:
+            made.stop()
