@@ -60,16 +60,16 @@ class LocalNode:
 if not CONTAINERS:
 
     @pytest.fixture
-    def celery_broker_cluster(valkey: ValkeyServer) -> Iterator[CeleryBrokerCluster]:
+    def celery_broker_cluster(valkey: ValkeyServer) -> CeleryBrokerCluster:
         url = valkey.url
         broker = CeleryTestBroker(LocalNode("broker", {"url": url, "host_url": url}))
-        yield CeleryBrokerCluster(broker)
+        return CeleryBrokerCluster(broker)
 
     @pytest.fixture
-    def celery_backend_cluster(valkey: ValkeyServer) -> Iterator[CeleryBackendCluster]:
+    def celery_backend_cluster(valkey: ValkeyServer) -> CeleryBackendCluster:
         url = valkey.database(2)
         backend = CeleryTestBroker(LocalNode("backend", {"url": url, "host_url": url}))
-        yield CeleryBackendCluster(backend)
+        return CeleryBackendCluster(backend)
 
     @pytest.fixture
     def celery_worker_cluster(
@@ -96,4 +96,5 @@ def test_limits_hold_when_a_worker_is_killed(
     celery_setup.worker_cluster[1].kill()
     assert celery_setup.worker_cluster[1].container.status == "exited"
     celery_setup.worker_cluster[1].restart()
-    assert celery_setup.app.send_task("hold", (0.0, "smoke")).get(timeout=20)
+    celery_setup.app.send_task("hold", (0.0, "smoke")).get(timeout=20)
+    assert counter.stats("smoke")["completed"] == 13
