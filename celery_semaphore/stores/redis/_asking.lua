@@ -9,7 +9,7 @@ for n, at in ipairs(resources) do
     drop(at)
     if meta(at).declared ~= limit then -- the newest acquire decides, unless an operator did
         at.declared = limit
-        redis.call("HSET", at.meta, "limit", limit)
+        call("HSET", at.meta, "limit", limit)
     end
 end
 
@@ -20,7 +20,7 @@ local function its_ticket()
         return ticket
     end
     for _, at in ipairs(resources) do
-        local made = redis.call("HGET", at.tickets, "by:" .. holder)
+        local made = not at.quiet and call("HGET", at.tickets, "by:" .. holder)
         if made then
             return made
         end
@@ -35,8 +35,8 @@ local ticket, new = its_ticket()
 local function forget_ticket()
     local payload
     for _, at in ipairs(resources) do
-        if redis.call("HEXISTS", at.tickets, ticket) == 1 then
-            payload = redis.call("HGET", at.payloads, ticket)
+        if call("HEXISTS", at.tickets, ticket) == 1 then
+            payload = call("HGET", at.payloads, ticket)
             leave(at, ticket)
         end
     end
@@ -49,7 +49,9 @@ local function admit(name, permit)
             erase(claim.at, name)
         end
         write(claim.at, holder, claim.weight, permit, now + LEASE)
-        use(claim.at)
+        if claim.occupied == 0 or name then -- else its holders keep it in use
+            use(claim.at)
+        end
     end
     if not new then
         forget_ticket()

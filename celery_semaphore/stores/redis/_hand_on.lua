@@ -22,8 +22,8 @@ local function grant(ticket, info, claims, home, by)
         write(claim.at, ticket, claim.weight, permit, now + TAKE_UP)
         use(claim.at, now + math.min(TAKE_UP, LEASE))
     end
-    redis.call("ZREM", home.parked, ticket)
-    return {ticket, permit.token, now + TAKE_UP, info.claims, redis.call("HGET", home.payloads, ticket)}
+    call("ZREM", home.parked, ticket)
+    return {ticket, permit.token, now + TAKE_UP, info.claims, call("HGET", home.payloads, ticket)}
 end
 
 local function elsewhere(claims, ticket)
@@ -36,7 +36,7 @@ end
 
 -- Tries the head that stands behind so many stepped over; answers how many are stepped over now, nil at the end.
 local function try(home, skipped, by)
-    local ticket = redis.call("ZRANGE", home.parked, skipped, skipped)[1]
+    local ticket = call("ZRANGE", home.parked, skipped, skipped)[1]
     if not ticket then
         return nil
     end
@@ -53,7 +53,7 @@ local function try(home, skipped, by)
     end
     local other = elsewhere(claims, ticket)
     if other then
-        stand(other, ticket, info, redis.call("HGET", home.payloads, ticket))
+        stand(other, ticket, info, call("HGET", home.payloads, ticket))
         leave(home, ticket)
         use(other)
     else
@@ -63,7 +63,7 @@ local function try(home, skipped, by)
 end
 
 local function hand_on(home, by)
-    local skipped, tries = 0, 0
+    local skipped, tries = not home.quiet and 0, 0
     while skipped and tries < 1000 do
         again = #grants >= MOST
         if again then
@@ -75,13 +75,13 @@ end
 
 -- What an earlier call in this name handed on and nobody took up yet: the answer to its repetition.
 local function handed_on(home, by)
-    if redis.call("EXISTS", home.payloads) == 0 then
+    if call("EXISTS", home.payloads) == 0 then
         return
     end
-    for _, name in ipairs(redis.call("HKEYS", home.permits)) do
+    for _, name in ipairs(call("HKEYS", home.permits)) do
         local permit, info = read(home, name), ticket_info(home, name)
         if permit and info and permit.by == "g" .. by then
-            local payload = redis.call("HGET", home.payloads, name)
+            local payload = call("HGET", home.payloads, name)
             grants[#grants + 1] = {name, permit.token, permit.ends, info.claims, payload}
         end
     end

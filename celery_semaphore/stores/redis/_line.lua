@@ -15,40 +15,41 @@ local function maker_of(ticket)
 end
 
 local function ticket_info(at, ticket)
-    local packed = redis.call("HGET", at.tickets, ticket)
+    local packed = call("HGET", at.tickets, ticket)
     return packed and cmsgpack.unpack(packed)
 end
 
 local function leave(at, ticket)
-    redis.call("ZREM", at.waiters, ticket)
-    redis.call("ZREM", at.parked, ticket)
-    redis.call("ZREM", at.due, ticket)
-    redis.call("HDEL", at.payloads, ticket)
-    redis.call("HDEL", at.tickets, ticket, maker_of(ticket))
+    call("ZREM", at.waiters, ticket)
+    call("ZREM", at.parked, ticket)
+    call("ZREM", at.due, ticket)
+    call("HDEL", at.payloads, ticket)
+    call("HDEL", at.tickets, ticket, maker_of(ticket))
 end
 
 local function stand(at, ticket, info, payload)
-    redis.call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)
+    at.quiet = false
+    call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)
     if payload then
-        redis.call("HSET", at.payloads, ticket, payload)
-        redis.call("ZADD", at.parked, 0, ticket)
-        redis.call("ZREM", at.waiters, ticket)
-        redis.call("ZREM", at.due, ticket)
+        call("HSET", at.payloads, ticket, payload)
+        call("ZADD", at.parked, 0, ticket)
+        call("ZREM", at.waiters, ticket)
+        call("ZREM", at.due, ticket)
     else
-        redis.call("ZADD", at.waiters, 0, ticket)
-        redis.call("ZADD", at.due, info.due + LEASE, ticket)
+        call("ZADD", at.waiters, 0, ticket)
+        call("ZADD", at.due, info.due + LEASE, ticket)
     end
 end
 
 local function position(at, ticket)
     local before = "(" .. ticket
-    return redis.call("ZLEXCOUNT", at.waiters, "-", before) + redis.call("ZLEXCOUNT", at.parked, "-", before)
+    return call("ZLEXCOUNT", at.waiters, "-", before) + call("ZLEXCOUNT", at.parked, "-", before)
 end
 
 -- The first in a line, before this ticket, that the limit in force could ever let in.
 local function ahead(at, line, ticket, limit)
     for skipped = 0, 1000 do
-        local other = redis.call("ZRANGEBYLEX", line, "-", "(" .. ticket, "LIMIT", skipped, 1)[1]
+        local other = call("ZRANGEBYLEX", line, "-", "(" .. ticket, "LIMIT", skipped, 1)[1]
         if not other then
             return nil
         end
@@ -62,19 +63,23 @@ end
 -- A grant that nobody took up goes back to its place; a holder whose lease ended is dead; who did not come
 -- back when it was due is forgotten. In the grace the server was away, so nobody could renew or come back.
 local function drop(at)
+    at.quiet = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
     if in_grace then
         return
     end
-    for _, name in ipairs(redis.call("ZRANGEBYSCORE", at.holders, "-inf", now, "LIMIT", 0, AT_ONCE)) do
+    for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, "-inf", now, "LIMIT", 0, AT_ONCE)) do
         local mine = read(at, name)
         erase(at, name)
         if not mine or mine.by == "" then
             bury(at, name)
-        elseif redis.call("HEXISTS", at.payloads, name) == 1 then
-            redis.call("ZADD", at.parked, 0, name)
+        elseif call("HEXISTS", at.payloads, name) == 1 then
+            call("ZADD", at.parked, 0, name)
         end
     end
-    for _, ticket in ipairs(redis.call("ZRANGEBYSCORE", at.due, "-inf", now, "LIMIT", 0, AT_ONCE)) do
+    if at.quiet then
+        return
+    end
+    for _, ticket in ipairs(call("ZRANGEBYSCORE", at.due, "-inf", now, "LIMIT", 0, AT_ONCE)) do
         leave(at, ticket)
     end
 end
@@ -88,6 +93,7 @@ local function refusal(claim, ticket)
     if weight > claim.limit then return "unsatisfiable" end
     if in_grace then return "recovering" end
     if claim.occupied + weight > claim.limit then return "saturated" end
+    if at.quiet then return nil end
     if ahead(at, at.parked, ticket, claim.limit) then return "saturated" end
     local other, heavy = ahead(at, at.waiters, ticket, claim.limit)
     if other and heavy > weight and claim.occupied + weight + heavy > claim.limit then return "saturated" end

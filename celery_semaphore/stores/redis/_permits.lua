@@ -8,8 +8,8 @@
 
 -- Derived from the holders at each call: a counter would drift with the first lost answer.
 local function occupied(at)
-    local sum = redis.call("ZCARD", at.holders)
-    for _, weight in ipairs(redis.call("HVALS", at.weights)) do
+    local sum = call("ZCARD", at.holders)
+    for _, weight in ipairs(call("HVALS", at.weights)) do
         sum = sum + weight - 1
     end
     return sum
@@ -17,14 +17,14 @@ end
 
 local function meta(at)
     if not at.known then
-        local token, limit, mean = unpack(redis.call("HMGET", at.meta, "token", "limit", "mean"))
+        local token, limit, mean = unpack(call("HMGET", at.meta, "token", "limit", "mean"))
         at.token, at.declared, at.mean, at.known = tonumber(token) or 0, tonumber(limit), tonumber(mean), true
     end
     return at
 end
 
 local function by_operator(at)
-    local set = redis.call("HMGET", LIMITS, at.name, at.name:match("^[^/]*"))
+    local set = call("HMGET", LIMITS, at.name, at.name:match("^[^/]*"))
     return tonumber(set[1] or set[2])
 end
 
@@ -33,10 +33,10 @@ local function limit_of(at, declared)
 end
 
 local function read(at, name)
-    local record = redis.call("HGET", at.permits, name)
+    local record = call("HGET", at.permits, name)
     if record then
         local token, since, weight, by = record:match("^(%d+) (%d+) (%d+) (.*)$")
-        local ends = tonumber(redis.call("ZSCORE", at.holders, name))
+        local ends = tonumber(call("ZSCORE", at.holders, name))
         local permit = {token = tonumber(token), since = tonumber(since), weight = tonumber(weight)}
         permit.by, permit.ends = by, ends
         return ends and permit
@@ -44,18 +44,18 @@ local function read(at, name)
 end
 
 local function write(at, name, weight, permit, ends)
-    redis.call("ZADD", at.holders, ends, name)
+    call("ZADD", at.holders, ends, name)
     local record = string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. permit.by
-    redis.call("HSET", at.permits, name, record)
+    call("HSET", at.permits, name, record)
     if weight ~= 1 then
-        redis.call("HSET", at.weights, name, weight)
+        call("HSET", at.weights, name, weight)
     end
 end
 
 local function erase(at, name)
-    redis.call("ZREM", at.holders, name)
-    redis.call("HDEL", at.permits, name)
-    redis.call("HDEL", at.weights, name)
+    call("ZREM", at.holders, name)
+    call("HDEL", at.permits, name)
+    call("HDEL", at.weights, name)
 end
 
 -- Larger than every token before it on all these resources, whatever became of their metas or the clock.
@@ -66,24 +66,25 @@ local function new_token(claims)
     end
     for _, claim in ipairs(claims) do
         claim.at.token = token
-        redis.call("HSET", claim.at.meta, "token", whole(token))
+        call("HSET", claim.at.meta, "token", whole(token))
     end
     return token
 end
 
 -- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
--- so no honest renewal or acquire is on its way any more.
+-- so no honest renewal or acquire is on its way any more. Answers whether it is the first time.
 local function bury(at, holder)
-    local old = redis.call("ZRANGEBYSCORE", at.released, "-inf", now, "LIMIT", 0, AT_ONCE)
+    local old = call("ZRANGEBYSCORE", at.released, "-inf", now, "LIMIT", 0, AT_ONCE)
     if #old > 0 then
-        redis.call("ZREM", at.released, unpack(old))
+        call("ZREM", at.released, unpack(old))
     end
-    redis.call("ZADD", at.released, now + LEASE, holder)
-    redis.call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
+    local new = call("ZADD", at.released, now + LEASE, holder)
+    call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
+    return new == 1
 end
 
 local function buried(at, holder)
-    return redis.call("ZSCORE", at.released, holder)
+    return call("ZSCORE", at.released, holder)
 end
 
 -- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease
@@ -102,16 +103,16 @@ end
 
 -- In use: no expiry, or volatile-* eviction would take what nobody may lose.
 local function use(at, look)
-    redis.call("PERSIST", at.meta)
-    redis.call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
+    call("PERSIST", at.meta)
+    call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
 end
 
 -- In use or idle: then gone after a while.
 local function settle(at, look)
-    local idle = redis.call("EXISTS", at.holders, at.waiters, at.parked) == 0
+    local idle = call("EXISTS", at.holders, at.waiters, at.parked) == 0
     if idle then
-        redis.call("PEXPIRE", at.meta, math.ceil(LEASE / 100)) -- ten leases, in ms
-        redis.call("ZREM", INDEX, at.name)
+        call("PEXPIRE", at.meta, math.ceil(LEASE / 100)) -- ten leases, in ms
+        call("ZREM", INDEX, at.name)
     else
         use(at, look)
     end

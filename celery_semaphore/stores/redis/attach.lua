@@ -9,12 +9,12 @@ for n, at in ipairs(resources) do
     drop(at)
 end
 for _, at in ipairs(resources) do
-    home = redis.call("HEXISTS", at.tickets, ticket) == 1 and at or home
+    home = call("HEXISTS", at.tickets, ticket) == 1 and at or home
 end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
 if read(home, ticket) then
-    redis.call("ZREM", home.parked, ticket)
+    call("ZREM", home.parked, ticket)
 end
 handed_on(home, ticket)
 return answer_hand_on(ticket)

@@ -5,17 +5,20 @@ local holder = arg(1)
 
 -- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
 local function give_up_ticket(at)
-    local made = redis.call("HGET", at.tickets, "by:" .. holder)
-    if made and redis.call("HEXISTS", at.payloads, made) == 0 then
+    if at.quiet then
+        return
+    end
+    local made = call("HGET", at.tickets, "by:" .. holder)
+    if made and call("HEXISTS", at.payloads, made) == 0 then
         leave(at, made)
-    elseif redis.call("HEXISTS", at.tickets, holder) == 1 then
+    elseif call("HEXISTS", at.tickets, holder) == 1 then
         leave(at, holder)
     end
 end
 
 local function learn(at, held_for)
     local mean = meta(at).mean or held_for
-    redis.call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / 5))
+    call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / 5))
 end
 
 for _, at in ipairs(resources) do
@@ -24,11 +27,12 @@ for _, at in ipairs(resources) do
     if permit and permit.by == "" then
         learn(at, now - permit.since)
     end
-    if buried(at, holder) then
+    if permit then
+        erase(at, holder)
+    end
+    if not bury(at, holder) then
         handed_on(at, holder)
     end
-    erase(at, holder)
-    bury(at, holder)
     give_up_ticket(at)
 end
 return answer_hand_on(holder)

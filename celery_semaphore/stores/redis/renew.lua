@@ -11,7 +11,7 @@ end
 local function extend()
     for _, claim in ipairs(claims) do
         write(claim.at, holder, claim.weight, permit, now + LEASE)
-        redis.call("HSET", claim.at.meta, "token", whole(math.max(meta(claim.at).token, permit.token)))
+        call("HSET", claim.at.meta, "token", whole(math.max(meta(claim.at).token, permit.token)))
         settle(claim.at)
     end
 end

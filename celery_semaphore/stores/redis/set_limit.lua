@@ -2,8 +2,8 @@
 --   arg 1 resource, or semaphore  2 limit, or empty to clear it
 -- Returns {epoch}
 if arg(2) == "" then
-    redis.call("HDEL", LIMITS, arg(1))
+    call("HDEL", LIMITS, arg(1))
 else
-    redis.call("HSET", LIMITS, arg(1), arg(2))
+    call("HSET", LIMITS, arg(1), arg(2))
 end
 return {epoch}

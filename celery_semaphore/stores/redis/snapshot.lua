@@ -4,18 +4,18 @@
 --          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due}...}
 local at, most = resources[1], tonumber(arg(1))
 local held_now, waiters = {}, {}
-for _, name in ipairs(redis.call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. whole(now), "+inf")) do
+for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. whole(now), "+inf")) do
     local mine = read(at, name)
     if mine then
         table.insert(held_now, {name, mine.token, mine.weight, mine.since, mine.ends, mine.by ~= "" and 1 or 0})
     end
 end
 for _, line in ipairs({at.parked, at.waiters}) do
-    for _, ticket in ipairs(redis.call("ZRANGE", line, 0, most - 1)) do
+    for _, ticket in ipairs(call("ZRANGE", line, 0, most - 1)) do
         local info = ticket_info(at, ticket)
         table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
     end
 end
-local waiting = redis.call("ZCARD", at.waiters) + redis.call("ZCARD", at.parked)
+local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked)
 local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0
 return {epoch, limit or "", set, meta(at).mean or "", now, waiting, held_now, waiters}
