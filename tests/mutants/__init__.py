@@ -1,0 +1,1 @@
+"""The library with one wrong idea in it, many times: the tests must notice each."""

@@ -1,0 +1,39 @@
+"""Mutant: one wrong idea that somebody could really have."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Stale(Exception):
+    """The library has changed, and this mutant must follow."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    why: str  # what somebody might think, or what would go wrong
+    file: str  # below the repository's root
+    text: str  # found there exactly once
+    instead: str
+    tests: tuple[str, ...]  # what pytest is given; those who should notice
+
+    def checked(self, root: Path) -> str:
+        """The mutated file's content."""
+        before = (root / self.file).read_text("utf-8")
+        if (count := before.count(self.text)) != 1:
+            raise Stale(f"found {count} times in {self.file}: {self.text!r}")
+        after = before.replace(self.text, self.instead)
+        if after == before:
+            raise Stale("it changes nothing")
+        if self.file.endswith(".py"):
+            try:
+                ast.parse(after)
+            except SyntaxError as error:
+                raise Stale(f"it breaks the syntax: {error}") from error
+        return after
+
+    def strike(self, root: Path) -> None:
+        (root / self.file).write_text(self.checked(root), "utf-8")
