@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.support.servers import RedisServer
 
 OpenAt = Callable[..., RedisStore]
+PARK = Wait(Kind.PARK)
 
 
 @pytest.fixture(params=["valkey", "redis"])
@@ -47,3 +48,20 @@ def store(server: RedisServer, open_at: OpenAt) -> RedisStore:
 
 def claim(limit: int = 1, *, of: str = "api", weight: int = 1) -> list[Claim]:
     return [Claim(of, None, limit, weight)]
+
+
+def permit_of(answer: Any) -> Permit:
+    assert isinstance(answer, Permit), answer
+    return answer
+
+
+def refusal_of(answer: Any) -> Refusal:
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def park(store: RedisStore, holder: str) -> str:
+    ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
+    assert ticket
+    store.attach(ticket, claim(), holder.encode())
+    return ticket

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from redis.connection import ConnectionPool
 
 
+BATCH = 500  # calls sent together; more of them would keep others waiting
+
+
 class RedisStore:
     """Keeps permits in one server of the Redis family.
 
@@ -144,10 +147,15 @@ class RedisStore:
     def _run_all(
         self, script: Script, calls: Sequence[tuple[list[Ask], Sequence[Word]]]
     ) -> list[list[Any]]:
-        """One round trip for all calls; another for those that the server had to learn the script for."""
-        if not calls:
-            return []
+        """One round trip for many calls; another for those that the server had to learn the script for."""
+        said: list[list[Any]] = []
+        for start in range(0, len(calls), BATCH):
+            said += self._run_batch(script, calls[start : start + BATCH])
+        return said
 
+    def _run_batch(
+        self, script: Script, calls: Sequence[tuple[list[Ask], Sequence[Word]]]
+    ) -> list[list[Any]]:
         def exchange(connection: Any) -> list[Any]:
             commands = [self._command(script, connection, *call) for call in calls]
             said = exchanged(connection, commands)

@@ -25,6 +25,7 @@ from .epochs import Epochs
 from .fairness import Fairness
 from .handing_on import HandingOn
 from .leases import Leases
+from .messages import Messages
 from .names import Names
 from .operators import Operators
 from .parking import Parking
@@ -34,6 +35,16 @@ __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    Admission, Leases, Waiting, Fairness, Parking, HandingOn, Operators, Epochs, Names, Crowd
+    Admission,
+    Leases,
+    Waiting,
+    Fairness,
+    Parking,
+    Messages,
+    HandingOn,
+    Operators,
+    Epochs,
+    Names,
+    Crowd,
 ):
     """All of it."""

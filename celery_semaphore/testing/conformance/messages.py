@@ -1,0 +1,129 @@
+"""What is attached to a parked ticket, and how long it stays."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Wait
+from .suite import (
+    LEASE,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    parked,
+    refused,
+    requeued,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+PARK = Wait(Kind.PARK)
+
+
+class Messages(Suite):
+    def test_any_bytes_can_be_parked(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        for holder in "bc":
+            ticket = refused(store, claim(), holder, PARK).ticket
+            assert ticket
+            store.attach(ticket, claim(), b"\x00\xff\r\n" + bytes(range(256)) * 1000)
+        (grant,) = store.release("a", claim())
+        assert grant.payload == b"\x00\xff\r\n" + bytes(range(256)) * 1000
+
+    def test_an_empty_message_is_a_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        assert store.attach(ticket, claim(), b"") == []
+        assert messages(store.release("a", claim())) == [b""]
+
+    def test_attaching_can_grant_at_once(self, store: Store) -> None:
+        """The permit was given back between the refusal and the attaching."""
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        assert store.release("a", claim()) == []
+        granted = store.attach(ticket, claim(), b"b")
+        assert messages(granted) == [b"b"]
+        assert store.attach(ticket, claim(), b"b") == granted
+        assert store.snapshot("api").waiting == 0
+
+    def test_attaching_leaves_a_ticket_where_it_was_refused(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(of="disk"), "a")
+        parked(store, both, "b")
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)
+        assert messages(store.release("a", claim(of="disk"))) == [b"b"]
+
+    def test_attaching_again_changes_nothing(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert store.attach(ticket, claim(), b"b") == []
+        assert store.snapshot("api").waiting == 1
+        assert messages(store.release("a", claim())) == [b"b"]
+
+    def test_attaching_needs_a_ticket(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="ticket"):
+            store.attach("no ticket", claim(), b"b")
+
+    def test_a_ticket_without_message_is_never_granted(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        refused(store, claim(), "b", PARK)
+        parked(store, claim(), "c")
+        assert messages(store.release("a", claim())) == [b"c"]
+
+    def test_a_ticket_without_message_is_dropped(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        refused(store, claim(), "b", Wait(Kind.PARK, longest=1.0))
+        clock.advance(LEASE - 1)
+        store.renew([permit])
+        assert store.snapshot("api").waiting == 1
+        clock.advance(2)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+
+    def test_a_message_is_never_dropped(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        parked(store, claim(), "b")
+        clock.advance(1000 * LEASE)
+        assert store.reap() == []
+        assert store.snapshot("api").waiting == 1
+        assert messages(store.set_limit(None, "api")) == [b"b"]
+
+    def test_a_message_attached_late_is_kept(self, store: Store, clock: Clock) -> None:
+        """Its ticket was dropped meanwhile; its place is in its name."""
+        store.set_limit(0, "api")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        clock.advance(10 * LEASE)
+        store.reap()
+        parked(store, claim(), "c")
+        assert store.attach(ticket, claim(), b"b") == []
+        assert store.snapshot("api").waiters[0].id == ticket
+        assert messages(store.set_limit(None, "api")) == [b"b"]
+
+    def test_coming_back_unasked_keeps_the_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert messages(store.release("a", claim())) == [b"b"]
+
+    def test_who_would_requeue_now_has_its_message(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        requeued(store, claim(), "b2", ticket=ticket)
+        assert store.release("a", claim()) == []
+
+    def test_who_parked_is_not_released_with_its_delivery(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.release("b", claim())
+        assert messages(store.release("a", claim())) == [b"b"]

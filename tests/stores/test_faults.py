@@ -1,0 +1,152 @@
+"""Answers that are lost, servers that hang, restart or forget."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Permit, Reason, Renewal
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.redis import RedisStore
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer
+
+from .conftest import PARK, OpenAt, claim, park, permit_of, refusal_of
+
+StartServer = Callable[..., RedisServer]
+
+
+class TestLostAnswers:
+    @pytest.fixture
+    def proxy(self, server: RedisServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
+        return start_proxy(server.port)
+
+    @pytest.fixture
+    def cut_off(self, proxy: Proxy, open_at: OpenAt) -> RedisStore:
+        """A store whose answers may be lost; it has been used."""
+        store = open_at(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.5)
+        store.release("warm", claim(of="warm"))
+        return store
+
+    def test_an_acquire_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.drop_answers()
+        permit_of(cut_off.acquire(claim(2), "a"))
+        assert proxy.answers_dropped == 1
+        assert cut_off.snapshot("api").occupied == 1
+
+    def test_a_refusal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        cut_off.acquire(claim(), "a")
+        proxy.drop_answers()
+        refusal = refusal_of(cut_off.acquire(claim(), "b", PARK))
+        assert (proxy.answers_dropped, refusal.position) == (1, 0)
+        assert cut_off.snapshot("api").waiting == 1
+
+    def test_a_release_repeats_its_grants(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        cut_off.acquire(claim(), "a")
+        park(cut_off, "b")
+        proxy.drop_answers()
+        assert [grant.payload for grant in cut_off.release("a", claim())] == [b"b"]
+        assert proxy.answers_dropped == 1
+
+    def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        permits = [permit_of(cut_off.acquire(claim(3), holder)) for holder in "abc"]
+        proxy.drop_answers()
+        assert set(cut_off.renew(permits).values()) == {Renewal.OK}
+
+    def test_lost_twice_is_unavailable(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.drop_answers(2)
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        cut_off.release("a", claim())
+        permit_of(cut_off.acquire(claim(), "b"))
+
+    def test_a_server_out_of_reach(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.cut()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        proxy.restore()
+        permit_of(cut_off.acquire(claim(), "b"))
+
+    def test_a_server_that_hangs(self, proxy: Proxy, cut_off: RedisStore) -> None:
+        proxy.hang()
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        assert time.monotonic() - start < 4 * 0.5
+        proxy.restore()
+        store_answers_again(cut_off)
+
+    def test_an_interrupted_call_leaves_no_answer_behind(self, cut_off: RedisStore) -> None:
+        """A time limit strikes between question and answer; the next call must get its own."""
+
+        class Interrupt(BaseException):
+            pass
+
+        def interrupted(connection: Any) -> None:
+            connection.send_command("ECHO", "not yours")
+            raise Interrupt
+
+        with pytest.raises(Interrupt):
+            cut_off._link.ask(interrupted)
+        permit_of(cut_off.acquire(claim(), "a"))
+
+
+def store_answers_again(store: RedisStore) -> None:
+    answer = store.acquire(claim(of="other"), "z")
+    assert isinstance(answer, Permit)
+
+
+class TestRestarts:
+    def test_without_its_data(self, start_server: StartServer, open_at: OpenAt) -> None:
+        server = start_server()
+        store, other = open_at(server.url, lease=3.0), open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        permit_of(other.acquire(claim(of="disk"), "x"))
+        server.restart(keep_data=False)
+        assert refusal_of(other.acquire(claim(), "b")).reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        fresh = open_at(server.url, lease=3.0)
+        assert refusal_of(fresh.acquire(claim(), "c")).reason is Reason.RECOVERING
+        time.sleep(2.1)
+        assert refusal_of(fresh.acquire(claim(), "d")).reason is Reason.SATURATED
+        assert store.epoch == other.epoch == fresh.epoch or other.renew([]) == {}
+
+    def test_with_its_data(self, start_server: StartServer, open_at: OpenAt) -> None:
+        """What was written last may be missing, so the living come first all the same."""
+        server = start_server(appendonly="yes", appendfsync="always")
+        store = open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        before = store.epoch
+        server.restart(keep_data=True)
+        answer = refusal_of(open_at(server.url, lease=3.0).acquire(claim(2), "b"))
+        assert answer.reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        assert (store.epoch or 0) > (before or 0)
+
+    def test_leases_do_not_end_while_the_server_is_away(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        """Nobody could renew; an overdue lease of one who is alive is renewed in the grace."""
+        server = start_server(appendonly="yes", appendfsync="always")
+        store = open_at(server.url, lease=1.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        server.kill()
+        time.sleep(1.1)
+        server.start()
+        refused = refusal_of(open_at(server.url, lease=1.0).acquire(claim(), "b"))
+        assert refused.reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
+    def test_a_process_that_starts_after_the_loss_waits_too(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        server = start_server()
+        store = open_at(server.url, lease=3.0)
+        permit_of(store.acquire(claim(2), "a"))
+        server.restart(keep_data=False)
+        fresh = open_at(server.url, lease=3.0)
+        permit_of(fresh.acquire(claim(2), "b"))  # nobody told it
+        store.renew([])
+        assert refusal_of(store.acquire(claim(2), "c")).reason is Reason.RECOVERING
+        assert refusal_of(fresh.acquire(claim(2), "d")).reason is Reason.RECOVERING
