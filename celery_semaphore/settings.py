@@ -25,7 +25,9 @@ class Settings:
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
     publish_timeout: float = 10.0  # for putting a waiting task's message back
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
-    longest_delay: float = float("inf")  # a quarter of the broker's visibility timeout; not settable
+    longest_delay: float = float(
+        "inf"
+    )  # a quarter of the broker's visibility timeout; not settable
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 

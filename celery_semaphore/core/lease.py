@@ -42,15 +42,14 @@ class LeaseKeeper:
         store: Store,
         announce: Announcer,
         *,
-        each_tick: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._announce = announce
-        self._each_tick = each_tick
         self._clock = clock
+        # Changed by single steps that Python keeps whole, without a lock: a signal handler that sleeps (a
+        # soft shutdown) in the middle of one would stop all renewals.
         self._kept: dict[str, _Kept] = {}
-        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._due = clock()
@@ -72,21 +71,17 @@ class LeaseKeeper:
     def add(self, permit: Permit, since: float | None = None) -> None:
         """Renew this permit from now on; ``since`` is the monotonic time before it was acquired."""
         confirmed = self._clock() if since is None else since
-        with self._lock:
-            self._kept.setdefault(permit.holder, _Kept(permit, confirmed))
+        self._kept.setdefault(permit.holder, _Kept(permit, confirmed))
 
     def discard(self, holder: str) -> None:
         """Renew no more; a renewal under way may still end after this."""
-        with self._lock:
-            self._kept.pop(holder, None)
+        self._kept.pop(holder, None)
 
     def tick(self) -> None:
         """One beat: renew if it is time, and tell who lost a permit."""
-        self._each_tick()
         if self._clock() >= self._due:
             self._due = self._clock() + self._beat()
-        with self._lock:
-            overdue = [kept for kept in self._kept.values() if self._is_overdue(kept)]
+        overdue = [kept for kept in list(self._kept.values()) if self._is_overdue(kept)]
         for kept in overdue:
             kept.lost = True
             reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
@@ -103,8 +98,7 @@ class LeaseKeeper:
         return self._store.lease / BEATS
 
     def _renew(self) -> None:
-        with self._lock:
-            kept = dict(self._kept)
+        kept = dict(self._kept)
         before = self._clock()
         renewals = self._store.renew([each.permit for each in kept.values()])
         for holder, renewal in renewals.items():
@@ -116,9 +110,8 @@ class LeaseKeeper:
             if renewal is Renewal.RESTORED:
                 self._announce(PermitRestored(kept.permit))
             return
-        with self._lock:
-            # Discarded meanwhile: its holder ended and released it, which is no loss.
-            current = self._kept.pop(kept.permit.holder, None)
+        # Discarded meanwhile: its holder ended and released it, which is no loss.
+        current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
             self._announce(PermitLost(kept.permit, "its lease ended in the store"))
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
-from celery.worker import state
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..errors import ConfigurationError, StoreUnavailable
@@ -30,6 +29,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         super().__init__(parent, **kwargs)
         self.limiter = limiter_of(parent.app)
         prefork = issubclass(parent.pool_cls, PreforkPool)
+        if prefork:
+            _check_prefork(parent, self.limiter)
         _check_tasks(parent.app, self.limiter, prefork=prefork)
         _check_store(self.limiter)
         # Made before the pool's processes are, which inherit it.
@@ -65,7 +66,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
         limiter = limiter_of(c.app)
-        if state.should_stop is not None:
+        if c.blueprint.state != bootsteps.RUN:  # a shutdown, whichever; not a new connection
             # What went back must be acknowledged while there is a connection, or it runs twice.
             limiter.publisher.flush(limiter.settings.publish_timeout)
         limiter.connections += 1
@@ -98,6 +99,21 @@ class _Announcements:
         if signal.receivers:
             task_id = permit.holder.rpartition(":")[0]
             signal.send(sender=self._limiter, task_id=task_id, permit=permit, **fields)
+
+
+def _check_prefork(parent: Any, limiter: Limiter) -> None:
+    if limiter.settings.url.startswith("memory:"):
+        msg = (
+            "semaphore_url='memory://' holds for one process, and this pool has several: each would"
+            " have the whole limit. Use redis://..., or --pool=threads."
+        )
+        raise ConfigurationError(msg)
+    if getattr(parent, "pool_start_method", "fork") != "fork":
+        msg = (
+            f"worker_pool_start_method={parent.pool_start_method!r}: the pool's processes must be forked,"
+            " to inherit the pipe by which they tell of their permits."
+        )
+        raise ConfigurationError(msg)
 
 
 def _check_store(limiter: Limiter) -> None:

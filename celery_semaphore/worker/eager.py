@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.permit import Claim, Kind, Permit, Refusal, Wait
+from ..core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
 from ..core.saturation import OnSaturated, Patience
 from ..errors import SemaphoreTimeout
 from .limiter import Limiter
@@ -15,9 +15,7 @@ from .local import ASKING, watch_ends
 from .refusal import refusal_of
 
 
-def wait_here(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Patience
-) -> tuple[Permit, float]:
+def wait_here(task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Patience) -> Permit:
     """Block until there is a permit; raises ``SemaphoreTimeout``, or what the policy says.
 
     An eager task that calls another one of the same semaphore while it holds the last permit waits
@@ -36,8 +34,9 @@ def wait_here(
         answer = limiter.side.store.acquire(claims, holder, wait)
         if isinstance(answer, Permit):
             limiter.side.ledger.held(answer, since)
-            return answer, since
-        if patience.on_saturated is not OnSaturated.REQUEUE:
+            return answer
+        waits = patience.on_saturated is OnSaturated.REQUEUE or answer.reason is Reason.RECOVERING
+        if not waits:
             raise refusal_of(task, answer, patience)
         _sleep(answer, deadline, bound)
         ticket = answer.ticket

@@ -50,16 +50,16 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     claims = options.claims(args, kwargs, headers.key, headers.weight)
     patience = options.patience(limiter.settings)
     if request.is_eager:
-        permit, since = wait_here(task, limiter, claims, patience)
+        permit = wait_here(task, limiter, claims, patience)
     else:
-        permit, since = _acquire(task, limiter, claims, headers, patience)
-    request.__dict__[PERMIT] = TaskPermit(permit, limiter.side.store, since)
+        permit = _acquire(task, limiter, claims, headers, patience)
+    request.__dict__[PERMIT] = TaskPermit(permit, limiter.side.store)
     permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
 
 def _acquire(
     task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, patience: Patience
-) -> tuple[Permit, float]:
+) -> Permit:
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
         raise SemaphoreError(msg)
@@ -84,7 +84,7 @@ def _acquire(
         del task.request.__dict__[ASKING]
         raise refusal_of(task, answer, patience)
     books.held(answer, since)
-    return answer, since
+    return answer
 
 
 def _unanswered(

@@ -29,18 +29,18 @@ class Headers:
     def taken_from(cls, request: Any) -> Headers:
         """Read them, and take away what ``self.retry`` must not send along to another wait."""
         own = request.__dict__
+        extra = request.headers or {}  # where an eager task finds what its call gave it
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),
             own.get(TICKET),
-            own.get(KEY),
-            own.get(WEIGHT),
+            own.get(KEY, extra.get(KEY)),
+            own.get(WEIGHT, extra.get(WEIGHT)),
             (request.delivery_info or {}).get("priority"),
         )
         for name in (HOLDER, EPOCH, TICKET):
             own.pop(name, None)
-            if request.headers:
-                request.headers.pop(name, None)
+            extra.pop(name, None)
         return headers
 
     def priority(self, *, low_is_urgent: bool) -> int:

@@ -36,6 +36,7 @@ class Delivery:
     holder: str
     claims: tuple[Claim, ...]
     permit: Permit | None = None
+    told: bool = False  # the watcher knows of the permit
 
 
 class Ledger:
@@ -61,23 +62,29 @@ class Ledger:
             if delivery is None:  # already ended
                 return
             delivery.permit = permit = replace(permit, claims=delivery.claims)
-            watcher = self._watchers.get(permit.holder)
+            watcher = self._to_tell(permit.holder)
         self._keeper.add(permit, since)
         if watcher is not None:
             watcher.permit_held()
+
+    def watch(self, holder: str, watcher: Watcher) -> None:
+        """Tell the watcher from now on, and at once if the permit is noted already."""
+        with self._lock:
+            self._watchers[holder] = watcher
+            noted = self._to_tell(holder)
+        if noted is not None:
+            noted.permit_held()
+
+    def has(self, holder: str) -> bool:
+        """Whether this delivery has not ended yet, as far as was noted."""
+        with self._lock:
+            return holder in self._deliveries or holder in self._watchers
 
     def holds(self, holder: str) -> bool:
         """Whether this delivery has its permit, as far as was noted."""
         with self._lock:
             delivery = self._deliveries.get(holder)
             return delivery is not None and delivery.permit is not None
-
-    def watch(self, holder: str, watcher: Watcher) -> None:
-        """Tell the watcher from now on, and at once if the permit is noted already."""
-        with self._lock:
-            self._watchers[holder] = watcher
-        if self.holds(holder):
-            watcher.permit_held()
 
     def lost(self, permit: Permit, reason: str) -> None:
         """The keeper says that this permit is lost."""
@@ -88,43 +95,55 @@ class Ledger:
 
     def refused(self, holder: str) -> None:
         """The store said no for certain: there is nothing to release."""
-        with self._lock:
-            self._watchers.pop(holder, None)
-            self._deliveries.pop(holder, None)
+        self._taken(holder)
 
     def ended(self, holder: str, gone: Callable[[], bool] | None = None) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.
 
         May be called more than once; a process that lives on and reports its end is not waited for.
         """
-        with self._lock:
-            if gone is None:
-                self._watchers.pop(holder, None)
         if gone is None:
             self._give_back(holder)
         else:
-            self._releaser.when(
-                gone, lambda: self._give_back(holder), lambda: not self._open(holder)
-            )
+            self._releaser.when(gone, lambda: self._give_back(holder), lambda: not self.has(holder))
+
+    def cancelled(self, holder: str, gone: Callable[[], bool]) -> None:
+        """As ``ended``, for a signal handler: takes no lock."""
+        self._releaser.soon(lambda: self.ended(holder, gone))
+
+    def ended_here(self, holder: str) -> None:
+        """Release in the calling thread: its process may be over before another one gets to it."""
+        delivery = self._taken(holder)
+        if delivery is not None:
+            self._releaser.release_now(holder, delivery.claims)
+            self._announce_release(delivery)
 
     def close(self, timeout: float) -> None:
         """Give back what can be given back in so many seconds; the leases cover the rest."""
         self._releaser.close(timeout)
         self._keeper.stop()
 
-    def _open(self, holder: str) -> bool:
-        with self._lock:
-            return holder in self._deliveries or holder in self._watchers
+    def _to_tell(self, holder: str) -> Watcher | None:
+        """The watcher that must hear now of the permit: once, whichever of the two came first."""
+        delivery, watcher = self._deliveries.get(holder), self._watchers.get(holder)
+        if delivery is None or delivery.permit is None or delivery.told or watcher is None:
+            return None
+        delivery.told = True
+        return watcher
 
-    def _give_back(self, holder: str) -> None:
+    def _taken(self, holder: str) -> Delivery | None:
         with self._lock:
             self._watchers.pop(holder, None)
             delivery = self._deliveries.pop(holder, None)
-        if delivery is None:
-            return
         self._keeper.discard(holder)
-        self._releaser.release(holder, delivery.claims)
-        if delivery.permit is not None:
-            self._announce(
-                PermitReleased(delivery.permit, time.time() - delivery.permit.acquired_at)
-            )
+        return delivery
+
+    def _give_back(self, holder: str) -> None:
+        delivery = self._taken(holder)
+        if delivery is not None:
+            self._releaser.release(holder, delivery.claims)
+            self._announce_release(delivery)
+
+    def _announce_release(self, delivery: Delivery) -> None:
+        if (permit := delivery.permit) is not None:
+            self._announce(PermitReleased(permit, time.time() - permit.acquired_at))

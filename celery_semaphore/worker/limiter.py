@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..core.breaker import CircuitBreaker
@@ -44,7 +46,8 @@ class Limiter:
         self.settings = Settings.from_app(app)
         self.alarm = Alarm()
         self.publisher = Publisher(app, self.settings.publish_timeout, done=self.alarm.ring)
-        self.low_is_urgent = not str(app.conf.broker_url or "").startswith(("amqp", "pyamqp"))
+        self.acking = threading.RLock()
+        self._app = app
         self.pool: Any = None  # of the worker, once it is up
         self.notes: NotePipe | None = None
         self.connections = 0  # how often the worker lost or made its connection to the broker
@@ -52,6 +55,11 @@ class Limiter:
         self._main = 0
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
+
+    @cached_property
+    def low_is_urgent(self) -> bool:
+        """Whether the broker counts priorities downwards."""
+        return bool(self._app.connection_for_write().transport.driver_type != "amqp")
 
     @property
     def side(self) -> Side:
@@ -82,13 +90,13 @@ class Limiter:
         ):
             self.alarm.ring()
 
-    def kill(self, pid: int | None) -> None:
-        """End a process of the pool; its task has lost its permit."""
-        if pid is None:
+    def kill(self, pid: int, runs: Callable[[], bool]) -> None:
+        """End a process of the pool while it ``runs`` a task that has lost its permit."""
+        if not runs():
             return
         self.pool.terminate_job(pid, signal.SIGTERM)
-        # Code that holds the GIL does not see a SIGTERM.
-        later = threading.Timer(GRACE, _kill, [pid])
+        # Code that holds the GIL does not see a SIGTERM; a task that caught it may be over by then.
+        later = threading.Timer(GRACE, _kill, [pid, runs])
         later.daemon = True
         later.start()
 
@@ -115,7 +123,7 @@ class Limiter:
             ssl=settings.ssl,
         )
         announce = Announcer()
-        keeper = LeaseKeeper(store, announce, each_tick=self.drain)
+        keeper = LeaseKeeper(store, announce)
         releaser = Releaser(store, before=self.drain)
         ledger = Ledger(keeper, releaser, announce)
         return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
@@ -131,8 +139,8 @@ class Limiter:
             self._side.store.epoch = epoch
 
 
-def _kill(pid: int) -> None:
-    if not is_gone(pid):
+def _kill(pid: int, runs: Callable[[], bool]) -> None:
+    if runs() and not is_gone(pid):
         os.kill(pid, signal.SIGKILL)
 
 

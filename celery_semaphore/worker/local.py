@@ -19,5 +19,10 @@ def watch_ends() -> None:
 
 def _release(task: Any = None, **_: Any) -> None:
     holder = task.request.__dict__.pop(ASKING, None)
-    if holder is not None:
-        limiter_of(task.app).side.ledger.ended(holder)
+    if holder is None:
+        return
+    ledger = limiter_of(task.app).side.ledger
+    if task.request.is_eager:
+        ledger.ended_here(holder)
+    else:
+        ledger.ended(holder)

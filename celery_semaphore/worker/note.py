@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import threading
@@ -17,6 +18,8 @@ from typing import Any, Protocol
 
 from ..core.permit import Claim, Permit
 from ..errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 
 class Books(Protocol):
@@ -60,7 +63,11 @@ class NotePipe:
                     data += chunk
             *notes, self._rest = data.split(b"\n")
             for note in notes:
-                _enter(json.loads(note), books)
+                try:
+                    _enter(json.loads(note), books)
+                except Exception:
+                    # One that fails must not take the others along, which are read and gone.
+                    logger.exception("a note about a permit could not be entered")
             return bool(notes)
 
     def close(self) -> None:

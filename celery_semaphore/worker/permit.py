@@ -16,10 +16,10 @@ class TaskPermit:
     highest it has seen can refuse an older holder. It protects fully at limit 1 only.
     """
 
-    def __init__(self, permit: Permit, store: Store, since: float) -> None:
+    def __init__(self, permit: Permit, store: Store) -> None:
         self._permit = permit
         self._store = store
-        self._confirmed = since
+        self._unanswered: float | None = None  # monotonic time of the first check without an answer
 
     @property
     def token(self) -> int:
@@ -34,18 +34,19 @@ class TaskPermit:
     def check(self) -> None:
         """Ask the store whether this permit is still held; raises ``PermitLost`` if not.
 
-        A store that does not answer is believed for one lease since the last answer.
+        A store that does not answer proves nothing, since the main process may well renew: only when
+        checks stayed without an answer for a whole lease is the permit taken for lost.
         """
-        before = time.monotonic()
         try:
             renewal = self._store.renew([self._permit])[self._permit.holder]
         except StoreUnavailable as error:
-            silent = before - self._confirmed
+            self._unanswered = self._unanswered or time.monotonic()
+            silent = time.monotonic() - self._unanswered
             if silent > self._store.lease:
                 msg = f"{self.holder}: the store has not confirmed the permit for {silent:.0f} s"
                 raise PermitLost(msg) from error
             return
+        self._unanswered = None
         if renewal is Renewal.LOST:
             msg = f"{self.holder}: the lease ended, somebody else may hold the permit now"
             raise PermitLost(msg)
-        self._confirmed = before

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .message import publication
+from .message import Unroutable, publication
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,9 @@ class Waiting(Protocol):
 
     id: str
     message: Any
+
+    def may_go_back(self) -> bool:
+        """Whether a new message would be the only one."""
 
     def went_back(self) -> None:
         """The broker has the new message: acknowledge the old one."""
@@ -61,7 +64,7 @@ class Publisher:
         """Publish this message again, to come back after so many seconds."""
         with self._changed:
             self._errands.append(_Errand(request, ticket, delay))
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._run, name="celery-semaphore-publisher", daemon=True
                 )
@@ -91,6 +94,9 @@ class Publisher:
                 self._busy = True
             try:
                 self._go(errand)
+            except Exception:
+                # The message stays unacknowledged; the other errands go on.
+                logger.exception("task %s was not put back", errand.request.id)
             finally:
                 with self._changed:
                     self._busy = False
@@ -100,8 +106,15 @@ class Publisher:
 
     def _go(self, errand: _Errand) -> None:
         while not self._closed:
+            if not errand.request.may_go_back():
+                logger.info("task %s is delivered again, not put back", errand.request.id)
+                return
             try:
                 self._publish(errand)
+            except Unroutable:
+                logger.exception("task %s cannot be put back", errand.request.id)
+                errand.request.came_to_nothing()
+                return
             except Exception as error:
                 self._disconnect()
                 if time.monotonic() - errand.since > self._timeout:

@@ -49,7 +49,7 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
     if not request.is_eager and not (request.ignore_result or task.ignore_result):
-        task.backend.store_result(request.id, f"dropped: {text}", "IGNORED", request=request)
+        _store_dropped(task, text)
     return Refused(text, delay=None)
 
 
@@ -60,3 +60,12 @@ def _described(refusal: Refusal) -> str:
         f"{where} is {refusal.reason}: {refusal.occupied} of {refusal.limit} in use,"
         f" {refusal.position} waiting before it"
     )
+
+
+def _store_dropped(task: Any, text: str) -> None:
+    try:
+        task.backend.store_result(
+            task.request.id, f"dropped: {text}", "IGNORED", request=task.request
+        )
+    except Exception:
+        logger.exception("task %s was dropped, but this could not be stored", task.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from ..errors import StoreUnavailable
 logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between looks at a dying process
+REST = 0.5  # seconds between looks at notes and errands that nobody announces
 AGAIN = 0.5  # seconds between attempts while the store fails
 
 
@@ -38,9 +40,11 @@ class Releaser:
 
     def __init__(self, store: Store, before: Callable[[], None] = lambda: None) -> None:
         self._store = store
-        self._before = before  # reads the last notes of a process that is gone
+        self._before = before  # reads what the pool's processes noted
         self._releases: deque[_Release] = deque()
         self._dying: list[_Dying] = []
+        # Of all queues the one that a signal handler may use while its own thread uses it.
+        self._errands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
@@ -68,6 +72,17 @@ class Releaser:
             self._dying.append(_Dying(gone, then, over))
             self._changed.notify()
 
+    def soon(self, errand: Callable[[], None]) -> None:
+        """Do this in the releaser's thread; takes no lock, so a signal handler may call it."""
+        self._errands.put(errand)
+
+    def release_now(self, holder: str, claims: Sequence[Claim]) -> None:
+        """Release in the calling thread, and go on trying in the other if the store fails."""
+        try:
+            self._store.release(holder, claims)
+        except StoreUnavailable:
+            self.release(holder, claims)
+
     def close(self, timeout: float) -> None:
         """Wait until all is released, so many seconds at most, then end the thread."""
         with self._changed:
@@ -78,7 +93,8 @@ class Releaser:
             self._thread.join(timeout)
 
     def _is_idle(self) -> bool:
-        return not self._releases and not self._dying and not self._busy
+        idle = not self._releases and not self._dying and not self._busy
+        return idle and self._errands.empty()
 
     def _run(self) -> None:
         while not self._closed:
@@ -91,13 +107,16 @@ class Releaser:
     def _step(self) -> None:
         with self._changed:
             if not self._releases:
-                self._changed.wait(LOOK if self._dying else None)
+                self._changed.wait(LOOK if self._dying else REST)
             if self._closed:
                 return
             release = self._releases.popleft() if self._releases else None
             dying, self._dying = self._dying, []
             self._busy = True
         try:
+            self._before()
+            while not self._errands.empty():
+                self._errands.get()()
             self._bury(dying)
             if release is not None:
                 self._release(release)
@@ -111,7 +130,7 @@ class Releaser:
             if each.over():
                 continue
             if each.gone():
-                self._before()
+                self._before()  # its last words
                 each.then()
             else:
                 with self._changed:

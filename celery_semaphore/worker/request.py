@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
@@ -57,10 +59,12 @@ class LimitedRequestMixin:
         if generated := cls.__dict__.get("on_success"):
 
             def on_success(self: LimitedRequestMixin, result: Any, **kwargs: Any) -> None:
-                generated(self, result, **kwargs)
                 failed, _, _ = result
-                if not failed:  # else on_failure was called, and may have sent the message back
-                    self._ended(reported=True)
+                try:
+                    generated(self, result, **kwargs)
+                finally:
+                    if not failed:  # else on_failure was called, and may have sent it back
+                        self._ended(reported=True)
 
             cls.on_success = on_success  # type: ignore[attr-defined]
 
@@ -79,7 +83,13 @@ class LimitedRequestMixin:
         """Acknowledge, except where Celery would before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        super().acknowledge()  # type: ignore[misc]
+        with self._limiter.acking:  # noted permits and ends come from different threads
+            super().acknowledge()  # type: ignore[misc]
+
+    def reject(self, requeue: bool = False) -> None:
+        """Reject, unless it was acknowledged meanwhile."""
+        with self._limiter.acking:
+            super().reject(requeue)  # type: ignore[misc]
 
     def permit_held(self) -> None:
         """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
@@ -90,29 +100,33 @@ class LimitedRequestMixin:
 
     # -- going back
 
+    def may_go_back(self) -> bool:
+        """Not if its connection is lost: the broker delivers it again, and a copy would run twice."""
+        return self._connection == self._limiter.connections
+
     def went_back(self) -> None:
         """The broker has the message that takes this one's place."""
         self.acknowledge()
 
     def came_to_nothing(self) -> None:
         """The message could not be published: the broker shall deliver this one again."""
-        self.reject(requeue=True)  # type: ignore[attr-defined]
+        self.reject(requeue=True)
 
     def _go_back(self, refused: Refused) -> None:
         state.task_ready(self)
+        if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
+            self._ended(reported=True)  # its end came while the refusal was on its way
+            return
         ledger = self._limiter.side.ledger
         if refused.asked:
             ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the store may have said yes to nobody
-        self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
         if refused.delay is None:
             self.acknowledge()
-        elif self._connection != self._limiter.connections:
-            # The broker has given this message to somebody else by now: a copy would run twice.
-            logger.info("task %s was delivered again elsewhere, not put back", self.id)
         else:
             self._limiter.publisher.put_back(self, refused.ticket, refused.delay)
+        self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
 
     # -- the ends
 
@@ -120,11 +134,11 @@ class LimitedRequestMixin:
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
         """Every end but success."""
-        self._limiter.drain()
         exc = _bare(exc_info.exception)
         if isinstance(exc, Refused):
             self._go_back(exc)
             return
+        self._limiter.drain()
         if self._died_without_permit(exc):
             self._deliver_again()
             return
@@ -149,10 +163,13 @@ class LimitedRequestMixin:
         super().terminate(pool, signal)  # type: ignore[misc]
         self._ended(reported=False)
 
-    def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:
+    def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
         """A cold shutdown, or a lost connection: the process is being killed."""
-        super().cancel(pool, signal, emit_retry)  # type: ignore[misc]
-        self._ended(reported=False)
+        super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
+        if self.worker_pid is not None and self._limiter.notes is not None:
+            # This is a signal handler's code, which may have interrupted whoever holds one of our
+            # locks: it must take none.
+            self._limiter.side.ledger.cancelled(self.holder, _gone(self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
         self._limiter.drain()
@@ -160,13 +177,11 @@ class LimitedRequestMixin:
         cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
         if not self.task.acks_late and not self.acknowledged and not cancelled:
             self.acknowledge()
-        if self._limiter.notes is None:
-            return  # tasks run in this process, where task_postrun tells the end of each
         if reported or self.worker_pid is None:
             ledger.ended(self.holder)
-        else:
-            pid = self.worker_pid
-            ledger.ended(self.holder, gone=lambda: is_gone(pid))
+        elif self._limiter.notes is not None:
+            ledger.ended(self.holder, gone=_gone(self.worker_pid))
+        # Else the task runs in this process, which goes on: task_postrun tells its end.
 
     def _died_without_permit(self, exc: Any) -> bool:
         """Whether an early-ack task must be delivered again: its body never began.
@@ -186,7 +201,7 @@ class LimitedRequestMixin:
     def _deliver_again(self) -> None:
         state.task_ready(self)
         logger.warning("task %s lost its process before it had a permit, delivered again", self.id)
-        self.reject(requeue=True)  # type: ignore[attr-defined]
+        self.reject(requeue=True)
         self._ended(reported=False)
 
     # -- losing the permit
@@ -196,7 +211,9 @@ class LimitedRequestMixin:
         if not self.task.semaphore_options.terminates(self._limiter.settings):
             return
         self._loss = reason
-        self._limiter.kill(self.worker_pid)
+        if self.worker_pid is not None:
+            runs = partial(self._limiter.side.ledger.has, self.holder)
+            self._limiter.kill(self.worker_pid, runs)
 
     def _lost_permit(self) -> Any:
         try:
@@ -208,6 +225,10 @@ class LimitedRequestMixin:
 
 class LimitedRequest(LimitedRequestMixin, Request):  # type: ignore[misc]
     """The ``Request`` class of a limited task."""
+
+
+def _gone(pid: int) -> Callable[[], bool]:
+    return lambda: is_gone(pid)
 
 
 def _bare(exc: Any) -> Any:

@@ -69,11 +69,27 @@ class LimitedTaskMixin:
         **options: Any,
     ) -> Any:
         """As Celery's; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
-        given = {KEY: semaphore_key, WEIGHT: semaphore_weight}
-        if ours := {name: value for name, value in given.items() if value is not None}:
-            _check_call(self, semaphore_key, semaphore_weight)
-            options["headers"] = {**(options.get("headers") or {}), **ours}
+        self._say(options, semaphore_key, semaphore_weight)
         return super().apply_async(args, kwargs, *positional, **options)  # type: ignore[misc]
+
+    def apply(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        *positional: Any,
+        semaphore_key: str | None = None,
+        semaphore_weight: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """As Celery's, likewise."""
+        self._say(options, semaphore_key, semaphore_weight)
+        return super().apply(args, kwargs, *positional, **options)  # type: ignore[misc]
+
+    def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
+        given = {KEY: key, WEIGHT: weight}
+        if ours := {name: value for name, value in given.items() if value is not None}:
+            _check_call(self, key, weight)
+            options["headers"] = {**(options.get("headers") or {}), **ours}
 
 
 def _check_call(task: Any, key: Any, weight: Any) -> None:
@@ -102,6 +118,8 @@ def _limited(request: Any) -> Any:
     from .request import LimitedRequestMixin
 
     base = symbol_by_name(request)  # type: ignore[no-untyped-call]
+    if issubclass(base, LimitedRequestMixin):
+        return request
     return type("LimitedRequest", (LimitedRequestMixin, base), {"__module__": __name__})
 
 

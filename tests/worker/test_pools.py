@@ -92,13 +92,13 @@ def test_eager(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 import threading, time
 from tests.worker.app import app, counter, hold, call, failing, limited_add
 from celery_semaphore import SemaphoreTimeout, SemaphoreSaturated
-app.conf.semaphore_eager_timeout = 0.5
+app.conf.semaphore_eager_timeout = 3
 assert limited_add.apply((1, 2)).get() == 3
 threads = [threading.Thread(target=call.apply, args=((0.1, "eager"),)) for _ in range(12)]
 [t.start() for t in threads]; [t.join() for t in threads]
 stats = counter.stats("eager")
 assert (stats["max_inside"], stats["completed"]) == (5, 12), stats
-holder = threading.Thread(target=hold.apply, args=((1.2, "held"),)); holder.start()
+holder = threading.Thread(target=hold.apply, args=((5.0, "held"),)); holder.start()
 while counter.stats("held")["inside"] == 0: time.sleep(0.01)
 assert isinstance(hold.apply((0, "never")).result, SemaphoreTimeout)
 assert isinstance(failing.apply(("never",)).result, SemaphoreSaturated)
