@@ -17,6 +17,7 @@ def lua(
     file: str,
     text: str,
     instead: str,
+    *,
     tests: tuple[str, ...] = CONFORMANCE,
 ) -> Mutant:
     file = f"celery_semaphore/stores/redis/{file}.lua"
@@ -166,7 +167,7 @@ ENDS = [
         "_permits",
         '        call("ZREM", at.released, unpack(old))\n',
         "",
-        KEYS,
+        tests=KEYS,
     ),
     lua(
         "the buried carry no expiry",
@@ -174,7 +175,7 @@ ENDS = [
         "_permits",
         '    call("PEXPIRE", at.released, math.ceil(LEASE / 1000))\n',
         "",
-        KEYS,
+        tests=KEYS,
     ),
     lua(
         "anybody may release",
@@ -269,7 +270,7 @@ RENEWALS = [
         "_permits",
         "and (mine.ends > now or in_grace) then",
         "and mine.ends > now then",
-        RESTARTS,
+        tests=RESTARTS,
     ),
     lua(
         "a renewal keeps the old end",
@@ -284,7 +285,7 @@ RENEWALS = [
         "renew",
         "    if part then -- a permit on some of its claims is none\n",
         "    if false then\n",
-        LOSSES,
+        tests=LOSSES,
     ),
 ]
 
@@ -309,7 +310,7 @@ MEMORY = [
         "_memory",
         'local restarted = run and run ~= "" and ARGV[2] ~= "" and run ~= ARGV[2]',
         "local restarted = false",
-        RESTARTS,
+        tests=RESTARTS,
     ),
     lua(
         "who came first decides about the grace",
@@ -465,13 +466,6 @@ HANDING_ON = [
         "        if weight then\n",
     ),
     lua(
-        "a heavy head is stepped over",
-        "lighter ones behind it fit, and it waits for ever",
-        "_hand_on",
-        'if why == "unsatisfiable" then',
-        'if why == "unsatisfiable" or why == "saturated" then',
-    ),
-    lua(
         "a grant needs one of its claims",
         "the one whose permit was just given back",
         "_hand_on",
@@ -540,7 +534,7 @@ HANDING_ON = [
         "_hand_on",
         "local look = (again or #undeclared > 0) and now or nil",
         "local look = nil",
-        LOSSES,
+        tests=LOSSES,
     ),
     lua(
         "attaching grants nothing",
@@ -611,7 +605,7 @@ KEYS_LEFT = [
         "_permits",
         '        call("PEXPIRE", at.meta, math.ceil(LEASE / 100)) -- ten leases, in ms\n',
         "",
-        KEYS,
+        tests=KEYS,
     ),
     lua(
         "keys in use carry an expiry",
@@ -619,7 +613,7 @@ KEYS_LEFT = [
         "_permits",
         '    call("PERSIST", at.meta)\n',
         "",
-        KEYS,
+        tests=KEYS,
     ),
     lua(
         "permits expire by themselves",
@@ -628,7 +622,7 @@ KEYS_LEFT = [
         '    call("ZADD", at.holders, ends, name)\n',
         '    call("ZADD", at.holders, ends, name)\n'
         '    call("PEXPIRE", at.holders, math.ceil(LEASE / 1000))\n',
-        KEYS,
+        tests=KEYS,
     ),
     lua(
         "the index is not cleaned",

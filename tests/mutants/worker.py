@@ -4,4 +4,531 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = ()
+HERE = "tests/worker"
+LEASES = ("tests/core/test_lease.py",)
+CAUGHT = f"{HERE}/test_caught_by_mutants.py"
+ENDS = f"{HERE}/test_ends.py"
+FAULTS = f"{HERE}/test_faults.py"
+POOLS = f"{HERE}/test_pools.py"
+WAITING = f"{HERE}/test_waiting.py"
+WINDOWS = f"{HERE}/test_windows.py"
+UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[redis]",)
+PUT_BACK = f"{WINDOWS}::test_main_process_dies_while_it_puts_a_message_back"
+BEFORE = f"{WINDOWS}::test_child_dies_before_its_permit_is_noted"
+NOTED = f"{WINDOWS}::test_child_dies_after_its_permit_was_noted"
+
+
+def worker(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    file = f"celery_semaphore/{file}.py"
+    return Mutant(f"worker/{name}", why, file, text, instead, tests)
+
+
+ACKNOWLEDGING = [
+    worker(
+        "acknowledged when accepted",
+        "as Celery does: a process that dies before its permit takes the waiting task along",
+        "worker/request",
+        "        if self._accepting and not self.task.acks_late:\n            return\n",
+        "",
+        f"{BEFORE}[early-SUCCESS-after asked]",
+    ),
+    worker(
+        "acknowledged before the new message is published",
+        "a refusal travels through on_success, where every early ack seemed to be due",
+        "worker/request",
+        "                    if not failed:  # else",
+        "                    if True:  # else",
+        f"{PUT_BACK}[early-before publish]",
+    ),
+    worker(
+        "went back before the broker said so",
+        "the message is acknowledged when its successor is about to be sent",
+        "worker/publisher",
+        "            try:\n                self._publish(errand)\n",
+        "            errand.request.went_back()\n"
+        "            try:\n                self._publish(errand)\n",
+        f"{PUT_BACK}[late-before publish]",
+    ),
+    worker(
+        "a message that went back stays unacknowledged",
+        "the successor runs, and the old one comes again when the worker ends",
+        "worker/request",
+        '        """The broker has the message that takes this one\'s place."""\n'
+        "        self.acknowledge()\n",
+        '        """The broker has the message that takes this one\'s place."""\n',
+        f"{POOLS}::test_warm_shutdown_keeps_who_waits[hold]",
+    ),
+    worker(
+        "late acks are early when the permit is noted",
+        "the permit is the moment of the ack, whichever it is",
+        "worker/request",
+        "            self._request_dict.pop(name, None)  # type: ignore[attr-defined]\n"
+        "        if not self.task.acks_late:\n",
+        "            self._request_dict.pop(name, None)  # type: ignore[attr-defined]\n"
+        "        if True:\n",
+        f"{NOTED}[late_lost-SUCCESS]",
+    ),
+    worker(
+        "a task whose process died early has failed",
+        "WorkerLostError, although its body never began",
+        "worker/request",
+        "            isinstance(exc, DIED)\n            and not self.task.acks_late\n",
+        "            False\n            and not self.task.acks_late\n",
+        f"{BEFORE}[early-SUCCESS-before acquire]",
+    ),
+    worker(
+        "a task whose process died with its permit is delivered again",
+        "it may have begun, and early acks promise that it runs once at most",
+        "worker/request",
+        "            and not self.acknowledged\n",
+        "",
+        f"{NOTED}[early-FAILURE]",
+    ),
+    worker(
+        "a key function that kills its process does so for ever",
+        "who died before its permit is always delivered again",
+        "worker/request",
+        '            and not self.message.delivery_info.get("redelivered")\n',
+        "",
+        f"{CAUGHT}::test_what_always_dies_before_its_permit_fails",
+    ),
+    worker(
+        "nothing is flushed at a shutdown",
+        "what is being published is acknowledged later, on a connection that is closed",
+        "worker/bootstep",
+        "            limiter.publisher.flush(limiter.settings.publish_timeout)\n",
+        "            pass\n",
+        f"{POOLS}::test_warm_shutdown_keeps_who_waits[hold]",
+    ),
+    worker(
+        "an ack from another thread wakes nobody",
+        "the event loop will run soon anyway",
+        "worker/alarm",
+        '            os.write(self._write, b"!")\n',
+        "            pass\n",
+        f"{CAUGHT}::test_the_alarm_is_heard",
+    ),
+    worker(
+        "a lost connection changes nothing",
+        "what it delivered is put back, and the broker delivers it again as well",
+        "worker/request",
+        "        return self._connection == self._limiter.connections\n",
+        "        return True\n",
+        f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_put_back",
+    ),
+]
+
+RELEASING = [
+    worker(
+        "released when revoked",
+        "the signal was sent, so the task is over; but it cleans up, or does not listen",
+        "worker/request",
+        "            ledger.ended(self.holder, gone=_gone(self.worker_pid))\n",
+        "            ledger.ended(self.holder)\n",
+        f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
+    ),
+    worker(
+        "a dying process is gone",
+        "one look is enough",
+        "worker/releaser",
+        "            if each.gone():\n",
+        "            if each.gone() or True:\n",
+        f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
+    ),
+    worker(
+        "a process that is waited for is never gone",
+        "the release after a kill is left to the lease",
+        "worker/process",
+        "        return True  # reaped already\n",
+        "        return False\n",
+        f"{ENDS}::test_revoked_while_it_runs[early-SIGKILL]",
+    ),
+    worker(
+        "a failure keeps its permit",
+        "only success gives it back",
+        "worker/request",
+        "        finally:\n            self._ended(reported=return_ok)\n",
+        "        finally:\n            pass\n",
+        f"{ENDS}::test_gives_the_permit_back[early-failure-FAILURE]",
+    ),
+    worker(
+        "a success keeps its permit",
+        "Celery's generated on_success is trusted to call ours",
+        "worker/request",
+        "            cls.on_success = on_success  # type: ignore[attr-defined]\n",
+        "            cls.on_success = generated  # type: ignore[attr-defined]\n",
+        f"{ENDS}::test_gives_the_permit_back[early-success-SUCCESS]",
+    ),
+    worker(
+        "a revoked task keeps its permit",
+        "somebody else will hear of the end",
+        "worker/request",
+        "        super().terminate(pool, signal)  # type: ignore[misc]\n"
+        "        self._ended(reported=False)\n",
+        "        super().terminate(pool, signal)  # type: ignore[misc]\n",
+        f"{ENDS}::test_revoked_while_it_runs[early-SIGTERM]",
+        f"{ENDS}::test_revoked_while_it_runs[late-SIGKILL]",
+    ),
+    worker(
+        "a hard time limit keeps its permit",
+        "somebody else will hear of the end",
+        "worker/request",
+        "        if not soft:\n            self._ended(reported=False)\n",
+        "",
+        f"{ENDS}::test_gives_the_permit_back[early-hard limit-FAILURE]",
+        f"{ENDS}::test_gives_the_permit_back[late-hard limit-FAILURE]",
+    ),
+    worker(
+        "a cold shutdown keeps its permits",
+        "the leases will do",
+        "worker/ledger",
+        "        self._releaser.soon(lambda: self.ended(holder, gone))\n",
+        "        pass\n",
+        f"{POOLS}::test_shutdown_gives_permits_back[late-cold]",
+        f"{POOLS}::test_shutdown_gives_permits_back[early-cold]",
+    ),
+    worker(
+        "a shutdown does not wait for its releases",
+        "daemon threads end with the process",
+        "worker/bootstep",
+        "        limiter_of(c.app).close(FAREWELL)\n",
+        "        pass\n",
+        f"{POOLS}::test_shutdown_gives_permits_back[late-cold]",
+        f"{POOLS}::test_shutdown_gives_permits_back[late-warm]",
+    ),
+    worker(
+        "an unanswered release is given up",
+        "the lease will do",
+        "worker/releaser",
+        "            with self._changed:\n                self._releases.append(release)\n",
+        "            with self._changed:\n",
+        f"{CAUGHT}::test_an_unanswered_release_is_repeated",
+    ),
+    worker(
+        "an unanswered acquire is not released",
+        "no answer is a no",
+        "worker/request",
+        "        if refused.asked:\n",
+        "        if True:\n",
+        f"{FAULTS}::test_lost_answers",
+    ),
+    worker(
+        "in-process pools release nothing",
+        "every pool has a main process that hears of the end",
+        "worker/bootstep",
+        "        if not prefork:\n            watch_ends()\n",
+        "",
+        f"{POOLS}::test_other_pools[threads]",
+    ),
+    worker(
+        "the holder is the task's id",
+        "one task runs once: a retry or a redelivery is refused as released, or shares a permit",
+        "worker/request",
+        '        self.holder = f"{self.id}:{os.urandom(8).hex()}"\n',
+        "        self.holder = self.id\n",
+        f"{ENDS}::test_gives_the_permit_back[early-retry-SUCCESS]",
+    ),
+    worker(
+        "asked is noted after the acquire",
+        "there is nothing to release before: but a process may die between the two",
+        "worker/gate",
+        "    books.asked(headers.holder, claims)\n"
+        "    since = time.monotonic()\n"
+        "    try:\n"
+        "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
+        "        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))\n",
+        "    since = time.monotonic()\n"
+        "    try:\n"
+        "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
+        "        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))\n"
+        "        books.asked(headers.holder, claims)\n",
+        f"{BEFORE}[early-SUCCESS-after acquire]",
+    ),
+    worker(
+        "a note names a claim by its key's beginning",
+        "the name in the store is made anew, of what is left of a long key",
+        "worker/note",
+        "    return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]\n",
+        "    return [claim.semaphore, key, claim.limit, claim.weight]\n",
+        f"{CAUGHT}::test_a_note_of_a_long_key",
+    ),
+    worker(
+        "a note holds the whole key",
+        "what does not fit into one write is refused, or torn",
+        "worker/note",
+        "claim.key[:64]",
+        "claim.key[:]",
+        f"{CAUGHT}::test_a_note_of_a_long_key",
+    ),
+]
+
+RENEWING = [
+    worker(
+        "renewals stop when a shutdown begins",
+        "a worker that finishes its tasks needs no more leases",
+        "worker/bootstep",
+        "    def stop(self, parent: Any) -> None:\n",
+        "    def stop(self, parent: Any) -> None:\n        self.limiter.side.keeper.stop()\n",
+        f"{CAUGHT}::test_renews_during_a_warm_shutdown",
+    ),
+    worker(
+        "the released are renewed on",
+        "a permit that was given back is announced as lost at the next renewal",
+        "worker/ledger",
+        "        self._keeper.discard(holder)\n",
+        "",
+        f"{CAUGHT}::test_what_ended_is_not_announced_as_lost",
+    ),
+    worker(
+        "a held permit is not renewed",
+        "a lease is long enough",
+        "worker/ledger",
+        "        self._keeper.add(permit, since)\n",
+        "",
+        f"{CAUGHT}::test_renews_during_a_warm_shutdown",
+    ),
+    worker(
+        "a loss is told of what was discarded",
+        "the store said lost",
+        "core/lease",
+        "        if current is not None and not current.lost:\n",
+        "        if not kept.lost:\n",
+        *LEASES,
+    ),
+    worker(
+        "a lease begins when it is noted",
+        "the time of the acquire and of the note come for free",
+        "core/lease",
+        "confirmed = self._clock() if since is None else since",
+        "confirmed = self._clock()",
+        *LEASES,
+    ),
+    worker(
+        "a lease begins when the store has answered",
+        "the server counted from before",
+        "worker/gate",
+        "    books.held(answer, since)\n",
+        "    books.held(answer, time.monotonic())\n",
+        f"{CAUGHT}::test_a_lease_counts_from_before_the_store_was_asked",
+    ),
+    worker(
+        "a renewal counts from its answer",
+        "an answer that took half a lease confirms a permit for a whole one",
+        "core/lease",
+        "kept.confirmed, kept.lost = before, False",
+        "kept.confirmed, kept.lost = self._clock(), False",
+        f"{CAUGHT}::test_a_renewal_counts_from_before_it_was_sent",
+    ),
+    worker(
+        "nobody is told of a silent store",
+        "as long as it does not say lost, a permit is held",
+        "core/lease",
+        "return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease",
+        "return False",
+        *LEASES,
+    ),
+    worker(
+        "what was not renewed in time is given up",
+        "it is lost, so why renew it",
+        "core/lease",
+        "            kept.lost = True\n",
+        "            kept.lost = True\n            self.discard(kept.permit.holder)\n",
+        *LEASES,
+    ),
+    worker(
+        "a failing store is asked at each tick",
+        "the sooner the better",
+        "core/lease",
+        "            return min(PATIENCE, self._store.lease / BEATS)\n",
+        "            return 0.0\n",
+        *LEASES,
+    ),
+    worker(
+        "a task that is ended for its loss lost its process",
+        "the state says WorkerLostError or Terminated, and not why",
+        "worker/request",
+        "        if self._loss is not None and isinstance(exc, DIED):\n",
+        "        if False:\n",
+        f"{FAULTS}::test_on_lost_terminate",
+    ),
+]
+
+PUTTING_BACK = [
+    worker(
+        "a wait is a retry",
+        "retries + 1, as by self.retry: waiting spends them",
+        "worker/message",
+        "    if ticket is not None:\n",
+        '    headers["retries"] = headers.get("retries", 0) + 1\n    if ticket is not None:\n',
+        *UNCHANGED,
+    ),
+    worker(
+        "compression is lost",
+        "the body is what kombu handed out, and stays so",
+        "worker/message",
+        'compression = headers.pop("compression", None)',
+        'compression = headers.pop("compression", None) and None',
+        *UNCHANGED,
+    ),
+    worker(
+        "the compression header stays",
+        "all headers are passed on as they are, over a body that is not compressed any more",
+        "worker/message",
+        '    compression = headers.pop("compression", None)\n',
+        "    compression = None\n",
+        *UNCHANGED,
+    ),
+    worker(
+        "expires is dropped",
+        "eta is enough",
+        "worker/message",
+        "    if ticket is not None:\n",
+        '    headers.pop("expires", None)\n    if ticket is not None:\n',
+        f"{WAITING}::test_expires_while_it_waits",
+    ),
+    worker(
+        "expiration is passed on in milliseconds",
+        "as it stands in the message; publish takes seconds",
+        "worker/message",
+        "float(expiration) / 1000",
+        "float(expiration)",
+        f"{CAUGHT}::test_an_expiration_stays_as_long",
+    ),
+    worker(
+        "priority is dropped",
+        "a property of the transport's",
+        "worker/message",
+        '    "expiration",  # given in another unit\n',
+        '    "expiration",\n    "priority",\n',
+        *UNCHANGED,
+    ),
+    worker(
+        "properties are dropped",
+        "headers are what a task is made of",
+        "worker/message",
+        "        if value is not None and name not in OF_THE_TRANSPORT\n",
+        '        if value is not None and name == "priority"\n',
+        *UNCHANGED,
+    ),
+    worker(
+        "the ticket is not sent along",
+        "each delivery is a wait of its own: no time-out ever ends it",
+        "worker/message",
+        "        headers[TICKET] = ticket\n",
+        "        pass\n",
+        f"{WAITING}::test_wait_timeout",
+    ),
+    worker(
+        "the body sees our headers",
+        "and self.retry sends them along to another wait",
+        "worker/headers",
+        "        for name in (HOLDER, EPOCH, TICKET):\n",
+        "        for name in ():\n",
+        *UNCHANGED,
+    ),
+    worker(
+        "a wait without end",
+        "a store that says timed out is asked again",
+        "worker/refusal",
+        "    if refusal.reason is Reason.TIMED_OUT:\n",
+        "    if False:\n",
+        f"{WAITING}::test_wait_timeout",
+    ),
+    worker(
+        "the dropped have no state",
+        "whoever waits for the result waits for ever",
+        "worker/refusal",
+        "        _store_dropped(task, text)\n",
+        "        pass\n",
+        f"{WAITING}::test_drop_and_fail",
+    ),
+]
+
+ASKING = [
+    worker(
+        "a store that fails fails the task",
+        "an exception is an exception",
+        "worker/gate",
+        "        side.breaker.failed(error)\n"
+        "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
+        "        side.breaker.failed(error)\n        raise\n",
+        f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
+    ),
+    worker(
+        "a store that fails is a permit",
+        "better too many than none",
+        "worker/gate",
+        "        side.breaker.failed(error)\n"
+        "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
+        "        side.breaker.failed(error)\n"
+        "        return Permit(headers.holder, 1, tuple(claims), 0.0, 0.0, 0)\n",
+        f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
+    ),
+    worker(
+        "the breaker never opens",
+        "each task waits for the whole time-out of a store that hangs",
+        "core/breaker",
+        "        self._until = self._clock() + self._pause\n",
+        "        self._until = 0.0\n",
+        f"{CAUGHT}::test_the_breaker",
+    ),
+    worker(
+        "the breaker never forgets",
+        "a store that failed yesterday is left alone as long as one that fails all day",
+        "core/breaker",
+        '        """The store answered."""\n        self._pause = 0.0\n',
+        '        """The store answered."""\n',
+        f"{CAUGHT}::test_the_breaker",
+    ),
+    worker(
+        "a new process knows no epoch",
+        "after a loss it admits itself at once, before the living put their permits back",
+        "worker/gate",
+        "        side.store.epoch = headers.epoch\n",
+        "        pass\n",
+        f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
+    ),
+    worker(
+        "a delivery brings no epoch",
+        "the same, on the other side",
+        "worker/request",
+        "        sent[EPOCH] = self._limiter.side.store.epoch\n",
+        "",
+        f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
+    ),
+    worker(
+        "a fork keeps its parent's store",
+        "and its locks, which another thread may hold for ever",
+        "worker/limiter",
+        "        self._side = None\n        if epoch is not None:\n",
+        "        if epoch is not None and self._side is None:\n",
+        f"{CAUGHT}::test_a_fork_has_a_side_of_its_own",
+    ),
+    worker(
+        "a subclass without super() is not limited",
+        "the gate stands in LimitedTask.before_start, and is overridden",
+        "worker/task",
+        "            cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]\n",
+        "            if cls.before_start.__module__.startswith('celery'):\n"
+        "                cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]\n",
+        f"{WAITING}::test_a_subclass_that_forgets_super_is_limited",
+    ),
+    worker(
+        "eager tasks are not limited",
+        "they are only for tests",
+        "worker/gate",
+        "    if request.called_directly or PERMIT in request.__dict__:\n",
+        "    if request.called_directly or request.is_eager or PERMIT in request.__dict__:\n",
+        f"{POOLS}::test_eager",
+    ),
+    worker(
+        "direct calls are limited",
+        "a call is a run",
+        "worker/gate",
+        "    if request.called_directly or PERMIT in request.__dict__:\n",
+        "    if PERMIT in request.__dict__:\n",
+        f"{POOLS}::test_eager",
+    ),
+]
+
+MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING)

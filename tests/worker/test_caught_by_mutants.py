@@ -1,0 +1,342 @@
+"""What only mutants showed to be untested: see tests/mutants."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from kombu.utils.imports import symbol_by_name
+
+from celery_semaphore import LimitedTask
+from celery_semaphore.core.breaker import CircuitBreaker
+from celery_semaphore.core.events import Announcer, Event, PermitReleased
+from celery_semaphore.core.lease import LeaseKeeper
+from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker.alarm import Alarm
+from celery_semaphore.worker.headers import EPOCH, HOLDER
+from celery_semaphore.worker.ledger import Ledger
+from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.message import publication
+from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.refusal import Refused
+from celery_semaphore.worker.releaser import Releaser
+from tests.support.process import wait_until
+
+from .conftest import Site
+
+ONE = Claim("one", None, 1)
+
+
+def permit(holder: str, *claims: Claim) -> Permit:
+    return Permit(holder, 1, claims, 0.0, 30.0, 1)
+
+
+class FakeStore:
+    """Renews and releases; how, the test decides."""
+
+    lease = 30.0
+
+    def __init__(self) -> None:
+        self.renewed: list[str] = []
+        self.released: list[tuple[str, list[str]]] = []
+        self.failures = 0
+        self.after_renew = lambda: None
+
+    def renew(self, permits: Any) -> dict[str, Renewal]:
+        self.renewed = [each.holder for each in permits]
+        self.after_renew()
+        if self.failures:
+            raise StoreUnavailable("hung")
+        return dict.fromkeys(self.renewed, Renewal.OK)
+
+    def release(self, holder: str, claims: Any) -> list[object]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("hung")
+        self.released.append((holder, [claim.resource for claim in claims]))
+        return []
+
+    def reap(self, limit: int = 100) -> list[object]:
+        return []
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("caught", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def limited(app: Celery) -> Any:
+    def body() -> None: ...
+
+    app.task(base=LimitedTask, name="limited", semaphore="one", limit=1, shared=False)(body)
+    app.finalize()
+    return app.tasks["limited"]
+
+
+# -- in this process
+
+
+def test_the_breaker() -> None:
+    clock = Clock()
+    breaker = CircuitBreaker(1.0, 15.0, clock)
+    breaker.check()
+    pauses = []
+    for _ in range(6):
+        breaker.failed(StoreUnavailable("hung"))
+        with pytest.raises(StoreUnavailable, match="hung"):
+            breaker.check()
+        since = clock.now
+        while clock.now < since + 100:
+            clock.now += 0.5
+            try:
+                breaker.check()
+            except StoreUnavailable:
+                continue
+            break
+        pauses.append(clock.now - since)
+    assert pauses == [1, 2, 4, 8, 15, 15]
+    breaker.succeeded()
+    breaker.failed(StoreUnavailable("hung"))
+    clock.now += 1
+    breaker.check()
+
+
+def test_a_renewal_counts_from_before_it_was_sent() -> None:
+    """Its answer came late, and the store goes silent: the lease must not seem longer than it is."""
+    clock, store, events = Clock(), FakeStore(), list[Event]()
+    announce = Announcer()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+
+    def slow() -> None:
+        clock.now += 15
+
+    keeper.add(permit("a"))
+    store.after_renew = slow
+    keeper.tick()
+    store.after_renew = lambda: None
+    store.failures = 1
+    clock.now += 11
+    keeper.tick()
+    assert events == []
+    clock.now += 2
+    keeper.tick()
+    assert len(events) == 1
+
+
+def test_what_ended_is_not_announced_as_lost() -> None:
+    store, events = FakeStore(), list[Event]()
+    announce, clock = Announcer(), Clock()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    ledger = Ledger(keeper, releaser, announce)
+    for holder in "ab":
+        ledger.asked(holder, [ONE])
+        ledger.held(permit(holder), clock.now)
+    ledger.ended("a")
+    clock.now += 11
+    keeper.tick()
+    assert store.renewed == ["b"]
+    assert [type(event) for event in events] == [PermitReleased]
+
+
+def test_an_unanswered_release_is_repeated() -> None:
+    store = FakeStore()
+    store.failures = 2
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.start()
+    wait_until(lambda: store.released == [("a", ["one"])], 10, "it is released")
+    releaser.close(5)
+
+
+@pytest.mark.parametrize("key", [None, "x", "x" * 10_000, "é\n" * 3000])
+def test_a_note_of_a_long_key(key: str | None) -> None:
+    """What is released is what was acquired, however long its key is."""
+    claim, noted = Claim("api", key, 3, 2), list[Claim]()
+
+    class Books:
+        def asked(self, holder: str, claims: Any) -> None:
+            noted.extend(claims)
+
+        def held(self, permit: Permit, since: float) -> None: ...
+
+    pipe = NotePipe()
+    pipe.asked("holder", [claim])
+    assert pipe.drain(Books())
+    pipe.close()
+    assert [(c.resource, c.limit, c.weight) for c in noted] == [(claim.resource, 3, 2)]
+
+
+def test_the_alarm_is_heard() -> None:
+    alarm = Alarm()
+
+    def rings() -> bool:
+        return bool(select.select([alarm.fileno()], [], [], 0)[0])
+
+    assert not rings()
+    for _ in range(100_000):  # more than a pipe takes: ringing must not block
+        alarm.ring()
+    assert rings()
+    alarm.heard()
+    assert not rings()
+
+
+def test_an_expiration_stays_as_long(app: Celery) -> None:
+    message = SimpleNamespace(
+        headers={"id": "x"},
+        properties={"expiration": "90000", "correlation_id": "x"},
+        body=b"[]",
+        content_type="application/json",
+        content_encoding="utf-8",
+        delivery_info={"exchange": "", "routing_key": "celery"},
+    )
+    sent = publication(app, message, ticket="t", delay=1.0, driver="amqp")
+    assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
+
+
+def test_a_lease_counts_from_before_the_store_was_asked(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = limited(app)
+    side, since = limiter_of(app).side, list[float]()
+    acquire = side.store.acquire
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.3)
+        return acquire(*args)
+
+    monkeypatch.setattr(side.store, "acquire", slow, raising=False)
+    monkeypatch.setattr(side.keeper, "add", lambda _, confirmed: since.append(confirmed))
+    before = time.monotonic()
+    delivered(task)
+    assert since[0] < before + 0.2
+
+
+def delivered(task: Any, **headers: Any) -> None:
+    """Let a delivery come to its gate, in this process."""
+    request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
+    task.push_request(**request)
+    try:
+        task.before_start("x", (), {})
+    finally:
+        task.pop_request()
+
+
+def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
+    """A new process asks a store that forgot: it must not admit itself before the living are back."""
+    task = limited(app)
+    sent = request_dict(task, epoch=7)
+    limiter_of(app).side.store.epoch = None
+    with pytest.raises(Refused, match="recovering"):
+        delivered(task, **{EPOCH: sent.get(EPOCH)})
+
+
+def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:
+    """What a request of this task brings to the process that runs it."""
+    limiter_of(task.app).side.store.epoch = epoch
+    request = symbol_by_name(task.Request)(message_of(task), app=task.app, task=task)
+    found: dict[str, Any] = request._request_dict
+    return found
+
+
+def message_of(task: Any) -> Any:
+    return SimpleNamespace(
+        headers={"id": "x", "task": task.name, "lang": "py"},
+        properties={"correlation_id": "x"},
+        body=b'[[], {}, {"callbacks": null, "errbacks": null, "chain": null, "chord": null}]',
+        payload=((), {}, {}),
+        content_type="application/json",
+        content_encoding="utf-8",
+        delivery_info={"exchange": "", "routing_key": "celery"},
+        delivery_tag="1",
+    )
+
+
+def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
+    """The broker delivers it again; a copy would run twice."""
+    task = limited(app)
+    request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
+    assert request.may_go_back()
+    limiter_of(app).connections += 1
+    assert not request.may_go_back()
+
+
+def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
+    limiter = limiter_of(app)
+    side = limiter.side
+    side.store.epoch = 7
+    pid = os.fork()
+    if not pid:  # pragma: no cover - in the child
+        own = limiter.side is not side and limiter.side.pid == os.getpid()
+        os._exit(0 if own and limiter.side.store.epoch == 7 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+# -- with workers
+
+
+def test_a_permit_is_kept_while_its_process_runs(site: Site) -> None:
+    """The signal was sent, and the process lives on: it has the permit until it ends."""
+    site.lease = 60.0
+    site.start(concurrency=2)
+    slow = site.send("hold", 3.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    slow.revoke(terminate=True, signal="SIGCONT")
+    other = site.send("hold", 0.0, "one")
+    other.get(timeout=30)
+    stats = site.counter.stats("one")
+    assert (stats["completed"], stats["max_inside"]) == (2, 1)
+
+
+def test_renews_during_a_warm_shutdown(site: Site) -> None:
+    """It finishes a task that is longer than two leases; nobody else gets its permit meanwhile."""
+    leaving = site.start(name="leaving", concurrency=1)
+    site.start(name="other", concurrency=1, queues=["other"])
+    site.send("hold", 8.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    leaving.warm()
+    other = site.send("hold", 0.0, "one", queue="other")
+    other.get(timeout=40)
+    stats = site.counter.stats("one")
+    assert (stats["completed"], stats["max_inside"]) == (2, 1)
+
+
+def test_what_always_dies_before_its_permit_fails(site: Site, tmp_path: Path) -> None:
+    """Delivered again once: a key function that kills its process must not do so for ever."""
+    struck = tmp_path / "struck"
+    env = {
+        "FAULT": "child: before acquire",
+        "FAULT_FILE": str(struck),
+        "FAULT_PARENT": str(os.getpid()),
+    }
+    site.start(concurrency=1, env=env)
+    result = site.send("early", "success", "one")
+    times = 0
+
+    def failed() -> bool:
+        nonlocal times
+        if struck.exists():
+            struck.unlink()
+            times += 1
+        return bool(result.ready())
+
+    wait_until(failed, 40, "it failed")
+    assert (result.state, times) == ("FAILURE", 2)
