@@ -98,6 +98,15 @@ class Messages(Suite):
         assert store.snapshot("api").waiting == 1
         assert messages(store.set_limit(None, "api")) == [b"b"]
 
+    def test_a_message_attached_late_can_be_granted(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", PARK).ticket
+        assert ticket
+        store.release("a", claim())
+        clock.advance(10 * LEASE)
+        store.reap()
+        assert messages(store.attach(ticket, claim(), b"b")) == [b"b"]
+
     def test_a_message_attached_late_is_kept(self, store: Store, clock: Clock) -> None:
         """Its ticket was dropped meanwhile; its place is in its name."""
         store.set_limit(0, "api")
