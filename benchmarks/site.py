@@ -115,6 +115,10 @@ class Site:
                 total += sum(each.user + each.system for each in times)
         return total
 
+    def server_cpu(self) -> float:
+        times = psutil.Process(self.server.pid).cpu_times()
+        return times.user + times.system
+
     def stop(self) -> None:
         for worker in self.workers:
             worker.kill_group()  # nobody waits for what is left of a measured backlog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 from .figure import Figure, interleaved, ratio
@@ -11,28 +12,43 @@ TASKS = 2_000  # of one block
 ROUNDS = 5
 POOLS = (2, 4)
 
+Spent = dict[str, list[float]]  # seconds of processor time of each block
+
 
 def measure() -> list[Figure]:
     figures = []
     for processes in POOLS:
+        spent: Spent = {}
         with site() as made:
             made.start(processes)
             names = ("plain", "limited", "plain_late", "limited_late")
             found = interleaved(
-                ROUNDS, {name: lambda name=name: _rate(made, name) for name in names}
+                ROUNDS,
+                {name: lambda name=name, spent=spent: _rate(made, name, spent) for name in names},
             )
         for acks, ending in (("early", ""), ("late", "_late")):
             limited, plain = found[f"limited{ending}"], found[f"plain{ending}"]
             label = f"LimitedTask to a plain task, {acks} acks, {processes} processes"
             detail = {"best tasks/s": f"{max(limited):.0f} limited and {max(plain):.0f} plain"}
             figures.append(ratio(label, limited, plain, bound=0.8, at_least=True, detail=detail))
+            figures.append(_cpu(found, f"limited{ending}", f"plain{ending}", spent))
     return figures
 
 
-def _rate(made: Site, name: str) -> float:
+def _cpu(found: dict[str, list[float]], limited: str, plain: str, spent: Spent) -> Figure:
+    """Hardly depends on who else uses the machine, as the rates do."""
+    less, more = (spent[name][-len(found[name]) :] for name in (plain, limited))
+    us = {name: round(1e6 * statistics.median(spent[name]) / TASKS) for name in (limited, plain)}
+    label = "  the same by processor time, of workers and server"
+    return ratio(label, less, more, detail={f"us of {name}": each for name, each in us.items()})
+
+
+def _rate(made: Site, name: str, spent: Spent) -> float:
     wanted = made.count("done") + made.stage((name, []) for _ in range(TASKS))
+    before = made.cpu() + made.server_cpu()
     start = made.release()
     made.wait(lambda: made.count("done") >= wanted, 120, f"{TASKS} tasks {name}")
     rate = TASKS / (time.monotonic() - start)
     made.wait(lambda: not made.client.hlen("unacked"), 30, "all acknowledgements")
+    spent.setdefault(name, []).append(made.cpu() + made.server_cpu() - before)
     return rate
