@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,9 @@ from celery_semaphore.worker.note import NotePipe
 from celery_semaphore.worker.refusal import Refused
 from celery_semaphore.worker.releaser import Releaser
 from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
 
 from .conftest import Site
 
@@ -340,3 +344,47 @@ def test_what_always_dies_before_its_permit_fails(site: Site, tmp_path: Path) ->
 
     wait_until(failed, 40, "it failed")
     assert (result.state, times) == ("FAILURE", 2)
+
+
+def with_slow_publishing(site: Site, valkey: ValkeyServer, proxy: Proxy) -> CeleryWorker:
+    """A worker that publishes through the proxy, and all else as always; the permit is taken."""
+    url = site.broker.replace(str(valkey.port), str(proxy.port))
+    worker = site.start(concurrency=4, conf={"broker_write_url": url})
+    site.send("hold", 4.0, "held")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    return worker
+
+
+def test_not_acknowledged_before_its_successor_is_published(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    proxy = start_proxy(valkey.port)
+    worker = with_slow_publishing(site, valkey, proxy)
+    proxy.cut()
+    result = site.send("hold", 0.0, "w")
+    wait_until(lambda: "not put back yet" in worker.log(), 20, "it cannot be published")
+    time.sleep(1.5)  # an acknowledgement would have been sent by now
+    with valkey.client() as client:
+        assert client.hlen("unacked") == 1
+    proxy.restore()
+    result.get(timeout=30)
+    with valkey.client() as client:
+        wait_until(lambda: client.hlen("unacked") == 0, 10, "all are acknowledged")
+
+
+def test_a_shutdown_waits_for_what_is_being_published(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """Or the old message goes back as well as the new one, and the task runs twice."""
+    proxy = start_proxy(valkey.port)
+    worker = with_slow_publishing(site, valkey, proxy)
+    proxy.delay(0.5)
+    results = [site.send("hold", 0.0, "w") for _ in range(6)]
+    wait_until(lambda: worker.log().count(" waits ") >= 6, 20, "they wait")
+    worker.warm()
+    worker.wait(40)
+    site.start(concurrency=2)
+    wait_until(lambda: all(r.ready() for r in results), 60, "all are done")
+    time.sleep(2)  # copies would come now
+    tasks = site.counter.stats("w")["tasks"]
+    assert [tasks[result.id]["entries"] for result in results] == [1] * 6
