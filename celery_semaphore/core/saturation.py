@@ -29,12 +29,12 @@ class Patience:
     def wait(self, ticket: str | None, priority: int) -> Wait | None:
         """What to tell the store; None for who would not wait.
 
-        The jitter is small: the countdown already comes from the place in the line, so that waiters
-        come back one after the other; it only keeps those of equal place apart.
+        They come back a little before their turn is due: who comes too late leaves a permit idle,
+        who comes too early only asks once more. The jitter keeps those of equal place apart.
         """
         if self.on_saturated is not OnSaturated.REQUEUE:
             return None
-        jitter = random.uniform(0.9, 1.1)  # noqa: S311 - not a secret
+        jitter = random.uniform(0.5, 0.7)  # noqa: S311 - not a secret
         return Wait(
             Kind.REQUEUE, ticket, priority, self.shortest, self.longest, jitter, self.timeout
         )

@@ -209,7 +209,7 @@ ENDS = [
         "the last one is the mean",
         "one long run sends everybody far away",
         "release",
-        "whole(mean + (held_for - mean) / 5)",
+        "whole(mean + (held_for - mean) / n)",
         "whole(held_for)",
     ),
     lua(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ..asking import Ask
 
 
+LATELY = 50  # permits that were given back last make the mean
+
+
 @dataclass(frozen=True)
 class Entry:
     """A permit, or a grant handed on in the course of somebody's call."""
@@ -49,6 +52,7 @@ class Resource:
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
+    learnt: int = 0  # how many made the mean
     idle_since: int = 0
 
     def occupied(self) -> int:
@@ -75,7 +79,8 @@ class Resource:
 
     def learn(self, held: int) -> None:
         mean = held if self.mean is None else self.mean
-        self.mean = mean + (held - mean) / 5
+        self.learnt += 1
+        self.mean = mean + (held - mean) / min(self.learnt, LATELY)
 
     def drop(self, now: int, lease: int) -> None:
         """End what is overdue; a grant that nobody took up is back in its place."""

@@ -4,7 +4,8 @@
 --                   call handed the permit on for a grant (behind a "g")
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1
 --   released  zset  holder that never runs again -> when that may be forgotten
---   meta      hash  token (the last one), limit (the last one declared), mean (held lately)
+--   meta      hash  token (the last one), limit (the last one declared), mean (held lately),
+--                   learnt (how many made the mean)
 
 -- Derived from the holders at each call: a counter would drift with the first lost answer.
 local function occupied(at)

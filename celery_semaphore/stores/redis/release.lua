@@ -16,9 +16,12 @@ local function give_up_ticket(at)
     end
 end
 
+-- The mean of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
+-- after it, and permits would lie idle until they are back.
 local function learn(at, held_for)
     local mean = meta(at).mean or held_for
-    call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / 5))
+    local n = math.min(50, call("HINCRBY", at.meta, "learnt", 1))
+    call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / n))
 end
 
 for _, at in ipairs(resources) do

@@ -152,7 +152,7 @@ class Waiting(Suite):
         assert refused(store, claim(2), "f").retry_after == 60
 
     def test_the_mean_forgets(self, store: Store, clock: Clock) -> None:
-        for n in range(60):
+        for n in range(400):
             admitted(store, claim(), str(n))
             clock.advance(20 if n < 20 else 10)
             store.release(str(n), claim())
