@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -59,21 +59,6 @@ def chosen(names: Iterable[str]) -> list[Mutant]:
     return [m for m in ALL if not names or any(fnmatchcase(m.name, name) for name in names)]
 
 
-def all_fresh(house: House, mutants: Sequence[Mutant]) -> bool:
-    """Whether each of them still finds its text."""
-    fresh = True
-    twice = {m.name for m in mutants if sum(m.name == other.name for other in mutants) > 1}
-    for name in twice:
-        print(f"two mutants are called {name}")
-    for mutant in (*canaries.CANARIES, *mutants):
-        try:
-            mutant.checked(house.sound)
-        except Stale as error:
-            fresh = False
-            print(f"stale: {mutant.name}: {error}")
-    return fresh and not twice
-
-
 def canaries_sing(house: House) -> bool:
     """Whether the copy is what runs, in the tests and in the workers that they start."""
     heard = True
@@ -85,45 +70,62 @@ def canaries_sing(house: House) -> bool:
     return heard
 
 
-def sound_without(
-    house: House, jobs: ThreadPoolExecutor, mutants: Sequence[Mutant]
-) -> dict[tuple[str, ...], str]:
-    """What is wrong with a selection of tests when no mutant is at work: nothing, it is to be hoped."""
-    selections = list(dict.fromkeys(mutant.tests for mutant in mutants))
-    found = {}
-    for tests, outcome in zip(selections, jobs.map(house.baseline, selections), strict=True):
-        if not outcome.passed:
-            found[tests] = "skipped" if outcome.skipped else "UNSOUND"
-            print(f"without a mutant, {' '.join(tests)}: {found[tests]}\n{outcome.tail()}")
-    print(f"{len(selections) - len(found)} of {len(selections)} selections of tests pass as it is")
-    return found
+class Trials:
+    """All mutants' verdicts, each selection of tests first without a mutant."""
+
+    def __init__(self, house: House, jobs: int) -> None:
+        self._house = house
+        self._jobs = ThreadPoolExecutor(jobs)
+        self._sound: dict[tuple[str, ...], Future[str]] = {}
+
+    def verdicts(self, mutants: Sequence[Mutant]) -> list[str]:
+        for mutant in mutants:  # all of these first: then none of the others waits in vain
+            if mutant.tests not in self._sound:
+                self._sound[mutant.tests] = self._jobs.submit(self._baseline, mutant.tests)
+        with self._jobs as jobs:
+            return list(jobs.map(self._verdict, mutants))
+
+    def _baseline(self, tests: tuple[str, ...]) -> str:
+        """Nothing, or why these tests say nothing about a mutant."""
+        outcome = self._house.baseline(tests)
+        found = "" if outcome.passed else "skipped" if outcome.skipped else "UNSOUND"
+        say(found or "sound", " ".join(tests), outcome)
+        return found
+
+    def _verdict(self, mutant: Mutant) -> str:
+        if unsound := self._sound[mutant.tests].result():
+            return unsound
+        try:
+            outcome = self._house.mutated(mutant)
+        except Stale as error:
+            print(f"stale     {mutant.name}: {error}", flush=True)
+            return "stale"
+        verdict = outcome.verdict()
+        say(verdict, mutant.name, outcome)
+        return verdict
 
 
-def judge(house: House, mutant: Mutant, unsound: dict[tuple[str, ...], str]) -> str:
-    """One mutant's verdict."""
-    if mutant.tests in unsound:
-        return unsound[mutant.tests]
-    outcome = house.mutated(mutant)
-    verdict = outcome.verdict()
-    by = "" if verdict == "SURVIVED" else outcome.by()
-    print(f"{verdict:9} {mutant.name:46} {outcome.seconds:5.1f} s  {by}", flush=True)
-    if verdict == "broken":
-        print(outcome.tail())
-    return verdict
+def say(verdict: str, what: str, outcome: Outcome) -> None:
+    line = f"{verdict:9} {outcome.seconds:5.1f} s  {what}"
+    if verdict not in {"sound", "skipped", "SURVIVED"}:
+        line += f": {outcome.by()}"
+    if verdict in {"broken", "UNSOUND"}:
+        line += f"\n{outcome.tail()}"
+    print(line, flush=True)
 
 
 def table(mutants: Sequence[Mutant], verdicts: Sequence[str]) -> int:
     print()
     for mutant, verdict in zip(mutants, verdicts, strict=True):
-        print(f"{verdict:9} {mutant.name:46} {mutant.why}")
-    count = {name: verdicts.count(name) for name in ("caught", "SURVIVED", "broken")}
-    others = {name: verdicts.count(name) for name in ("UNSOUND", "skipped")}
-    line = f"{len(mutants)} mutants: {count['caught']} caught, {count['SURVIVED']} survived"
-    for name, many in ({"broken": count["broken"]} | others).items():
-        line += f", {many} {name}" if many else ""
+        print(f"{verdict:9} {mutant.name}: {mutant.why}")
+    caught, survived = verdicts.count("caught"), verdicts.count("SURVIVED")
+    line = f"{len(mutants)} mutants: {caught} caught, {survived} survived"
+    for other in ("broken", "stale", "UNSOUND", "skipped"):
+        if many := verdicts.count(other):
+            line += f", {many} {other}"
     print(f"\n{line}")
     # A server that is missing here is no fault; in CI its tests fail instead of being skipped.
-    return int(count["caught"] + others["skipped"] != len(mutants))
+    return int(caught + verdicts.count("skipped") != len(mutants))
 
 
 def main() -> int:
@@ -135,16 +137,13 @@ def main() -> int:
     mutants, start = chosen(given.names), time.monotonic()
     if given.list:
         for mutant in mutants:
-            print(f"{mutant.name:46} {mutant.why}")
+            print(f"{mutant.name}: {mutant.why}")
         return 0
-    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as directory:
         house = House(Path(directory))
-        if not all_fresh(house, mutants) or not canaries_sing(house):
+        if not canaries_sing(house):
             return 2
-        with ThreadPoolExecutor(given.jobs) as jobs:
-            unsound = sound_without(house, jobs, mutants)
-            verdicts = list(jobs.map(lambda mutant: judge(house, mutant, unsound), mutants))
-        status = table(mutants, verdicts)
+        status = table(mutants, Trials(house, given.jobs).verdicts(mutants))
     print(f"{time.monotonic() - start:.0f} s")
     return status
 

@@ -47,7 +47,7 @@ ACKNOWLEDGING = [
         "            try:\n                self._publish(errand)\n",
         "            errand.request.went_back()\n"
         "            try:\n                self._publish(errand)\n",
-        f"{PUT_BACK}[late-before publish]",
+        f"{CAUGHT}::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
         "a message that went back stays unacknowledged",
@@ -80,8 +80,12 @@ ACKNOWLEDGING = [
         "a task whose process died with its permit is delivered again",
         "it may have begun, and early acks promise that it runs once at most",
         "worker/request",
-        "            and not self.acknowledged\n",
-        "",
+        "            and not self.acknowledged\n"
+        "            and not self._already_revoked  # type: ignore[attr-defined]\n"
+        "            and not self._already_cancelled  # type: ignore[attr-defined]\n"
+        "            and not self._limiter.side.ledger.holds(self.holder)\n",
+        "            and not self._already_revoked  # type: ignore[attr-defined]\n"
+        "            and not self._already_cancelled  # type: ignore[attr-defined]\n",
         f"{NOTED}[early-FAILURE]",
     ),
     worker(
@@ -98,7 +102,7 @@ ACKNOWLEDGING = [
         "worker/bootstep",
         "            limiter.publisher.flush(limiter.settings.publish_timeout)\n",
         "            pass\n",
-        f"{POOLS}::test_warm_shutdown_keeps_who_waits[hold]",
+        f"{CAUGHT}::test_a_shutdown_waits_for_what_is_being_published",
     ),
     worker(
         "an ack from another thread wakes nobody",
@@ -160,41 +164,12 @@ RELEASING = [
         f"{ENDS}::test_gives_the_permit_back[early-success-SUCCESS]",
     ),
     worker(
-        "a revoked task keeps its permit",
-        "somebody else will hear of the end",
-        "worker/request",
-        "        super().terminate(pool, signal)  # type: ignore[misc]\n"
-        "        self._ended(reported=False)\n",
-        "        super().terminate(pool, signal)  # type: ignore[misc]\n",
-        f"{ENDS}::test_revoked_while_it_runs[early-SIGTERM]",
-        f"{ENDS}::test_revoked_while_it_runs[late-SIGKILL]",
-    ),
-    worker(
-        "a hard time limit keeps its permit",
-        "somebody else will hear of the end",
-        "worker/request",
-        "        if not soft:\n            self._ended(reported=False)\n",
-        "",
-        f"{ENDS}::test_gives_the_permit_back[early-hard limit-FAILURE]",
-        f"{ENDS}::test_gives_the_permit_back[late-hard limit-FAILURE]",
-    ),
-    worker(
-        "a cold shutdown keeps its permits",
-        "the leases will do",
-        "worker/ledger",
-        "        self._releaser.soon(lambda: self.ended(holder, gone))\n",
-        "        pass\n",
-        f"{POOLS}::test_shutdown_gives_permits_back[late-cold]",
-        f"{POOLS}::test_shutdown_gives_permits_back[early-cold]",
-    ),
-    worker(
         "a shutdown does not wait for its releases",
         "daemon threads end with the process",
         "worker/bootstep",
         "        limiter_of(c.app).close(FAREWELL)\n",
         "        pass\n",
-        f"{POOLS}::test_shutdown_gives_permits_back[late-cold]",
-        f"{POOLS}::test_shutdown_gives_permits_back[late-warm]",
+        f"{CAUGHT}::test_a_shutdown_waits_for_its_releases",
     ),
     worker(
         "an unanswered release is given up",
@@ -211,14 +186,6 @@ RELEASING = [
         "        if refused.asked:\n",
         "        if True:\n",
         f"{FAULTS}::test_lost_answers",
-    ),
-    worker(
-        "in-process pools release nothing",
-        "every pool has a main process that hears of the end",
-        "worker/bootstep",
-        "        if not prefork:\n            watch_ends()\n",
-        "",
-        f"{POOLS}::test_other_pools[threads]",
     ),
     worker(
         "the holder is the task's id",
@@ -368,7 +335,7 @@ PUTTING_BACK = [
         "worker/message",
         'compression = headers.pop("compression", None)',
         'compression = headers.pop("compression", None) and None',
-        *UNCHANGED,
+        f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
     ),
     worker(
         "the compression header stays",
@@ -392,7 +359,7 @@ PUTTING_BACK = [
         "worker/message",
         "float(expiration) / 1000",
         "float(expiration)",
-        f"{CAUGHT}::test_an_expiration_stays_as_long",
+        f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
     ),
     worker(
         "priority is dropped",
@@ -519,14 +486,6 @@ ASKING = [
         "worker/gate",
         "    if request.called_directly or PERMIT in request.__dict__:\n",
         "    if request.called_directly or request.is_eager or PERMIT in request.__dict__:\n",
-        f"{POOLS}::test_eager",
-    ),
-    worker(
-        "direct calls are limited",
-        "a call is a run",
-        "worker/gate",
-        "    if request.called_directly or PERMIT in request.__dict__:\n",
-        "    if PERMIT in request.__dict__:\n",
         f"{POOLS}::test_eager",
     ),
 ]

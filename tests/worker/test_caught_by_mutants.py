@@ -203,9 +203,9 @@ def test_the_alarm_is_heard() -> None:
     assert not rings()
 
 
-def test_an_expiration_stays_as_long(app: Celery) -> None:
+def test_a_message_stays_compressed_and_expires_as_before(app: Celery) -> None:
     message = SimpleNamespace(
-        headers={"id": "x"},
+        headers={"id": "x", "compression": "application/x-gzip"},
         properties={"expiration": "90000", "correlation_id": "x"},
         body=b"[]",
         content_type="application/json",
@@ -214,6 +214,8 @@ def test_an_expiration_stays_as_long(app: Celery) -> None:
     )
     sent = publication(app, message, ticket="t", delay=1.0, driver="amqp")
     assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
+    assert sent["compression"] == "application/x-gzip"  # the body is not, by now
+    assert set(sent["headers"]) == {"id", "eta", "semaphore_ticket"}
 
 
 def test_a_lease_counts_from_before_the_store_was_asked(
@@ -388,3 +390,30 @@ def test_a_shutdown_waits_for_what_is_being_published(
     time.sleep(2)  # copies would come now
     tasks = site.counter.stats("w")["tasks"]
     assert [tasks[result.id]["entries"] for result in results] == [1] * 6
+
+
+def test_a_shutdown_waits_for_its_releases(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    site.lease = 60.0
+    proxy = start_proxy(valkey.port)
+    site.store_url = site.store_url.replace(str(valkey.port), str(proxy.port))
+    worker = site.start(concurrency=1)
+    site.send("hold", 1.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    proxy.delay(0.7)
+    worker.warm()
+    worker.wait(30)
+    proxy.restore()
+    site.wait_all_back(ONE, 5)
+
+
+def test_a_revoked_greenlet_gives_its_permit_back(site: Site) -> None:
+    """No process ends with it that could be waited for."""
+    site.lease = 60.0
+    site.start(pool="gevent", concurrency=4)
+    result = site.send("hold", 30.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    result.revoke(terminate=True)
+    wait_until(lambda: site.inside("one") == 0, 20, "it ended")
+    site.wait_all_back(ONE, 10)

@@ -1,0 +1,61 @@
+"""What a run of pytest says about a mutant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .__main__ import ALL
+from .mutant import Mutant, Stale
+from .trial import Outcome
+
+FAILED = "E   AssertionError: 2 != 1\nFAILED tests/a.py::test_a - AssertionError: 2 != 1\n1 failed"
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "verdict"),
+    [
+        (1, FAILED, "caught"),
+        (0, "3 passed in 1.00s", "SURVIVED"),
+        (0, "3 skipped in 1.00s", "broken"),
+        (5, "no tests ran", "broken"),
+        (2, "ERROR tests/a.py - ImportError", "broken"),
+        (4, "ERROR: not found: a.py", "broken"),
+        (1, "ERROR tests/a.py::test_a - TimeoutError: a server\n1 error", "broken"),
+        (1, f"E   NameError: name 'x' is not defined\n{FAILED}", "broken"),
+        (1, f"E   redis.ResponseError: Error compiling script\n{FAILED}", "broken"),
+        (-1, "", "broken"),
+    ],
+)
+def test_verdicts(code: int, said: str, verdict: str) -> None:
+    assert Outcome(code, said, 1.0).verdict() == verdict
+
+
+def test_who_noticed() -> None:
+    assert Outcome(1, FAILED, 1.0).by() == "test_a"
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "why"),
+    [
+        ("x = 1", "x = 2", "found 2 times"),
+        ("z", "y", "found 0 times"),
+        ("y = 1", "y = 1", "changes nothing"),
+        ("y = 1", "y = (", "breaks the syntax"),
+    ],
+)
+def test_stale_mutants_are_noticed(tmp_path: Path, text: str, instead: str, why: str) -> None:
+    (tmp_path / "a.py").write_text("x = 1\nx = 1\ny = 1\n")
+    with pytest.raises(Stale, match=why):
+        Mutant("name", "why", "a.py", text, instead, ()).strike(tmp_path)
+
+
+def test_a_mutant_strikes_once(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    Mutant("name", "why", "a.py", "1", "2", ()).strike(tmp_path)
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+
+
+def test_names_are_unique() -> None:
+    assert len({mutant.name for mutant in ALL}) == len(ALL)
