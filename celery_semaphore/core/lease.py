@@ -25,6 +25,7 @@ class _Kept:
     permit: Permit
     confirmed: float  # monotonic time before the last call that the store answered with yes
     lost: bool = False
+    missed: float | None = None  # monotonic time when the store first did not know it
 
 
 class LeaseKeeper:
@@ -81,11 +82,13 @@ class LeaseKeeper:
         """One beat: renew if it is time, and tell who lost a permit."""
         if self._clock() >= self._due:
             self._due = self._clock() + self._beat()
-        overdue = [kept for kept in list(self._kept.values()) if self._is_overdue(kept)]
-        for kept in overdue:
-            kept.lost = True
-            reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
-            self._announce(PermitLost(kept.permit, reason))
+        for kept in list(self._kept.values()):
+            if kept.missed is not None and self._clock() - kept.missed >= PATIENCE:
+                self._give_up(kept)
+            elif self._is_overdue(kept):
+                kept.lost = True
+                reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
+                self._announce(PermitLost(kept.permit, reason))
 
     def _beat(self) -> float:
         """Renew everything; the seconds until the next beat."""
@@ -98,7 +101,7 @@ class LeaseKeeper:
         return self._store.lease / BEATS
 
     def _renew(self) -> None:
-        kept = dict(self._kept)
+        kept = {name: each for name, each in self._kept.copy().items() if each.missed is None}
         before = self._clock()
         renewals = self._store.renew([each.permit for each in kept.values()])
         for holder, renewal in renewals.items():
@@ -110,7 +113,10 @@ class LeaseKeeper:
             if renewal is Renewal.RESTORED:
                 self._announce(PermitRestored(kept.permit))
             return
-        # Discarded meanwhile: its holder ended and released it, which is no loss.
+        # Not lost yet: it may have been released by its own process, whose note is on its way.
+        kept.missed = self._clock()
+
+    def _give_up(self, kept: _Kept) -> None:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
             self._announce(PermitLost(kept.permit, "its lease ended in the store"))

@@ -35,8 +35,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         _check_store(self.limiter)
         # Made before the pool's processes are, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)
-        if not prefork:
-            watch_ends()
+        watch_ends()
 
     def start(self, parent: Any) -> None:
         """The pool is up."""

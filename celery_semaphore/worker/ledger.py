@@ -36,6 +36,7 @@ class Delivery:
     holder: str
     claims: tuple[Claim, ...]
     permit: Permit | None = None
+    released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
 
 
@@ -66,6 +67,13 @@ class Ledger:
         self._keeper.add(permit, since)
         if watcher is not None:
             watcher.permit_held()
+
+    def released(self, holder: str) -> None:
+        """The process that ran it has given the permit back; it will report its end."""
+        with self._lock:
+            if delivery := self._deliveries.get(holder):
+                delivery.released = True
+        self._keeper.discard(holder)
 
     def watch(self, holder: str, watcher: Watcher) -> None:
         """Tell the watcher from now on, and at once if the permit is noted already."""
@@ -141,7 +149,8 @@ class Ledger:
     def _give_back(self, holder: str) -> None:
         delivery = self._taken(holder)
         if delivery is not None:
-            self._releaser.release(holder, delivery.claims)
+            if not delivery.released:
+                self._releaser.release(holder, delivery.claims)
             self._announce_release(delivery)
 
     def _announce_release(self, delivery: Delivery) -> None:

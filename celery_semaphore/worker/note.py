@@ -1,8 +1,9 @@
 """NotePipe: what a pool process tells the worker's main process, which alone renews and releases.
 
-Two notes for each delivery: *asked*, before the store is asked, and *held*, once it said yes. A
-process that dies at any moment after the first has told what must be released. Each note is one
-write of at most PIPE_BUF bytes, which POSIX keeps whole however many processes write.
+Three notes for each delivery: *asked*, before the store is asked, *held*, once it said yes, and
+*released*, once the process gave the permit back itself. A process that dies at any moment between
+the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
+bytes, which POSIX keeps whole however many processes write.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Books(Protocol):
     def held(self, permit: Permit, since: float) -> None:
         """The store said yes; ``since`` is the monotonic time before it was asked."""
 
+    def released(self, holder: str) -> None:
+        """The store confirmed the release: nobody else needs to."""
+
 
 class NotePipe:
     """A pipe that pool processes inherit; the main process drains it."""
@@ -53,6 +57,10 @@ class NotePipe:
         """See ``Books``."""
         times = [permit.acquired_at, permit.expires_at, since]
         self._note(["held", permit.holder, permit.token, permit.epoch, *times])
+
+    def released(self, holder: str) -> None:
+        """See ``Books``."""
+        self._note(["released", holder])
 
     def drain(self, books: Books) -> bool:
         """Enter every note written so far, in order; whether there was one. From any thread."""
@@ -99,3 +107,5 @@ def _enter(note: list[Any], books: Books) -> None:
         case ["held", holder, token, epoch, acquired, expires, since]:
             # The claims are known from the note before; the ledger puts them back.
             books.held(Permit(holder, token, (), acquired, expires, epoch), since)
+        case ["released", holder]:
+            books.released(holder)
