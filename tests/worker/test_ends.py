@@ -35,7 +35,8 @@ ENDS = {
     "kill": ("FAILURE", "FAILURE", "SUCCESS"),
     "_exit": ("FAILURE", "FAILURE", "SUCCESS"),
 }
-NO_EXIT = celery_version < "5.7"  # there sys.exit() in a task ends in an EncodeError of Celery's own
+# Before 5.7, sys.exit() in a task ends in an EncodeError of Celery's own, and the task has no state.
+NO_EXIT = celery_version < "5.7"
 CASES = [
     (name, how, states[column])
     for how, states in ENDS.items()
