@@ -140,8 +140,9 @@ def test_the_store_is_away_when_a_worker_starts(
 
 def test_a_paused_worker_loses_its_permit(site: Site) -> None:
     """Its permit goes to another after one lease; when it goes on, it learns of the loss."""
-    paused = site.start(name="paused", concurrency=1)
-    slow = site.send("hold", 6.0, "one")
+    # A queue of its own, or it would already have asked the broker for the other's message.
+    paused = site.start(name="paused", concurrency=1, queues=["slow"])
+    slow = site.send("hold", 6.0, "one", queue="slow")
     wait_until(lambda: site.inside("one") == 1, 20, "it runs")
     main = paused.pid
     (_, _, _, _, child, _) = site.counter.log("one")[-1]
