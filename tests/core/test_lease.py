@@ -110,6 +110,22 @@ def test_what_was_discarded_during_a_renewal_was_not_lost(
     assert events == []
 
 
+def test_what_was_released_while_its_note_was_on_its_way_was_not_lost(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    """A task's own process releases first and tells the main process after."""
+    keeper.add(permit("a"))
+    store.answers["a"] = Renewal.LOST
+    clock.now += 10
+    keeper.tick()
+    assert store.renewed[-1] == ["a"]
+    clock.now += 0.5
+    keeper.tick()
+    keeper.discard("a")
+    passes(keeper, clock, 30)
+    assert events == []
+
+
 def test_unrenewed_for_almost_a_lease_counts_as_lost(
     keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
 ) -> None:

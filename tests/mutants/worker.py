@@ -15,6 +15,7 @@ WINDOWS = f"{HERE}/test_windows.py"
 UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[redis]",)
 PUT_BACK = f"{WINDOWS}::test_main_process_dies_while_it_puts_a_message_back"
 BEFORE = f"{WINDOWS}::test_child_dies_before_its_permit_is_noted"
+GIVES_BACK = f"{WINDOWS}::test_child_dies_while_it_gives_its_permit_back"
 NOTED = f"{WINDOWS}::test_child_dies_after_its_permit_was_noted"
 
 
@@ -242,9 +243,34 @@ RENEWING = [
         "the released are renewed on",
         "a permit that was given back is announced as lost at the next renewal",
         "worker/ledger",
-        "        self._keeper.discard(holder)\n",
-        "",
+        "            delivery = self._deliveries.pop(holder, None)\n        self._keeper.discard(holder)\n",
+        "            delivery = self._deliveries.pop(holder, None)\n",
         f"{CAUGHT}::test_what_ended_is_not_announced_as_lost",
+    ),
+    worker(
+        "the store's no is a loss at once",
+        "a task that has just released itself is told that it lost its permit",
+        "core/lease",
+        "        kept.missed = self._clock()\n",
+        "        self._give_up(kept)\n",
+        *LEASES,
+    ),
+    worker(
+        "the note of a release before the release",
+        "a process that dies between the two leaks its permit",
+        "worker/local",
+        "        side.store.release(holder, claims)\n",
+        "        notes.released(holder)\n        side.store.release(holder, claims)\n",
+        f"{GIVES_BACK}[before release-early]",
+    ),
+    worker(
+        "the main process never releases",
+        "the task's own process does",
+        "worker/ledger",
+        "            if not delivery.released:\n",
+        "            if False:\n",
+        f"{GIVES_BACK}[after release-late]",
+        f"{BEFORE}[early-SUCCESS-after acquire]",
     ),
     worker(
         "a held permit is not renewed",

@@ -21,6 +21,8 @@ STEPS: dict[str, tuple[type, str]] = {
     "asked": (NotePipe, "asked"),
     "acquire": (RedisStore, "acquire"),
     "held": (NotePipe, "held"),
+    "release": (RedisStore, "release"),
+    "released": (NotePipe, "released"),
     "publish": (Publisher, "_publish"),
 }
 

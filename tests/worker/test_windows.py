@@ -61,6 +61,23 @@ def test_child_dies_after_its_permit_was_noted(
     site.wait_all_back(ONE, 15)
 
 
+@pytest.mark.parametrize("name", ["early", "late"])
+@pytest.mark.parametrize(
+    "when", ["before release", "after release", "before released", "after released"]
+)
+def test_child_dies_while_it_gives_its_permit_back(
+    site: Site, tmp_path: Path, name: str, when: str
+) -> None:
+    """Without its note the main process releases, again if need be."""
+    site.lease = 60.0
+    site.start(concurrency=1, env=fault(site, tmp_path, f"child: {when}"))
+    resource = uuid4().hex
+    site.send(name, "success", resource)
+    wait_until((tmp_path / "struck").exists, 30, "it struck")
+    assert site.counter.stats(resource)["completed"] == 1
+    site.wait_all_back(ONE, 15)
+
+
 @pytest.mark.rabbitmq
 @pytest.mark.parametrize(
     ("name", "when"),
