@@ -97,7 +97,8 @@ class LeaseKeeper:
             self._store.reap()
         except StoreUnavailable as error:
             logger.warning("permits could not be renewed, trying again: %s", error)
-            return min(PATIENCE, self._store.lease / BEATS)
+            # Soon enough to find the grace of a store that comes back without its memory.
+            return min(PATIENCE, self._store.lease / 10)
         return self._store.lease / BEATS
 
     def _renew(self) -> None:
@@ -125,7 +126,7 @@ class LeaseKeeper:
         return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease
 
     def _run(self) -> None:
-        pause = min(PATIENCE, self._store.lease / (2 * BEATS))
+        pause = min(PATIENCE / 2, self._store.lease / 12)
         while not self._stopped.wait(pause):
             try:
                 self.tick()

@@ -11,7 +11,10 @@ import os
 
 
 class Alarm:
-    """A pipe that only the event loop reads: whoever else read it could swallow the wake-up."""
+    """A pipe that only the event loop reads: whoever else read it could swallow the wake-up.
+
+    The pool's processes inherit it, to ring when an early ack is due.
+    """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -23,7 +26,7 @@ class Alarm:
         return self._read
 
     def ring(self) -> None:
-        """Wake the loop; from any thread."""
+        """Wake the loop; from any thread, or process of the pool."""
         with contextlib.suppress(BlockingIOError):  # full: it wakes anyway
             os.write(self._write, b"!")
 

@@ -44,10 +44,9 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self.limiter.start()
 
     def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
-        """Called at each connection to the broker; the keeper's thread reads the notes meanwhile."""
-        if self.limiter.notes is not None:
-            hub.add_reader(self.limiter.notes.fileno(), self.limiter.drain)
-        hub.add_reader(self.limiter.alarm.fileno(), self.limiter.alarm.heard)
+        """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
+        # Not the notes' own pipe: each task writes three, and few of them are urgent.
+        hub.add_reader(self.limiter.alarm.fileno(), self.limiter.heard)
 
     def stop(self, parent: Any) -> None:
         """Tasks still run: their permits are kept until the consumer step's shutdown."""

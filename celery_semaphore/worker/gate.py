@@ -84,6 +84,8 @@ def _acquire(
         del task.request.__dict__[ASKING]
         raise refusal_of(task, answer, patience)
     books.held(answer, since)
+    if limiter.notes is not None and not task.acks_late:
+        limiter.alarm.ring()  # its message is to be acknowledged now
     return answer
 
 

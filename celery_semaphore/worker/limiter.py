@@ -81,14 +81,16 @@ class Limiter:
         self.side.keeper.start()
         self.side.releaser.start()
 
-    def drain(self) -> None:
-        """Read what the pool's processes noted."""
-        if (
-            self.notes is not None
-            and os.getpid() == self._main
-            and self.notes.drain(self.side.ledger)
-        ):
-            self.alarm.ring()
+    def drain(self) -> bool:
+        """Read what the pool's processes noted; whether there was anything."""
+        if self.notes is None or os.getpid() != self._main:
+            return False
+        return self.notes.drain(self.side.ledger)
+
+    def heard(self) -> None:
+        """The event loop was woken: a permit was noted, or there is something to acknowledge."""
+        self.alarm.heard()
+        self.drain()
 
     def kill(self, pid: int, runs: Callable[[], bool]) -> None:
         """End a process of the pool while it ``runs`` a task that has lost its permit."""
@@ -105,6 +107,10 @@ class Limiter:
         self.publisher.close()
         self.side.ledger.close(timeout)
         self.side.store.close()
+
+    def _drain_beside_the_loop(self) -> None:
+        if self.drain():
+            self.alarm.ring()
 
     def _made(self) -> Side:
         with self._lock:
@@ -124,7 +130,7 @@ class Limiter:
         )
         announce = Announcer()
         keeper = LeaseKeeper(store, announce)
-        releaser = Releaser(store, before=self.drain)
+        releaser = Releaser(store, before=self._drain_beside_the_loop)
         ledger = Ledger(keeper, releaser, announce)
         return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
 

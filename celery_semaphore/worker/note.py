@@ -45,10 +45,6 @@ class NotePipe:
         self._rest = b""
         self._lock = threading.Lock()  # of the reader, never taken by a child
 
-    def fileno(self) -> int:
-        """The end to watch for notes."""
-        return self._read
-
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """See ``Books``."""
         self._note(["asked", holder, [_packed(claim) for claim in claims]])
