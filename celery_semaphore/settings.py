@@ -97,7 +97,7 @@ def _converted(name: str, value: Any) -> Any:
 
 
 _REDIS = ("redis://", "rediss://", "sentinel://", "redis+socket://", "socket://", "valkey://")
-_BACKENDS = (*_REDIS, "valkeys://", "postgresql://", "db+postgresql")
+_BACKENDS = (*_REDIS, "valkeys://")
 
 Place = tuple[str, Mapping[str, Any], Mapping[str, Any] | bool | None]
 
