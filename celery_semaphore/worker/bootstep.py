@@ -118,6 +118,9 @@ def _check_store(limiter: Limiter) -> None:
     try:
         for warning in limiter.side.store.check():
             logger.warning(warning)
+        # Learn the store's epoch before anybody runs: a worker that knows none could not tell, if the
+        # store forgot a moment later, that others hold permits.
+        limiter.side.store.reap()
     except StoreUnavailable as error:
         # Tasks without a limit can run, and the store may come back: no reason not to start.
         logger.critical(
