@@ -46,9 +46,12 @@ def _release_and_note(
     side = limiter.side
     try:
         side.breaker.check()
+    except StoreUnavailable:
+        return  # without the note, the main process goes on trying
+    try:
         side.store.release(holder, claims)
     except StoreUnavailable as error:
-        side.breaker.failed(error)  # without the note, the main process goes on trying
+        side.breaker.failed(error)
     else:
         # After the store confirmed it, never before: a process that dies in between is released again.
         notes.released(holder)

@@ -134,11 +134,12 @@ class LimitedRequestMixin:
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
         """Every end but success."""
+        # First: what the process noted must be known, or it would be entered after the end, and stay.
+        self._limiter.drain()
         exc = _bare(exc_info.exception)
         if isinstance(exc, Refused):
             self._go_back(exc)
             return
-        self._limiter.drain()
         if self._died_without_permit(exc):
             self._deliver_again()
             return
