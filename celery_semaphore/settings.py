@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from .core.saturation import OnSaturated
@@ -25,9 +26,7 @@ class Settings:
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
     publish_timeout: float = 10.0  # for putting a waiting task's message back
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
-    longest_delay: float = float(
-        "inf"
-    )  # a quarter of the broker's visibility timeout; not settable
+    longest_delay: float = inf  # a quarter of the broker's visibility timeout; not a setting
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 
@@ -63,7 +62,7 @@ def _visibility_timeout(conf: Any) -> float:
 
 def _seconds(value: Any) -> float:
     seconds = float(value)
-    if not 0 < seconds < float("inf"):
+    if not 0 < seconds < inf:
         raise ValueError
     return seconds
 

@@ -6,16 +6,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .permit import Permit, Refusal
+from .permit import Permit
 
 logger = logging.getLogger("celery_semaphore")
-
-
-@dataclass(frozen=True, slots=True)
-class PermitAcquired:
-    """A holder may run."""
-
-    permit: Permit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +34,7 @@ class PermitRestored:
     permit: Permit
 
 
-@dataclass(frozen=True, slots=True)
-class Saturated:
-    """A holder was refused."""
-
-    holder: str
-    refusal: Refusal
-
-
-Event = PermitAcquired | PermitReleased | PermitLost | PermitRestored | Saturated
+Event = PermitReleased | PermitLost | PermitRestored
 Listener = Callable[[Event], None]
 
 

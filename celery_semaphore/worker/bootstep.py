@@ -90,8 +90,6 @@ class _Announcements:
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
             case PermitReleased(permit, held):
                 self._send(permit_released, permit=permit, held=held)
-            case _:
-                pass
 
     def _send(self, signal: Any, *, permit: Any, **fields: Any) -> None:
         if signal.receivers:

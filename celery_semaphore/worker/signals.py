@@ -1,4 +1,7 @@
-"""Celery signals for users. The sender is the task; each says in which process it is sent."""
+"""Celery signals for users; each says where it is sent.
+
+The sender is the task, or, in a worker's main process, which knows the permit only, the app's limiter.
+"""
 
 from __future__ import annotations
 
