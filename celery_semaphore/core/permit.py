@@ -55,6 +55,21 @@ class Wait:
     timeout: float | None = None  # of the whole wait, since the ticket was made
 
 
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Which message of a task brought the caller: of all that a crash may leave, one shall run.
+
+    A waiting task's message is published anew before the old one is acknowledged. Whoever dies in
+    between leaves both. A broker's redelivery of the message that was admitted is no copy of it.
+    """
+
+    of: str  # the same for every message of one task, and no other's
+    id: str = ""  # unique to this message; empty: as the task's sender published it
+    by: str = ""  # the holder that sent it back instead of running
+    redelivered: bool = False  # the broker delivered this very message before
+    remember: float = 3600.0  # seconds for which its copies are recognised
+
+
 class Reason(StrEnum):
     """Why there is no permit."""
 
@@ -65,6 +80,7 @@ class Reason(StrEnum):
     RELEASED = (
         "released"  # this holder gave its permit back, or was declared dead; it never runs again
     )
+    COPY = "copy"  # another message of this task was admitted; this one must not run
     TIMED_OUT = "timed_out"  # the whole wait took longer than its timeout; the ticket is gone
 
 

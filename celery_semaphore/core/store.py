@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from .permit import Answer, Claim, Grant, Permit, Renewals, Snapshot, Wait
+from .permit import Answer, Claim, Grant, Permit, Publication, Renewals, Snapshot, Wait
 
 
 class Store(Protocol):
@@ -27,11 +27,18 @@ class Store(Protocol):
         that does not answer.
         """
 
-    def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        publication: Publication | None = None,
+    ) -> Answer:
         """Admit the holder on all its claims, or refuse and remember its place if it would wait.
 
         A holder that has its permit gets the same permit; a holder whose ticket was granted takes the
-        grant up; one that was released or declared dead is refused for good.
+        grant up; one that was released or declared dead is refused for good. Of a task's several
+        messages only the one that was admitted is admitted again, until it is refused itself.
         """
 
     def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:

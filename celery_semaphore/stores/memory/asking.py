@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from ...core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
+from ...core.permit import Answer, Claim, Kind, Permit, Publication, Reason, Refusal, Wait
 from ..asking import DEFAULT_MEAN, Ask, asks, microseconds, seconds, ticket_parts
+from .messages import Messages
 from .resource import Waiter
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ class Asking:
     claims: Sequence[Claim]
     holder: str
     wait: Wait | None
+    publication: Publication | None
 
     def answer(self) -> Answer:
         self.wanted = asks(self.claims)
         self.books.drop(self.wanted)
         for ask in self.wanted:
             self.books.at(ask.resource).declared = ask.limit
+        carried = self.wait.ticket if self.wait and ticket_parts(self.wait.ticket) else None
+        home = self.wanted[0].resource
+        self.messages = Messages(self.books, home, self.publication, carried)
         self.ticket = self._ticket()
         part, whole = self.books.held(self.wanted, self.holder)
         if part and whole:
@@ -39,6 +44,8 @@ class Asking:
         for ask in self.wanted:
             if self.holder in self.books.at(ask.resource).released:
                 return self._refused(ask, Reason.RELEASED)
+        if self.messages.is_copy():
+            return self._refused(self.wanted[0], Reason.COPY)
         return self._took_up() or self._asked()
 
     def _took_up(self) -> Permit | None:
@@ -57,6 +64,7 @@ class Asking:
     def _admitted(self, token: int, since: int) -> Permit:
         self.books.write(self.wanted, self.holder, token, since)
         self.books.forget_ticket(self.wanted, self.ticket)
+        self.messages.admitted(self.holder)
         return self._permit()
 
     def _permit(self) -> Permit:
@@ -67,8 +75,8 @@ class Asking:
 
     def _ticket(self) -> str:
         """The wait's own, or the one made in a call whose answer was lost, or a new one."""
-        if self.wait and self.wait.ticket and ticket_parts(self.wait.ticket):
-            return self.wait.ticket
+        if self.messages.ticket:
+            return self.messages.ticket
         for ask in self.wanted:
             if made := self.books.at(ask.resource).made_by(self.holder):
                 return made
@@ -82,13 +90,15 @@ class Asking:
         left = inf if wait.timeout is None else microseconds(wait.timeout) - waited
         retry = int(min(left, self._delay(ask, reason, position, wait)))
         kept: str | None = None
-        if self.wait and reason is not Reason.RELEASED:
+        if self.wait and reason not in (Reason.RELEASED, Reason.COPY):
             if left <= 0:
                 self.books.forget_ticket(self.wanted, self.ticket)
                 reason, retry = Reason.TIMED_OUT, 0
             else:
                 kept = self.ticket
                 self._stand(ask, self.wait, retry)
+        if kept or reason is Reason.RECOVERING:
+            self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.books.limit(ask.resource) or 0, at.occupied()
         claim = next(claim for claim in self.claims if claim.resource == ask.resource)
         after, since = seconds(retry), seconds(waited)

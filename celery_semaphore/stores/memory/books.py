@@ -12,6 +12,8 @@ from .resource import Entry, Resource, Waiter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .messages import Remembered
+
 
 @dataclass
 class Books:
@@ -24,6 +26,7 @@ class Books:
     epoch: int | None = None
     created: int = 0
     grace_until: int = 0
+    messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
     now: int = 0
 
     def enter(self, now: int, known: int | None) -> int:
@@ -43,6 +46,13 @@ class Books:
 
     def at(self, name: str) -> Resource:
         return self.resources.setdefault(name, Resource(name))
+
+    def remembered(self, name: tuple[str, str]) -> Remembered | None:
+        """What is known of a task's messages; forgets what nobody needs any more."""
+        while self.messages and next(iter(self.messages.values())).until <= self.now:
+            del self.messages[next(iter(self.messages))]
+        found = self.messages.get(name)
+        return found if found and found.until > self.now else None
 
     def drop(self, wanted: Sequence[Ask]) -> None:
         # In the grace the store was away: nobody could renew or come back.

@@ -13,6 +13,7 @@ from ...core.permit import (
     Grant,
     Kind,
     Permit,
+    Publication,
     Renewal,
     Renewals,
     Snapshot,
@@ -48,9 +49,15 @@ class MemoryStore:
     def check(self) -> list[str]:
         return []
 
-    def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        publication: Publication | None = None,
+    ) -> Answer:
         with self._lock:
-            return Asking(self._entered(), claims, holder, wait).answer()
+            return Asking(self._entered(), claims, holder, wait, publication).answer()
 
     def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
         if not ticket_parts(ticket):

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from ...core.key import resource_name
-from ...core.permit import Answer, Claim, Grant, Kind, Permit, Renewal, Renewals, Snapshot, Wait
+from ...core.permit import (
+    Answer,
+    Claim,
+    Grant,
+    Kind,
+    Permit,
+    Publication,
+    Renewal,
+    Renewals,
+    Snapshot,
+    Wait,
+)
 from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_parts
 from . import answers, scripts
 from .connection import Link, Word, exchanged, pack, plain, run_id_of
@@ -54,7 +65,13 @@ class RedisStore:
         with denied_is_misconfigured():
             return self._link.ask(examine)
 
-    def acquire(self, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Answer:
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        publication: Publication | None = None,
+    ) -> Answer:
         wanted = asks(claims)
         words: list[Word] = [holder, *_waiting(wait), packed(claims) if wait else ""]
         answer = self._run(scripts.ACQUIRE, wanted, [*words, *_figures(wanted)])

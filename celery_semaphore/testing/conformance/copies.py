@@ -1,0 +1,205 @@
+"""A task's messages: a crash may leave several of them, and one shall run."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
+from .suite import LEASE, Suite, admitted, claim
+
+if TYPE_CHECKING:
+    from ...core.permit import Answer
+    from ...core.store import Store
+    from ..clock import Clock
+
+REMEMBERED = 3600.0
+
+
+class Task:
+    """One task's messages, as brokers and workers may bring them."""
+
+    def __init__(self, store: Store, kind: Kind | None = Kind.REQUEUE, limit: int = 1) -> None:
+        self.store, self.claims, self.kind = store, claim(limit), kind
+        self.ticket: str | None = None
+
+    def asks(self, holder: str, id: str = "", *, ticket: str | None = None, **how: Any) -> Answer:  # noqa: A002 - as the field is called
+        publication = Publication("task:0", id, remember=REMEMBERED, **how)
+        wait = (
+            Wait(self.kind, ticket=ticket or (self.ticket if id else None)) if self.kind else None
+        )
+        answer = self.store.acquire(self.claims, holder, wait, publication)
+        if isinstance(answer, Refusal):
+            self.ticket = answer.ticket or self.ticket
+        return answer
+
+    def is_refused(self, *args: Any, **how: Any) -> Reason:
+        answer = self.asks(*args, **how)
+        assert isinstance(answer, Refusal), answer
+        return answer.reason
+
+    def runs(self, holder: str, *args: Any, **how: Any) -> None:
+        """Admitted, and over again."""
+        answer = self.asks(holder, *args, **how)
+        assert isinstance(answer, Permit), answer
+        self.store.release(holder, self.claims)
+
+    def goes_back(self, holder: str, *args: Any, **how: Any) -> None:
+        """Refused, for somebody else is in."""
+        admitted(self.store, self.claims, f"before {holder}")
+        assert self.is_refused(holder, *args, **how) is Reason.SATURATED
+        self.store.release(f"before {holder}", self.claims)
+
+
+class Copies(Suite):
+    @pytest.fixture
+    def task(self, store: Store) -> Task:
+        return Task(store)
+
+    @pytest.fixture
+    def other(self, store: Store) -> Task:
+        return Task(store)
+
+    def test_the_message_that_went_back_runs(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+
+    def test_a_copy_of_a_message_that_was_admitted_does_not_run(self, task: Task) -> None:
+        """The worker published it anew, and was killed before it acknowledged the old one."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        assert task.is_refused("h3", redelivered=True) is Reason.COPY
+
+    def test_nor_does_it_while_the_other_runs(self, task: Task) -> None:
+        task.goes_back("h1")
+        assert isinstance(task.asks("h2", "h1.1", by="h1"), Permit)
+        assert task.is_refused("h3", redelivered=True) is Reason.COPY
+        assert task.store.snapshot("api").waiting == 0
+
+    def test_whichever_is_admitted_first_runs(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h3", redelivered=True)
+        assert task.is_refused("h2", "h1.1", by="h1") is Reason.COPY
+
+    def test_two_that_went_back_are_told_apart(self, task: Task) -> None:
+        """A publication that was not confirmed was repeated, and both had arrived."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        assert task.is_refused("h3", "h1.2", by="h1") is Reason.COPY
+
+    def test_a_redelivery_of_the_admitted_one_runs_again(self, task: Task) -> None:
+        """Its worker died before it acknowledged, as tasks with late acks want it."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        task.runs("h3", "h1.1", by="h1", redelivered=True)
+        assert task.is_refused("h4", redelivered=True) is Reason.COPY
+
+    def test_a_first_message_that_is_redelivered_runs(self, task: Task) -> None:
+        task.runs("h1")
+        task.runs("h2", redelivered=True)
+        task.runs("h3", redelivered=True)
+
+    def test_a_redelivery_that_goes_back_again_is_still_one_wait(self, task: Task) -> None:
+        task.goes_back("h1")
+        first = task.ticket
+        task.goes_back("h2", redelivered=True)
+        assert task.ticket == first
+        assert task.store.snapshot("api").waiting == 1
+        task.runs("h3", "h2.1", by="h2")
+        assert task.is_refused("h4", "h1.1", by="h1") is Reason.COPY
+
+    def test_the_admitted_one_may_go_back_itself(self, task: Task) -> None:
+        """Interrupted, delivered again, and refused: then what it left comes back, and runs."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        task.goes_back("h3", "h1.1", by="h1", redelivered=True)
+        task.runs("h4", "h3.1", by="h3")
+        assert task.is_refused("h5", "h1.1", by="h1", redelivered=True) is Reason.COPY
+
+    def test_a_first_message_that_ran_may_go_back(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", redelivered=True)
+        task.goes_back("h3", redelivered=True)
+        task.runs("h4", "h3.1", by="h3")
+
+    def test_a_holder_whose_answer_was_lost_did_not_run(self, task: Task) -> None:
+        """It was admitted without knowing it, so its message went back: that is no copy."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")  # the answer is lost, and h2 is released unused
+        task.runs("h3", "h2.1", by="h2")
+        assert task.is_refused("h4", "h2.2", by="h2") is Reason.COPY
+        assert task.is_refused("h4", "h1.1", by="h1", redelivered=True) is Reason.COPY
+
+    def test_a_message_without_its_ticket_finds_it(self, task: Task) -> None:
+        """Its answer was lost as well, so the holder that sent it back knew none."""
+        task.goes_back("h1")
+        made, task.ticket = task.ticket, None
+        task.goes_back("h2", "h1.1", by="h1")
+        assert task.ticket == made
+
+    def test_a_task_id_may_be_used_again(self, task: Task, other: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        other.runs("h3")
+        other.runs("h4", redelivered=True)
+
+    def test_even_by_a_task_that_waits(self, task: Task, other: Task, clock: Clock) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        clock.advance(1)
+        other.goes_back("h3")
+        assert other.ticket != task.ticket
+        other.runs("h4", "h3.1", by="h3")
+        # What is left of the first one changes nothing for the other.
+        task.runs("h5", "h1.2", by="h1")
+        assert other.is_refused("h6", redelivered=True) is Reason.COPY
+
+    def test_other_tasks_are_other_tasks(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        retried = Publication("task:1", redelivered=True)
+        assert isinstance(task.store.acquire(task.claims, "h3", None, retried), Permit)
+
+    def test_copies_are_recognised_for_as_long_as_was_asked(self, task: Task, clock: Clock) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        clock.advance(REMEMBERED - 1)
+        assert task.is_refused("h3", redelivered=True) is Reason.COPY
+        clock.advance(2)
+        task.runs("h4", redelivered=True)
+
+    def test_a_wait_is_remembered_while_it_lasts(self, task: Task, clock: Clock) -> None:
+        task.goes_back("h1")
+        for n in range(2, 5):
+            clock.advance(REMEMBERED / 2)
+            task.goes_back(f"h{n}", f"h{n - 1}.1", by=f"h{n - 1}")
+        task.runs("h9", redelivered=True)
+        assert task.is_refused("h8", "h4.1", by="h4") is Reason.COPY
+
+    def test_a_task_that_would_not_wait_waits_for_the_grace(
+        self, store: Store, clock: Clock
+    ) -> None:
+        task = Task(store, kind=None)
+        task.runs("h0")
+        self.forget(store)
+        assert task.is_refused("h1") is Reason.RECOVERING
+        clock.advance(LEASE)
+        task.runs("h2", "h1.1", by="h1")
+        assert task.is_refused("h3", redelivered=True) is Reason.COPY
+
+    def test_a_copy_stands_in_no_line(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1", by="h1")
+        admitted(task.store, task.claims, "other")
+        answer = task.asks("h3", ticket=task.ticket, redelivered=True)
+        assert isinstance(answer, Refusal)
+        assert (answer.reason, answer.ticket) == (Reason.COPY, None)
+        assert task.store.snapshot("api").waiting == 0
+
+    def test_a_repeated_acquire_of_the_admitted_one_is_answered_alike(self, task: Task) -> None:
+        task.goes_back("h1")
+        first = task.asks("h2", "h1.1", by="h1")
+        assert task.asks("h2", "h1.1", by="h1") == first
