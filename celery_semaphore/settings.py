@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from .core.saturation import OnSaturated
+from .core.spelling import nearest
 from .errors import ConfigurationError
 
 
@@ -34,7 +35,9 @@ class Settings:
     def from_app(cls, app: Any) -> Settings:
         """Read and convert the settings of a Celery app; raises ``ConfigurationError``."""
         # Never app.add_defaults: on Celery 5.7 it would hide what the user has set.
+        app.conf.get("semaphore_url")  # the first access makes app.conf what it is
         conf = app.conf
+        _refuse_unknown(conf)
         url, options, ssl = _where(conf)
         given = {name: conf.get(f"semaphore_{name}") for name in _CONVERTERS}
         values = {
@@ -67,6 +70,7 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+_OF_THE_URL = ("url", "transport_options", "use_ssl")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_saturated": tuple(OnSaturated),
     "on_lost": ("warn", "terminate"),
@@ -84,6 +88,28 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "publish_timeout": (_seconds, "a number of seconds above 0"),
     "eager_timeout": (_seconds, "a number of seconds above 0"),
 }
+
+
+def _refuse_unknown(conf: Any) -> None:
+    """A misspelt setting would be a default that nobody asked for."""
+    known = [f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)]
+    for key, name in _given(conf):
+        if name in known:
+            continue
+        meant = nearest(name, known, alike=0.0)
+        as_given = meant.upper() if key.isupper() and meant else meant
+        msg = f"{key} is no setting; the nearest is {key[: len(key) - len(name)]}{as_given}."
+        raise ConfigurationError(msg)
+
+
+def _given(conf: Any) -> Iterator[tuple[str, str]]:
+    """What is set in our name: as it is written, and without a namespace such as Django's CELERY_."""
+    namespaced = f"{conf.prefix}semaphore_".lower() if conf.prefix else None
+    for key in conf:
+        if key.startswith("semaphore_"):
+            yield key, key
+        elif namespaced and key.lower().startswith(namespaced):
+            yield key, key.lower().removeprefix(conf.prefix.lower())
 
 
 def _converted(name: str, value: Any) -> Any:

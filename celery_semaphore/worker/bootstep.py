@@ -10,6 +10,7 @@ from celery.concurrency.prefork import TaskPool as PreforkPool
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..errors import ConfigurationError, StoreUnavailable
+from .doubts import doubts
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
@@ -32,6 +33,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if prefork:
             _check_prefork(parent, self.limiter)
         _check_tasks(parent.app, self.limiter, prefork=prefork)
+        for doubt in doubts(parent.app.tasks.values()):
+            logger.warning(doubt)
         _check_store(self.limiter)
         # Made before the pool's processes are, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)

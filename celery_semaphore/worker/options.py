@@ -11,6 +11,7 @@ from ..core.permit import Claim
 from ..core.saturation import OnSaturated, Patience
 from ..errors import ConfigurationError, SemaphoreError
 from ..settings import Settings
+from .spelling import misspelt
 
 MOST_LIMITS = 8  # a note to the main process names them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")
@@ -34,6 +35,7 @@ class Options:
 
         Raises ``ConfigurationError`` that names the task, the option and its value.
         """
+        _refuse_misspelt(task)
         if task.semaphore is None:
             _refuse_orphans(task)
             return None
@@ -144,6 +146,13 @@ def _seconds(option: str, value: Any) -> float | None:
         msg = f"{option}={value!r} must be a number of seconds above 0."
         raise ConfigurationError(msg)
     return float(value)
+
+
+def _refuse_misspelt(task: Any) -> None:
+    for found in misspelt(task):
+        if found.certain:
+            msg = f"task {task.name}: {found}"
+            raise ConfigurationError(msg)
 
 
 def _refuse_orphans(task: Any) -> None:

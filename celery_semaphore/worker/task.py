@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import Task
 
+from ..core.spelling import nearest
 from ..errors import SemaphoreError
 from .gate import guarded
 from .headers import KEY, WEIGHT
@@ -86,10 +87,20 @@ class LimitedTaskMixin:
         return super().apply(args, kwargs, *positional, **options)  # type: ignore[misc]
 
     def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
+        _refuse_unknown(self, options)
         given = {KEY: key, WEIGHT: weight}
         if ours := {name: value for name, value in given.items() if value is not None}:
             _check_call(self, key, weight)
             options["headers"] = {**(options.get("headers") or {}), **ours}
+
+
+def _refuse_unknown(task: Any, options: dict[str, Any]) -> None:
+    """What Celery does not know becomes a property of the message, and would do nothing."""
+    for name in options:
+        if name.startswith("sem"):  # no option of Celery's does; this is on each call's way
+            meant = nearest(name, (KEY, WEIGHT), alike=0.0)
+            msg = f"task {task.name}: {name}= is no option of a call; the nearest is {meant}=."
+            raise SemaphoreError(msg)
 
 
 def _check_call(task: Any, key: Any, weight: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from celery_semaphore import Limit, LimitedTask, LimitedTaskMixin, SemaphoreErro
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
 from celery_semaphore.worker.bootstep import _check_tasks
+from celery_semaphore.worker.doubts import doubts
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.request import LimitedRequestMixin
 
@@ -58,6 +60,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"semaphore": [Limit("a", 1), Limit("a", 2)], "limit": None}, "twice: a, a"),
     ({"semaphore": [Limit(f"{n}", 1) for n in range(9)], "limit": None}, "lists 9 limits"),
     ({"semaphore": None}, "limit=5 does nothing"),
+    ({"on_saturate": "drop"}, "on_saturate='drop' is no option; did you mean on_saturated?"),
+    ({"wait_timout": 3}, "wait_timout=3 is no option; did you mean wait_timeout?"),
+    (
+        {"semaphore": None, "semaphor": "api"},
+        "semaphor='api' is no option; did you mean semaphore?",
+    ),
+    ({"semaphore_limit": 3}, "semaphore_limit=3 is no option; did you mean limit?"),
 ]
 
 
@@ -201,12 +210,27 @@ def test_terminate_needs_prefork(app: Celery) -> None:
         ({"semaphore_on_saturated": "wait"}, "semaphore_on_saturated='wait'"),
         ({"semaphore_on_lost": "die"}, "semaphore_on_lost='die'"),
         ({"semaphore_url": ""}, "semaphore_url is not set"),
+        ({"semaphore_leese": 5}, "semaphore_leese is no setting; the nearest is semaphore_lease."),
     ],
 )
 def test_wrong_settings(app: Celery, conf: dict[str, Any], text: str) -> None:
     app.conf.update(conf)
     with pytest.raises(ConfigurationError, match=re.escape(text)):
         Settings.from_app(app)
+
+
+def test_a_misspelt_setting_in_a_namespace() -> None:
+    def app(**conf: Any) -> Celery:
+        app = Celery("spaced", set_as_current=False)
+        conf = {"CELERY_BROKER_URL": "redis://"} | conf
+        app.config_from_object(SimpleNamespace(**conf), namespace="CELERY")
+        return app
+
+    with pytest.raises(ConfigurationError, match="the nearest is CELERY_SEMAPHORE_LEASE"):
+        Settings.from_app(app(CELERY_SEMAPHORE_LEESE=5))
+    # A setting of another Django app is none of Celery's, and so none of ours.
+    given = app(CELERY_SEMAPHORE_LEASE=5, SEMAPHORE_LEESE=6)
+    assert Settings.from_app(given).lease == 5
 
 
 def test_the_url_comes_from_the_broker_or_the_backend() -> None:
@@ -220,6 +244,53 @@ def test_the_url_comes_from_the_broker_or_the_backend() -> None:
     assert url(broker_url="redis://b/1", semaphore_url="redis://s/3") == "redis://s/3"
     with pytest.raises(ConfigurationError, match="semaphore_url is not set"):
         url(broker_url="amqp://b", result_backend="rpc://")
+
+
+@pytest.mark.parametrize("name", ["semaphore_keyy", "sempahore_key", "semaphore"])
+def test_a_misspelt_option_of_a_call(app: Celery, name: str) -> None:
+    task = declare(app, semaphore="s", limit=1)
+    wrong = {name: "x"}
+    for call in (
+        lambda: task.apply_async(("a",), **wrong),
+        lambda: task.apply(("a",), **wrong),
+        lambda: task.s("a").set(**wrong).apply_async(),
+    ):
+        with pytest.raises(SemaphoreError, match=f"shop.export: {name}= is .* semaphore_key="):
+            call()
+
+
+def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None:
+    class Base(LimitedTask):
+        abstract = True
+        on_saturate = "drop"
+
+    declare(app, base=Base, semaphore="s", limit=1, limits=5)
+    texts = sorted(doubts(app.tasks.values()))
+    assert len(texts) == 2
+    assert texts[0].startswith("task shop.export: limits=5 is no option; did you mean limit?")
+    assert texts[1].startswith("task shop.export: on_saturate='drop' is no option")
+
+
+def test_attributes_that_only_look_like_options_are_let_pass() -> None:
+    app = Celery("theirs", task_cls="celery_semaphore:LimitedTask", set_as_current=False)
+
+    def body() -> None: ...
+
+    own = {"limits": 5, "wait_timeouts": 3, "retry_jitter": 1, "queue_key": "k", "max_limit": 7}
+    app.task(name="unlimited", shared=False, **own)(body)
+
+    class Limited(LimitedTask):
+        name, semaphore, limit = "limited", "s", 1
+        autoretry_for = (ValueError,)
+        time_limit = 5
+
+        def keys(self) -> None: ...
+
+        def run(self) -> None: ...
+
+    app.register_task(Limited())
+    app.finalize()
+    assert list(doubts(app.tasks.values())) == []
 
 
 def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Celery) -> None:
