@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,23 @@ from .spelling import misspelt
 
 def doubts(tasks: Iterable[Any]) -> Iterator[str]:
     """What to warn of."""
+    ours = [task for task in tasks if hasattr(task, "semaphore_options")]
+    for task in ours:
+        yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
+    yield from _disagreements(task for task in ours if task.semaphore_options is not None)
+
+
+def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:
+    # With a key and without one are different resources, whose limits do not meet.
+    declared: dict[tuple[str, bool], dict[str, int]] = defaultdict(dict)
     for task in tasks:
-        if hasattr(task, "semaphore_options"):
-            yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
+        for limit in task.semaphore_options.limits:
+            if not callable(limit.limit):
+                declared[limit.semaphore, limit.key is not None][task.name] = limit.limit
+    for (semaphore, _), limits in declared.items():
+        if len(set(limits.values())) > 1:
+            said = ", ".join(f"{name} limit={limit}" for name, limit in sorted(limits.items()))
+            yield (
+                f"semaphore {semaphore!r} is declared with different limits: {said}. Whichever asked last"
+                " decides for all: give them the same limit, or semaphores of their own."
+            )

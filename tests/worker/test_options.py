@@ -271,6 +271,25 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
     assert texts[1].startswith("task shop.export: on_saturate='drop' is no option")
 
 
+def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:
+    def body(tenant: str) -> None: ...
+
+    for name, options in {
+        "a": {"limit": 5},
+        "b": {"limit": 3},
+        "callable": {"limit": lambda: 7},
+        "keyed": {"limit": 1, "key": "{tenant}"},
+        "other": {"limit": 4, "semaphore": "other"},
+    }.items():
+        declared = {"base": LimitedTask, "name": name, "semaphore": "api", "shared": False}
+        app.task(**declared | options)(body)
+    app.finalize()
+    (text,) = doubts(app.tasks.values())
+    assert text.startswith(
+        "semaphore 'api' is declared with different limits: a limit=5, b limit=3."
+    )
+
+
 def test_attributes_that_only_look_like_options_are_let_pass() -> None:
     app = Celery("theirs", task_cls="celery_semaphore:LimitedTask", set_as_current=False)
 
