@@ -137,7 +137,8 @@ def _check_tasks(app: Any, limiter: Limiter, *, prefork: bool) -> None:
         if options is None:
             msg = (
                 f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
-                " its class must come from LimitedTask, and its on_bound must call super()."
+                " its class must come from LimitedTask, and its on_bound must call super(). Declare it with"
+                ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
             )
             raise ConfigurationError(msg)
         options.patience(limiter.settings)

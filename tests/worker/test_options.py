@@ -194,6 +194,15 @@ def test_a_task_that_only_looks_limited_stops_the_worker(app: Celery) -> None:
         _check_tasks(app, limiter_of(app), prefork=True)
 
 
+def test_annotations_without_our_class_name_the_remedy(app: Celery) -> None:
+    app.conf.task_annotations = {"shop.export": {"semaphore": "crm", "limit": 3}}
+    declare(app, base=Task)
+    with pytest.raises(ConfigurationError, match="task shop.export: semaphore='crm'") as raised:
+        _check_tasks(app, limiter_of(app), prefork=True)
+    assert "base=LimitedTask" in str(raised.value)
+    assert 'Celery(task_cls="celery_semaphore:LimitedTask")' in str(raised.value)
+
+
 def test_terminate_needs_prefork(app: Celery) -> None:
     declare(app, semaphore="s", limit=1, on_lost="terminate")
     _check_tasks(app, limiter_of(app), prefork=True)
