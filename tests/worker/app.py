@@ -244,6 +244,8 @@ for acks in ("early", "late"):
     )
 
 
+if "FLUSH_AFTER_SETUP" in os.environ:
+    faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
 if "FAULT" in os.environ:

@@ -10,6 +10,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import redis
+from celery.signals import celeryd_after_setup
 from celery.utils.log import get_logger
 
 from celery_semaphore.stores.redis.store import RedisStore
@@ -66,3 +68,13 @@ def log_noted() -> None:
         original(self)
 
     LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]
+
+
+def flush_after_setup(url: str) -> None:
+    """Let the store forget all, after the worker opened it and before any of its threads runs."""
+
+    def flush(**_: Any) -> None:
+        with redis.Redis.from_url(url) as client:
+            client.flushall()
+
+    celeryd_after_setup.connect(flush, weak=False)
