@@ -59,3 +59,13 @@ class KeyTemplate:
     def render(self, arguments: Mapping[str, Any]) -> str:
         """The key of one call; raises ``KeyError``, ``AttributeError`` … where the call lacks a part."""
         return Formatter().vformat(self.text, (), arguments)
+
+    def lacking(self, arguments: Mapping[str, Any]) -> str | None:
+        """The first part that the call lacks, such as ``order[region]``; None if it has them all."""
+        for _, field, _, _ in Formatter().parse(self.text):
+            try:
+                if field is not None:
+                    Formatter().get_field(field, (), arguments)
+            except Exception:  # noqa: BLE001 - an attribute of the user's may raise anything
+                return field
+        return None

@@ -89,13 +89,18 @@ class Limit:
                 return KeyTemplate(self.key).render(call.named)
             key = _ask(self.key, call)
         except Exception as error:
-            # The error's own text may hold the task's arguments: its type must do.
-            msg = f"semaphore {self.semaphore!r}: key={self.key!r} raised {type(error).__name__}"
+            msg = f"semaphore {self.semaphore!r}: {self._why_no_key(call, type(error).__name__)}"
             raise SemaphoreError(msg) from error
         if key is None:
-            msg = f"semaphore {self.semaphore!r}: key={self.key!r} returned None; it must return a key"
+            msg = f"semaphore {self.semaphore!r}: key={_named(self.key)} returned None; it must return a key"
             raise SemaphoreError(msg)
         return str(key)
+
+    def _why_no_key(self, call: Call, error: str) -> str:
+        # The error's own text may hold the task's arguments: its type must do.
+        if isinstance(self.key, str) and (part := KeyTemplate(self.key).lacking(call.named)):
+            return f"key={self.key!r} needs {part}, which the call lacks ({error})"
+        return f"key={_named(self.key)} raised {error}"
 
     def _number(self, option: str, value: Number, call: Call, *, least: int) -> int:
         number: object = value
@@ -115,6 +120,13 @@ def _ask(function: Callable[..., Any], call: Call) -> Any:
     if not inspect.signature(function).parameters:
         return function()
     return function(*call.args, **call.kwargs)
+
+
+def _named(key: object) -> str:
+    """A key as its user knows it: a function by its name, not by its address."""
+    if callable(key) and hasattr(key, "__qualname__"):
+        return f"{key.__module__}.{key.__qualname__}"
+    return repr(key)
 
 
 def _is_key_function(key: object) -> bool:

@@ -21,6 +21,7 @@ ON_LOST = ("warn", "terminate")
 class Options:
     """The limits of one task, and how its calls wait."""
 
+    task: str
     limits: tuple[Limit, ...]
     signature: inspect.Signature
     on_saturated: str | None
@@ -52,6 +53,7 @@ class Options:
         for limit in limits:
             limit.check(signature)
         return cls(
+            task.name,
             limits,
             signature,
             _one_of("on_saturated", task.on_saturated, tuple(OnSaturated)),
@@ -66,11 +68,20 @@ class Options:
     ) -> tuple[Claim, ...]:
         """What this call asks for; raises ``SemaphoreError`` with the reason where that is unknown."""
         try:
-            call = Call.bind(self.signature, args, kwargs)
+            call = self._call(args, kwargs)
+            return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)
+        except SemaphoreError as error:
+            msg = f"task {self.task}: {error}"
+            raise SemaphoreError(msg) from error.__cause__
+
+    def _call(self, args: Any, kwargs: Any) -> Call:
+        try:
+            return Call.bind(self.signature, args, kwargs)
         except TypeError as error:
-            msg = f"the call does not fit the task's parameters, so it has no key: {error}"
+            keys = [f"key={limit.key!r}" for limit in self.limits if isinstance(limit.key, str)]
+            unmade = f"{' and '.join(keys)} cannot be made, for " if keys else ""
+            msg = f"{unmade}the call does not fit the task's parameters: {error}"
             raise SemaphoreError(msg) from error
-        return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)
 
     def patience(self, settings: Settings) -> Patience:
         """How a call waits, the settings' defaults filled in."""

@@ -100,9 +100,12 @@ def test_callables_get_the_call_or_nothing(app: Celery) -> None:
 
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
-    ({"key": lambda tenant: None}, "returned None"),
-    ({"key": lambda tenant: 1 // 0}, "raised ZeroDivisionError"),
-    ({"key": "{tenant[x]}"}, "raised TypeError"),
+    ({"key": lambda tenant: None}, "test_options.<lambda> returned None"),
+    ({"key": lambda tenant: 1 // 0}, "test_options.<lambda> raised ZeroDivisionError"),
+    ({"key": "{tenant[x]}"}, "key='{tenant[x]}' needs tenant[x], which the call lacks (TypeError)"),
+    ({"key": "{tenant.id}"}, "needs tenant.id, which the call lacks (AttributeError)"),
+    ({"key": "{region}{tenant[9]}"}, "needs tenant[9], which the call lacks (IndexError)"),
+    ({"key": "{tenant:d}"}, "key='{tenant:d}' raised ValueError"),
     ({"limit": lambda: "many"}, "limit='many'"),
     ({"limit": lambda: 1 // 0}, "limit= raised ZeroDivisionError"),
     ({"weight": lambda tenant: 0}, "weight=0"),
@@ -117,13 +120,30 @@ def test_a_call_without_a_key_fails_with_the_reason(
     task = declare(app, **{"semaphore": "s", "limit": 5} | options)
     with pytest.raises(SemaphoreError, match=re.escape(text)) as raised:
         task.semaphore_options.claims(("secret",), {})
+    assert str(raised.value).startswith("task shop.export: semaphore 's': ")
     assert "secret" not in str(raised.value)
 
 
 def test_a_call_that_does_not_fit(app: Celery) -> None:
     task = declare(app, semaphore="s", limit=5, key="{tenant}")
-    with pytest.raises(SemaphoreError, match="tenant"):
+    with pytest.raises(SemaphoreError) as raised:
         task.semaphore_options.claims((), {})
+    assert str(raised.value) == (
+        "task shop.export: key='{tenant}' cannot be made, for the call does not fit the task's"
+        " parameters: missing a required argument: 'tenant'"
+    )
+
+
+def test_a_call_that_lacks_one_of_any_arguments(app: Celery) -> None:
+    def body(**anything: Any) -> None: ...
+
+    options = {"base": LimitedTask, "semaphore": "s", "limit": 1, "key": "{order[id]}"}
+    app.task(**options, name="any", shared=False)(body)
+    app.finalize()
+    claims = app.tasks["any"].semaphore_options.claims
+    for call in ({}, {"order": {"no": 7}}):
+        with pytest.raises(SemaphoreError, match=r"task any: .*needs order\[id\], which the call"):
+            claims((), call)
 
 
 def test_of_a_bound_task(app: Celery) -> None:
@@ -197,8 +217,9 @@ def test_a_task_that_only_looks_limited_stops_the_worker(app: Celery) -> None:
 def test_annotations_without_our_class_name_the_remedy(app: Celery) -> None:
     app.conf.task_annotations = {"shop.export": {"semaphore": "crm", "limit": 3}}
     declare(app, base=Task)
-    with pytest.raises(ConfigurationError, match="task shop.export: semaphore='crm'") as raised:
+    with pytest.raises(ConfigurationError, match="semaphore='crm'") as raised:
         _check_tasks(app, limiter_of(app), prefork=True)
+    assert str(raised.value).startswith("task shop.export:")
     assert "base=LimitedTask" in str(raised.value)
     assert 'Celery(task_cls="celery_semaphore:LimitedTask")' in str(raised.value)
 
