@@ -1,6 +1,7 @@
 """URLs as Celery users write them."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -96,12 +97,37 @@ def test_an_unknown_scheme(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["redis://:secret@host:port/0", "redis://:secret@host/0?db=x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:secret@host:port/0",
+        "redis://:secret@host/0?db=x",
+        "redis://:secret@host/abc",
+        "redis://:secret@host/-1",
+        "redis://:sec/secret@host/0",
+        "redis://:secret?sec@host/0",
+        "sentinel://:secret@host/abc",
+    ],
+)
 def test_a_malformed_url_keeps_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        store_from_url(url)
+        store_from_url(url, transport_options={"master_name": "main"})
     assert "secret" not in repr(caught.value)
+    assert "@host" in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_database_that_the_server_does_not_have(start_valkey: Callable[..., RedisServer]) -> None:
+    server = start_valkey(requirepass="s3cret", databases="4")
+    assert store_from_url(server.database(3)).check() == []
+    with pytest.raises(ConfigurationError, match=r"semaphore_url redis://.*/4 names") as caught:
+        store_from_url(server.database(4)).check()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_of_several_brokers_the_first() -> None:
+    found = pool("redis://:p;w@one:1/2;redis://two:2/3").connection_kwargs
+    assert (found["host"], found["db"], found["password"]) == ("one", 2, "p;w")
 
 
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,9 +81,19 @@ def run_id_of(connection: Any) -> str:
     return str(connection.semaphore_run_id)
 
 
-def introduce(connection: Any) -> None:
+class NoSuchDatabase(redis.ResponseError):
+    """The server has no database of this number."""
+
+
+def introduce(connection: Any, url: str) -> None:
     """Connect as redis-py does, then learn which run of which server this is."""
-    connection.on_connect()
+    try:
+        connection.on_connect()
+    except redis.ResponseError as error:
+        if "DB index" in str(error) or "SELECT" in str(error):
+            msg = f"{url} names a database that the server does not have ({error})"
+            raise NoSuchDatabase(msg) from error
+        raise
     connection.send_command("INFO", "server")
     try:
         info = connection.read_response()

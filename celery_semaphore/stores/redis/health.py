@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
-from .connection import plain
+from .connection import NoSuchDatabase, plain
 
 OLDEST = (6, 2)  # ZADD LT, and scripts that replicate what they did
 
@@ -20,6 +20,9 @@ def denied_is_misconfigured() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
+        if isinstance(error.__cause__, NoSuchDatabase):
+            msg = f"semaphore_url {error.__cause__}: give another number behind its last /."
+            raise ConfigurationError(msg) from error
         denied = (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError)
         if not isinstance(error.__cause__, denied) and "NOAUTH" not in str(error):
             raise

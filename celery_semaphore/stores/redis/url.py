@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
@@ -25,6 +27,7 @@ _SCHEMES = {
     "socket": "unix",
     "redis+socket": "unix",
 }
+_SEVERAL = re.compile(";(?=[a-z+]+://)")  # alternatives to a broker; permits are kept at the first
 # Of the transport options of a broker, those that tell how to connect.
 _CONNECTION_OPTIONS = {
     "username",
@@ -45,6 +48,7 @@ def pool_from_url(
 ) -> ConnectionPool:
     """Connections that are bounded in time, do not retry by themselves, and know their server's run."""
     options = _options(timeout, transport_options)
+    options["redis_connect_func"] = partial(introduce, url=redacted(url))
     if isinstance(ssl, dict):
         options |= ssl
     try:
@@ -61,7 +65,6 @@ def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
     return known | {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
-        "redis_connect_func": introduce,
         "protocol": 2,  # with 3, redis-py listens for notifications that we have no use for
     }
 
@@ -86,6 +89,8 @@ def _plain(url: str, options: Options, *, tls: bool) -> ConnectionPool:
     if scheme == "unix":
         rest = rest.replace("virtual_host=", "db=")
     else:
+        rest = _SEVERAL.split(rest)[0]
+        _check_place(urlsplit(f"{scheme}://{rest}"))
         options["socket_keepalive"] = options.get("socket_keepalive", True)
     return _strict(ConnectionPool.from_url(f"{scheme}://{rest}", **options))
 
@@ -96,6 +101,8 @@ def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) 
     if not name:
         msg = 'the transport option "master_name" must name the primary that the sentinels watch'
         raise ValueError(msg)
+    for part in parts:
+        _check_place(part)
     hosts = [(part.hostname or "localhost", part.port or 26379) for part in parts]
     first = parts[0]
     database = first.path.strip("/") or parse_qs(first.query).get("db", ["0"])[0]
@@ -106,6 +113,19 @@ def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) 
     asked = ours | dict(transport_options.get("sentinel_kwargs") or {})
     sentinel = Sentinel(hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
     return _strict(SentinelConnectionPool(name, sentinel, **options))  # type: ignore[no-untyped-call]
+
+
+def _check_place(url: SplitResult) -> None:
+    """Raise for what the driver would pass over, or tell with a part of the password in its text."""
+    try:
+        _ = url.port
+    except ValueError:
+        msg = "the port is no number (in a password, write / as %2F, ? as %3F and # as %23)"
+        raise ValueError(msg) from None
+    database = unquote(url.path).strip("/")
+    if database and not database.isdecimal():
+        msg = "the database, which is what stands behind the last /, is no number"
+        raise ValueError(msg)
 
 
 def redacted(url: str) -> str:
