@@ -27,6 +27,10 @@ class Settings:
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
     publish_timeout: float = 10.0  # for putting a waiting task's message back
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
+    copies_expire: float = (
+        7200.0  # how long a copy that a crash left of a waiting task's message is
+    )
+    # known as such; default: twice the visibility timeout, for the broker may give it back that late
     longest_delay: float = inf  # a quarter of the broker's visibility timeout; not a setting
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
@@ -39,6 +43,7 @@ class Settings:
         conf = app.conf
         _refuse_unknown(conf)
         url, options, ssl = _where(conf)
+        visibility = _visibility_timeout(conf)
         given = {name: conf.get(f"semaphore_{name}") for name in _CONVERTERS}
         values = {
             name: _converted(name, value) for name, value in given.items() if value is not None
@@ -51,16 +56,15 @@ class Settings:
             url=url,
             transport_options=options,
             ssl=ssl,
-            longest_delay=_visibility_timeout(conf) / 4,
-            **values,
+            # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
+            longest_delay=(visibility or 1800.0) / 4,
+            **{"copies_expire": 2 * (visibility or 3600.0), **values},
         )
 
 
 def _visibility_timeout(conf: Any) -> float:
-    """Seconds after which the broker delivers again what a worker still holds."""
-    # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
-    given = (conf.get("broker_transport_options") or {}).get("visibility_timeout")
-    return float(given or 1800)
+    """Seconds after which the broker delivers again what a worker still holds; 0 if not set."""
+    return float((conf.get("broker_transport_options") or {}).get("visibility_timeout") or 0)
 
 
 def _seconds(value: Any) -> float:
@@ -86,6 +90,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "requeue_delay": (_seconds, "a number of seconds above 0"),
     "requeue_max_delay": (_seconds, "a number of seconds above 0"),
     "publish_timeout": (_seconds, "a number of seconds above 0"),
+    "copies_expire": (_seconds, "a number of seconds above 0"),
     "eager_timeout": (_seconds, "a number of seconds above 0"),
 }
 

@@ -46,7 +46,7 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     if request.called_directly or PERMIT in request.__dict__:
         return
     options, limiter = task.semaphore_options, limiter_of(task.app)
-    headers = Headers.taken_from(request)
+    headers = Headers.taken_from(request, limiter.settings.copies_expire)
     claims = options.claims(args, kwargs, headers.key, headers.weight)
     patience = options.patience(limiter.settings)
     if request.is_eager:
@@ -75,7 +75,8 @@ def _acquire(
     since = time.monotonic()
     try:
         priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
-        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))
+        wait = patience.wait(headers.ticket, priority)
+        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)
     except StoreUnavailable as error:
         side.breaker.failed(error)
         raise _unanswered(task, headers, patience, error, asked=False) from None

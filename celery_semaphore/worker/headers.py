@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-TICKET = "semaphore_ticket"  # the only one that a message carries because it waits
+from ..core.permit import Publication
+
+TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see sent_back
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 
 URGENT = 9  # Redis' most urgent priority is 0, its least urgent 9
+
+
+def sent_back(holder: str, attempt: int, ticket: str | None) -> str:
+    """What ``TICKET`` says of a message that this holder publishes: which it is, and its place.
+
+    Each attempt is another: one that was not confirmed may have arrived nevertheless.
+    """
+    return f"{holder.rpartition(':')[2]}.{attempt} {ticket or ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +31,33 @@ class Headers:
     holder: str | None
     epoch: int | None
     ticket: str | None
+    publication: Publication
     key: str | None
     weight: int | None
     given_priority: int | None
 
     @classmethod
-    def taken_from(cls, request: Any) -> Headers:
+    def taken_from(cls, request: Any, remember: float) -> Headers:
         """Read them, and take away what ``self.retry`` must not send along to another wait."""
         own = request.__dict__
         extra = request.headers or {}  # where an eager task finds what its call gave it
+        came_by = request.delivery_info or {}
+        message, _, ticket = str(own.get(TICKET) or "").partition(" ")
+        publication = Publication(
+            f"{request.id}:{request.retries}",  # a retry is another wait
+            message,
+            f"{request.id}:{message.partition('.')[0]}",
+            bool(came_by.get("redelivered")),
+            remember,
+        )
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),
-            own.get(TICKET),
+            ticket or None,
+            publication,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),
-            (request.delivery_info or {}).get("priority"),
+            came_by.get("priority"),
         )
         for name in (HOLDER, EPOCH, TICKET):
             own.pop(name, None)

@@ -33,7 +33,7 @@ class Unroutable(Exception):
 
 
 def publication(
-    app: Any, message: Any, *, ticket: str | None, delay: float, driver: str
+    app: Any, message: Any, *, ticket: str, delay: float, driver: str
 ) -> dict[str, Any]:
     """What to give to ``Producer.publish`` so that the message comes back after ``delay`` seconds.
 
@@ -43,8 +43,7 @@ def publication(
     # The body that kombu hands out is decompressed already: it must be compressed again.
     compression = headers.pop("compression", None)
     headers["eta"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
-    if ticket is not None:
-        headers[TICKET] = ticket
+    headers[TICKET] = ticket
     properties = message.properties
     kept = {
         name: value

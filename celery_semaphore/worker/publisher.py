@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .headers import sent_back
 from .message import Unroutable, publication
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class Waiting(Protocol):
     """A request whose message shall come back."""
 
     id: str
+    holder: str
     message: Any
 
     def may_go_back(self) -> bool:
@@ -43,6 +45,7 @@ class _Errand:
     ticket: str | None
     delay: float
     since: float = field(default_factory=time.monotonic)
+    attempts: int = 0
 
 
 class Publisher:
@@ -132,9 +135,9 @@ class Publisher:
         driver = self._connection.transport.driver_type
         # The time spent here is part of the delay.
         delay = max(errand.delay - (time.monotonic() - errand.since), 0.0)
-        message = publication(
-            self._app, errand.request.message, ticket=errand.ticket, delay=delay, driver=driver
-        )
+        request, errand.attempts = errand.request, errand.attempts + 1
+        ticket = sent_back(request.holder, errand.attempts, errand.ticket)
+        message = publication(self._app, request.message, ticket=ticket, delay=delay, driver=driver)
         producer.publish(
             **message,
             mandatory=driver == "amqp",

@@ -36,6 +36,9 @@ class Refused(Ignore):  # type: ignore[misc]
 def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     """What to raise for this refusal."""
     request = task.request
+    if refusal.reason is Reason.COPY:
+        logger.info("task %s[%s] is not run twice: this is a copy", task.name, request.id)
+        return Refused(refusal.reason, delay=None)
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     text = _described(refusal)
     if refusal.reason is Reason.TIMED_OUT:

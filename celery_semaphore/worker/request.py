@@ -21,6 +21,7 @@ from celery.exceptions import WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
 
+from ..core.permit import Reason
 from ..errors import PermitLost
 from .headers import EPOCH, HOLDER, TICKET
 from .limiter import limiter_of
@@ -126,7 +127,8 @@ class LimitedRequestMixin:
             self.acknowledge()
         else:
             self._limiter.publisher.put_back(self, refused.ticket, refused.delay)
-        self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
+        if refused.reason != Reason.COPY:
+            self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
 
     # -- the ends
 
