@@ -39,7 +39,7 @@ def publication(
 
     ``driver`` is the broker's kind as kombu names it ("amqp", "redis", ...). Raises ``Unroutable``.
     """
-    headers = dict(message.headers)
+    headers = _undelayed(message.headers)
     # The body that kombu hands out is decompressed already: it must be compressed again.
     compression = headers.pop("compression", None)
     headers["eta"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
@@ -61,6 +61,26 @@ def publication(
         **kept,
         **_route(app, message.delivery_info, delay, driver),
     }
+
+
+def _undelayed(headers: dict[str, Any]) -> dict[str, Any]:
+    """Without what RabbitMQ noted while it kept a delay.
+
+    It would take the next delay for a cycle of dead letters, and drop the message.
+    """
+    headers = dict(headers)
+    deaths = headers.pop("x-death", None) or []
+    if others := [death for death in deaths if not _is_delay(death.get("queue"))]:
+        headers["x-death"] = others
+    for which in ("first", "last"):
+        if _is_delay(headers.get(f"x-{which}-death-queue")):
+            for what in ("queue", "exchange", "reason"):
+                headers.pop(f"x-{which}-death-{what}", None)
+    return headers
+
+
+def _is_delay(queue: Any) -> bool:
+    return str(queue).startswith("celery_delayed_")
 
 
 def _route(app: Any, came_by: dict[str, Any], delay: float, driver: str) -> dict[str, Any]:
