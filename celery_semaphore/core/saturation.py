@@ -13,7 +13,7 @@ class OnSaturated(StrEnum):
     """What happens to a task for which no permit is free."""
 
     REQUEUE = "requeue"  # its message goes back with a countdown
-    DROP = "drop"  # ignored, with a log line
+    DROP = "drop"  # ends as revoked, with a log line
     FAIL = "fail"  # failed with SemaphoreSaturated
 
 

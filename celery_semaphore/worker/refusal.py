@@ -6,7 +6,8 @@ import logging
 from functools import partial
 from typing import Any
 
-from celery.exceptions import Ignore
+from celery import states
+from celery.exceptions import Ignore, TaskRevokedError
 
 from ..core.permit import Reason, Refusal
 from ..core.saturation import OnSaturated, Patience
@@ -51,8 +52,8 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     if patience.on_saturated is OnSaturated.FAIL:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
-    if not request.is_eager and not (request.ignore_result or task.ignore_result):
-        _store_dropped(task, text)
+    if not request.is_eager:
+        _end_dropped(task, text)
     return Refused(text, delay=None)
 
 
@@ -65,10 +66,20 @@ def _described(refusal: Refusal) -> str:
     )
 
 
-def _store_dropped(task: Any, text: str) -> None:
+def _end_dropped(task: Any, text: str) -> None:
+    """Let it end as revoked: whoever waits for it, its chord or the rest of its chain hears at once."""
+    request = task.request
+    said = request.__dict__.get("ignore_result")  # by the call, which goes before the task
+    ignored = task.ignore_result if said is None else said
     try:
-        task.backend.store_result(
-            task.request.id, f"dropped: {text}", "IGNORED", request=task.request
+        # As its mark_as_revoked, which would leave those behind it in a chain without an end.
+        task.backend.mark_as_failure(
+            request.id,
+            TaskRevokedError(f"dropped: {text}"),
+            request=request,
+            store_result=not ignored or task.store_errors_even_if_ignored,
+            call_errbacks=False,
+            state=states.REVOKED,
         )
     except Exception:
         logger.exception("task %s was dropped, but this could not be stored", task.name)

@@ -6,9 +6,11 @@ from uuid import uuid4
 
 import pytest
 from celery import chain, chord, group
+from celery.exceptions import ChordError, TaskRevokedError
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
 
 from .conftest import Site
 
@@ -60,8 +62,33 @@ def test_drop_and_fail(site: Site) -> None:
     assert failing.state == "FAILURE"
     assert type(failing.result).__name__ == "SemaphoreSaturated"
     assert "1 of 1 in use" in str(failing.result)
-    wait_until(lambda: dropped.state == "IGNORED", 10, "it was dropped")
+    with pytest.raises(TaskRevokedError, match="dropped: semaphore 'one' is saturated"):
+        dropped.get(timeout=10)
+    assert dropped.state == "REVOKED"
     assert site.counter.stats("d")["entries"] == site.counter.stats("f")["entries"] == 0
+
+
+def test_what_waits_for_a_dropped_task_does_not_hang(site: Site, valkey: ValkeyServer) -> None:
+    site.start(concurrency=2)
+    site.send("hold", 10.0, "held")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    sig = site.client.signature
+    drop, add = sig("dropped", ("d",)), sig("add", (1, 2))
+    for header in ([add, drop, add], [add, chain(drop, add)]):
+        body = chord(header, sig("limited_sum")).apply_async()
+        wait_until(body.ready, 10, "the chord's body has an end")
+        assert type(body.result) is ChordError
+        assert "TaskRevokedError(\"dropped: semaphore 'one' is saturated" in str(body.result)
+    with pytest.raises(TaskRevokedError, match="dropped: semaphore 'one' is saturated"):
+        chain(drop, add).apply_async().get(timeout=10)
+    assert site.inside("held") == 1, "nobody waited for the permit"
+    assert site.counter.stats("d")["entries"] == 0
+    # Nothing of Celery's says otherwise when it hears of the end.
+    results = [site.send("dropped", "d", task_id=f"drop-{n}") for n in range(5)]
+    wait_until(lambda: all(result.ready() for result in results), 10, "all were dropped")
+    with valkey.client() as broker:
+        wait_until(lambda: broker.hlen("unacked") == 0, 10, "their messages are acknowledged")
+    assert {result.state for result in results} == {"REVOKED"}
 
 
 def test_wait_timeout(site: Site) -> None:
