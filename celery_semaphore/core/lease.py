@@ -54,6 +54,7 @@ class LeaseKeeper:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._due = clock()
+        self._warned = False  # of the outage that lasts
 
     def start(self) -> None:
         """Start the thread; once is enough."""
@@ -96,10 +97,23 @@ class LeaseKeeper:
             self._renew()
             self._store.reap()
         except StoreUnavailable as error:
-            logger.warning("permits could not be renewed, trying again: %s", error)
+            self._warn(error)
             # Soon enough to find the grace of a store that comes back without its memory.
             return min(PATIENCE, self._store.lease / 10)
+        if self._warned:
+            logger.warning("the store answers again, permits are renewed")
+            self._warned = False
         return self._store.lease / BEATS
+
+    def _warn(self, error: StoreUnavailable) -> None:
+        """Once per outage, and only if there is something to lose."""
+        if self._kept and not self._warned:
+            self._warned = True
+            logger.warning(
+                "permits (%d) cannot be renewed, trying on until the store answers: %s",
+                len(self._kept),
+                error,
+            )
 
     def _renew(self) -> None:
         kept = {name: each for name, each in self._kept.copy().items() if each.missed is None}

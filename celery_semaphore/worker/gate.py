@@ -95,5 +95,9 @@ def _unanswered(
 ) -> Refused:
     """A store that fails is no permit, and no reason to fail the task: it waits."""
     delay = patience.unanswered()
-    logger.warning("task %s waits %.1f s, the store cannot be asked: %s", task.name, delay, error)
-    return Refused("the store cannot be asked", delay=delay, ticket=headers.ticket, asked=asked)
+    reason = str(error).rpartition(" did not answer: ")[
+        2
+    ]  # without the words of those who passed it on
+    text, name = "the store cannot be asked", f"{task.name}[{task.request.id}]"
+    logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, reason)
+    return Refused(text, delay=delay, ticket=headers.ticket, asked=asked)

@@ -172,3 +172,28 @@ def test_a_failing_store_is_asked_each_second_not_each_tick(
         clock.now += 0.1
         keeper.tick()
     assert 9 <= len(store.renewed) <= 11
+
+
+def test_an_outage_is_told_once_and_so_is_its_end(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper.add(permit("a"))
+    for _ in range(2):
+        store.fails = True
+        passes(keeper, clock, 30)
+        store.fails = False
+        passes(keeper, clock, 30)
+    begins = "permits (1) cannot be renewed, trying on until the store answers: hung"
+    ends = "the store answers again, permits are renewed"
+    assert caplog.messages == [begins, ends] * 2
+
+
+def test_an_outage_is_not_told_without_permits(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.fails = True
+    passes(keeper, clock, 30)
+    assert caplog.messages == []
+    keeper.add(permit("a"))
+    passes(keeper, clock, 10)
+    assert len(caplog.messages) == 1

@@ -5,6 +5,7 @@ The store has a server of its own here; the broker stays well.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -96,6 +97,11 @@ def test_the_store_cannot_be_reached(
     wait_until(lambda: all(r.ready() for r in free), 15, "unlimited tasks are done")
     wait_until(lambda: time.time() - since > 6, 10, "the outage is longer than a lease")
     assert own_store.counter.stats("api")["entries"] == entries, "nobody new was admitted"
+    log = own_store.workers[0].log()
+    said = re.findall(r"task call\[.{36}\] waits \d\.\d s: the store cannot be asked: (.*)", log)
+    assert said
+    assert not any("cannot be asked" in reason or "did not answer" in reason for reason in said)
+    assert log.count("cannot be renewed") <= 1
     proxy.restore()
     all_done(own_store, results)
 
