@@ -41,9 +41,10 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         logger.info("task %s[%s] is not run twice: this is a copy", task.name, request.id)
         return Refused(refusal.reason, delay=None)
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
-    text = _described(refusal)
     if refusal.reason is Reason.TIMED_OUT:
-        return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit; {text}")
+        where, usage = _where(refusal), _usage(refusal)
+        return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}")
+    text = _described(refusal)
     if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
         delay = max(refusal.retry_after, patience.shortest)
@@ -58,12 +59,19 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
 
 
 def _described(refusal: Refusal) -> str:
-    claim = refusal.claim
-    where = f"semaphore {claim.semaphore!r}" + ("" if claim.key is None else " at its key")
     return (
-        f"{where} is {refusal.reason}: {refusal.occupied} of {refusal.limit} in use,"
+        f"{_where(refusal)} is {refusal.reason}: {_usage(refusal)},"
         f" {refusal.position} waiting before it"
     )
+
+
+def _where(refusal: Refusal) -> str:
+    claim = refusal.claim
+    return f"semaphore {claim.semaphore!r}" + ("" if claim.key is None else " at its key")
+
+
+def _usage(refusal: Refusal) -> str:
+    return f"{refusal.occupied} of {refusal.limit} in use"
 
 
 def _end_dropped(task: Any, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -99,6 +100,8 @@ def test_wait_timeout(site: Site) -> None:
     wait_until(result.ready, 10, "it gave up")
     assert site.inside("held") == 1, "it gave up before the permit was free"
     assert type(result.result).__name__ == "SemaphoreTimeout"
+    said = r"waited \d\.\d s for a permit of semaphore 'one': 1 of 1 in use"
+    assert re.fullmatch(said, str(result.result))
     assert site.counter.stats("i")["entries"] == 0
 
 
