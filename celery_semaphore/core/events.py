@@ -17,6 +17,7 @@ class PermitReleased:
 
     permit: Permit
     held: float
+    task: object = None  # whose permit it was, where that is known
 
 
 @dataclass(frozen=True, slots=True)

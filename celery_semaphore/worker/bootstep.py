@@ -87,17 +87,19 @@ class _Announcements:
         match event:
             case PermitLost(permit, reason):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
-                self._limiter.side.ledger.lost(permit, reason)
-                self._send(permit_lost, permit=permit, reason=reason)
+                ledger = self._limiter.side.ledger
+                task = ledger.task_of(permit.holder)
+                ledger.lost(permit, reason)
+                self._send(permit_lost, task, permit=permit, reason=reason)
             case PermitRestored(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
-            case PermitReleased(permit, held):
-                self._send(permit_released, permit=permit, held=held)
+            case PermitReleased(permit, held, task):
+                self._send(permit_released, task, permit=permit, held=held)
 
-    def _send(self, signal: Any, *, permit: Any, **fields: Any) -> None:
+    def _send(self, signal: Any, task: Any, *, permit: Any, **fields: Any) -> None:
         if signal.receivers:
             task_id = permit.holder.rpartition(":")[0]
-            signal.send(sender=self._limiter, task_id=task_id, permit=permit, **fields)
+            signal.send(sender=task, task_id=task_id, permit=permit, **fields)
 
 
 def _check_prefork(parent: Any, limiter: Limiter) -> None:

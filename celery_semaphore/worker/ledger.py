@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..core.events import Announcer, PermitReleased
 from ..core.lease import LeaseKeeper
@@ -21,6 +21,8 @@ from .releaser import Releaser
 
 class Watcher(Protocol):
     """Whoever must act when its delivery gets or loses its permit."""
+
+    task: Any  # Celery's
 
     def permit_held(self) -> None:
         """The permit is noted: the message may be acknowledged."""
@@ -38,6 +40,7 @@ class Delivery:
     permit: Permit | None = None
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
+    task: Any = None  # the watcher's, once it is told
 
 
 class Ledger:
@@ -94,6 +97,12 @@ class Ledger:
             delivery = self._deliveries.get(holder)
             return delivery is not None and delivery.permit is not None
 
+    def task_of(self, holder: str) -> Any:
+        """The task that holds its permit; None where it is not known."""
+        with self._lock:
+            delivery = self._deliveries.get(holder)
+        return None if delivery is None else delivery.task
+
     def lost(self, permit: Permit, reason: str) -> None:
         """The keeper says that this permit is lost."""
         with self._lock:
@@ -136,7 +145,7 @@ class Ledger:
         delivery, watcher = self._deliveries.get(holder), self._watchers.get(holder)
         if delivery is None or delivery.permit is None or delivery.told or watcher is None:
             return None
-        delivery.told = True
+        delivery.told, delivery.task = True, watcher.task
         return watcher
 
     def _taken(self, holder: str) -> Delivery | None:
@@ -155,4 +164,5 @@ class Ledger:
 
     def _announce_release(self, delivery: Delivery) -> None:
         if (permit := delivery.permit) is not None:
-            self._announce(PermitReleased(permit, time.time() - permit.acquired_at))
+            held = time.time() - permit.acquired_at
+            self._announce(PermitReleased(permit, held, delivery.task))

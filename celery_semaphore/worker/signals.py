@@ -1,6 +1,7 @@
 """Celery signals for users; each says where it is sent.
 
-The sender is the task, or, in a worker's main process, which knows the permit only, the app's limiter.
+The sender is the task, as with Celery's own: ``permit_lost.connect(sender=export)``. Those of the main
+process come from threads of their own, and from none but a worker's.
 """
 
 from __future__ import annotations
