@@ -62,7 +62,9 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, c: Any) -> None:
         """Connected."""
-        limiter_of(c.app).connections += 1
+        limiter = limiter_of(c.app)
+        limiter.connections += 1
+        limiter.consumer = c.task_consumer
 
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""

@@ -50,6 +50,7 @@ class Limiter:
         self._app = app
         self.pool: Any = None  # of the worker, once it is up
         self.notes: NotePipe | None = None
+        self.consumer: Any = None  # of the task messages, on the connection of now
         self.connections = 0  # how often the worker lost or made its connection to the broker
         self._side: Side | None = None
         self._main = 0

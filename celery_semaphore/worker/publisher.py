@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .headers import sent_back
-from .message import Unroutable, publication
+from .message import publication
+from .route import Unroutable, route_to
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,9 @@ class Waiting(Protocol):
     id: str
     holder: str
     message: Any
+
+    def came_from(self) -> str:
+        """The name of its queue; raises ``Unroutable``."""
 
     def may_go_back(self) -> bool:
         """Whether a new message would be the only one."""
@@ -137,7 +141,9 @@ class Publisher:
         delay = max(errand.delay - (time.monotonic() - errand.since), 0.0)
         request, errand.attempts = errand.request, errand.attempts + 1
         ticket = sent_back(request.holder, errand.attempts, errand.ticket)
-        message = publication(self._app, request.message, ticket=ticket, delay=delay, driver=driver)
+        route = route_to(self._app, request.came_from(), delay, driver)
+        route.prepare(producer.channel)
+        message = publication(request.message, route=route, ticket=ticket, delay=delay)
         producer.publish(
             **message,
             mandatory=driver == "amqp",

@@ -27,6 +27,7 @@ from .headers import EPOCH, HOLDER, TICKET
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
+from .route import queue_of
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,10 @@ class LimitedRequestMixin:
             self.acknowledge()
 
     # -- going back
+
+    def came_from(self) -> str:
+        """The name of the queue that delivered it."""
+        return queue_of(self._app, self._limiter.consumer, self.message.delivery_info)  # type: ignore[attr-defined]
 
     def may_go_back(self) -> bool:
         """Not if its connection is lost: the broker delivers it again, and a copy would run twice."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
+from kombu import Exchange, Queue
 
 from celery_semaphore import Limit, LimitedTask
 from tests.support.counter import Counter
@@ -24,6 +25,11 @@ app.conf.update(
     semaphore_lease=float(os.environ.get("LEASE", "3")),
     **json.loads(os.environ.get("CONF", "{}")),
 )
+if "QUEUES" in os.environ:
+    app.conf.task_queues = [
+        Queue(name, Exchange(exchange, kind), routing_key=key, queue_arguments=arguments)
+        for name, exchange, kind, key, arguments in json.loads(os.environ["QUEUES"])
+    ]
 counter = Counter(os.environ.get("COUNTER_ADDR", ""))
 
 

@@ -28,6 +28,7 @@ from celery_semaphore.worker.message import publication
 from celery_semaphore.worker.note import NotePipe
 from celery_semaphore.worker.refusal import Refused
 from celery_semaphore.worker.releaser import Releaser
+from celery_semaphore.worker.route import Route
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
@@ -203,7 +204,7 @@ def test_the_alarm_is_heard() -> None:
     assert not rings()
 
 
-def test_a_message_stays_compressed_and_expires_as_before(app: Celery) -> None:
+def test_a_message_stays_compressed_and_expires_as_before() -> None:
     message = SimpleNamespace(
         headers={"id": "x", "compression": "application/x-gzip"},
         properties={"expiration": "90000", "correlation_id": "x"},
@@ -212,7 +213,7 @@ def test_a_message_stays_compressed_and_expires_as_before(app: Celery) -> None:
         content_encoding="utf-8",
         delivery_info={"exchange": "", "routing_key": "celery"},
     )
-    sent = publication(app, message, ticket="t", delay=1.0, driver="amqp")
+    sent = publication(message, route=Route("", "celery"), ticket="t", delay=1.0)
     assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
     assert sent["compression"] == "application/x-gzip"  # the body is not, by now
     assert set(sent["headers"]) == {"id", "eta", "semaphore_ticket"}

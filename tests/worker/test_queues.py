@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from kombu import Exchange, Queue
 
 from tests.support.process import wait_until
 
 from .conftest import Site
 
 QUORUM = {"task_default_queue_type": "quorum", "task_default_exchange_type": "topic"}
+DIRECT = QUORUM | {"task_default_exchange_type": "direct"}
 
 
 def waits(shortest: float, longest: float) -> dict[str, float]:
@@ -25,15 +28,34 @@ def quorum_site(rabbit_site: Site) -> Site:
 
 
 @pytest.mark.rabbitmq
-@pytest.mark.parametrize("name", ["call", "call_late"])
-def test_quorum_queues(quorum_site: Site, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "conf"), [("call", QUORUM), ("call_late", QUORUM), ("call", DIRECT)]
+)
+def test_quorum_queues(rabbit_site: Site, name: str, conf: dict[str, str]) -> None:
+    rabbit_site.client.conf.update(conf)
     for worker in ("a", "b"):
-        quorum_site.start(name=worker, concurrency=4, conf=QUORUM | waits(0.3, 4))
-    results = [quorum_site.send(name, 0.5, "api") for _ in range(60)]
+        rabbit_site.start(name=worker, concurrency=4, conf=conf | waits(0.3, 4))
+    results = [rabbit_site.send(name, 0.5, "api") for _ in range(60)]
     wait_until(lambda: all(r.ready() for r in results), 100, "all are done")
-    stats = quorum_site.counter.stats("api")
+    stats = rabbit_site.counter.stats("api")
     assert 1 < stats["max_inside"] <= 5
     assert [stats["tasks"][result.id]["entries"] for result in results] == [1] * 60
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("conf", [QUORUM, DIRECT], ids=["topic", "direct"])
+def test_waiting_tasks_do_not_fill_a_fixed_prefetch(
+    rabbit_site: Site, conf: dict[str, str]
+) -> None:
+    rabbit_site.client.conf.update(conf)
+    worker = rabbit_site.start(concurrency=2, conf=conf | waits(60, 60))
+    rabbit_site.send("hold", 40.0, "held")
+    wait_until(lambda: rabbit_site.inside("held") == 1, 20, "the permit is taken")
+    for _ in range(20):
+        rabbit_site.send("hold", 0.0, "w")
+    wait_until(lambda: worker.log().count("] waits ") == 20, 15, "all of them wait")
+    rabbit_site.send("free").get(timeout=10)
+    assert rabbit_site.inside("held") == 1
 
 
 @pytest.mark.rabbitmq
@@ -59,3 +81,48 @@ def without_route(seen: dict[str, Any], own: str) -> str:
     """All but how it came: a delay that the broker keeps has exchanges and keys of its own."""
     kept = {k: v for k, v in seen.items() if k not in ("delivery_info", "properties")}
     return repr(sorted(kept.items())).replace(own, "<id>")
+
+
+def bind(site: Site, queues: list[str], kind: str, arguments: dict[str, Any]) -> None:
+    """Each queue gets a copy of what is published to the exchange."""
+    with site.client.connection_for_write() as connection:
+        for name in queues:
+            exchange = Exchange("orders", kind)
+            queue = Queue(name, exchange, routing_key=KEYS[kind], queue_arguments=arguments)
+            queue.bind(connection.default_channel).declare()
+
+
+KEYS = {"topic": "order.#", "direct": "order.new"}
+KINDS: dict[str, dict[str, str]] = {
+    "topic": {},
+    "direct": {},
+    "topic, quorum": {"x-queue-type": "quorum"},
+}
+
+
+@pytest.mark.parametrize(
+    ("broker", "kind"),
+    [
+        pytest.param(broker, kind, marks=pytest.mark.rabbitmq if broker == "rabbit_site" else [])
+        for broker, kinds in {"site": ["topic", "direct"], "rabbit_site": [*KINDS]}.items()
+        for kind in kinds
+    ],
+)
+def test_goes_back_to_its_own_queue_only(
+    broker: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    site: Site = request.getfixturevalue(broker)
+    exchange = kind.partition(",")[0]
+    bind(site, ["first", "second"], exchange, KINDS[kind])
+    env = {"QUEUES": json.dumps([["first", "orders", exchange, KEYS[exchange], KINDS[kind]]])}
+    worker = site.start(concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4))
+    orders = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
+    site.send("hold", 6.0, "held", routing_key="order.new", **orders)
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    result = site.send("look", routing_key="order.new", **orders)
+    result.get(timeout=30)
+    assert worker.log().count(f"look[{result.id}] waits") >= 3
+    with site.client.connection_for_write() as connection:
+        queue = Queue("second").bind(connection.default_channel)
+        copies = [message for _ in range(9) if (message := queue.get(no_ack=True))]
+    assert len(copies) == 2, "one for each publication of ours, none for a wait"

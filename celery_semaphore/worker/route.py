@@ -1,0 +1,81 @@
+"""Route: a waiting message's way back, to the queue it came from and to no other.
+
+Never through its exchange: each queue that is bound there would get a copy of every wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from celery.utils.quorum_queues import detect_quorum_queues
+from kombu.transport.native_delayed_delivery import (
+    CELERY_DELAYED_DELIVERY_EXCHANGE,
+    MAX_LEVEL,
+    calculate_routing_key,
+    level_name,
+)
+from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
+
+
+class Unroutable(Exception):
+    """It is not known where this message came from, so it cannot be put back there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where to publish. ``delayed`` names the queue that the broker's delays must be bound to."""
+
+    exchange: str
+    routing_key: str
+    delayed: str | None = None
+
+    def prepare(self, channel: Any) -> None:
+        """Bind the queue to the end of the broker's delays, by a key that only this queue has."""
+        if self.delayed is not None:
+            channel.queue_bind(
+                self.delayed, CELERY_DELAYED_DELIVERY_EXCHANGE, f"#.{_key(self.delayed)}"
+            )
+
+
+def route_to(app: Any, queue: str, delay: float, driver: str) -> Route:
+    """How to reach this queue after ``delay`` seconds."""
+    if delay >= 1 and detect_quorum_queues(app, driver)[0]:
+        # Quorum queues cannot raise the prefetch for messages that a worker holds: the broker keeps
+        # the delay, in whole seconds. The worker holds what is left of it.
+        key = calculate_routing_key(int(delay), _key(queue))
+        return Route(level_name(MAX_LEVEL), key, delayed=queue)
+    return Route("", queue)
+
+
+def queue_of(app: Any, consumer: Any, came_by: dict[str, Any]) -> str:
+    """The queue that a message came from, by its ``delivery_info``; raises ``Unroutable``."""
+    exchange, routing_key = came_by.get("exchange"), came_by.get("routing_key") or ""
+    if not exchange:
+        return routing_key
+    if consumer is not None and (tag := came_by.get("consumer_tag")) is not None:
+        for name, used in consumer._active_tags.items():  # noqa: SLF001 - no other way to know
+            if used == tag:
+                return str(name)
+    for queue in app.amqp.queues.consume_from.values():
+        # kombu's virtual transports do not say which one it was: any that got a copy may have this one.
+        if _is_bound(queue, exchange, routing_key):
+            return str(queue.name)
+    msg = f"no queue of this worker is bound to exchange {exchange!r} for {routing_key!r}"
+    raise Unroutable(msg)
+
+
+def _is_bound(queue: Any, exchange: str, routing_key: str) -> bool:
+    for binding in [queue, *queue.bindings]:
+        kind: Any = STANDARD_EXCHANGE_TYPES.get(binding.exchange.type)
+        if kind is not None and binding.exchange.name == exchange:
+            entry = kind(None).prepare_bind(queue.name, exchange, binding.routing_key, None)
+            if kind(None).lookup([entry], exchange, routing_key, None):
+                return True
+    return False
+
+
+def _key(queue: str) -> str:
+    """One word of a routing key, whatever the queue's name is."""
+    return f"semaphore-{sha256(queue.encode()).hexdigest()[:32]}"
