@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from .headers import sent_back
@@ -20,7 +20,7 @@ from .route import Unroutable, route_to
 
 logger = logging.getLogger(__name__)
 
-AGAIN = 0.2  # seconds between attempts
+AGAIN = 0.2  # seconds until the second attempt; twice as long until each one after it
 
 
 class Waiting(Protocol):
@@ -43,13 +43,14 @@ class Waiting(Protocol):
         """It could not be published: give the old message back to the broker."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, order=True)
 class _Errand:
-    request: Waiting
-    ticket: str | None
-    delay: float
-    since: float = field(default_factory=time.monotonic)
-    attempts: int = 0
+    due: float  # when to try, the first time at once
+    request: Waiting = field(compare=False)
+    ticket: str | None = field(compare=False)
+    delay: float = field(compare=False)
+    since: float = field(compare=False)
+    attempts: int = field(default=0, compare=False)
 
 
 class Publisher:
@@ -59,7 +60,7 @@ class Publisher:
         self._app = app
         self._timeout = timeout
         self._done = done
-        self._errands: deque[_Errand] = deque()
+        self._errands: list[_Errand] = []  # a heap
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
@@ -69,8 +70,9 @@ class Publisher:
 
     def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
         """Publish this message again, to come back after so many seconds."""
+        now = time.monotonic()
         with self._changed:
-            self._errands.append(_Errand(request, ticket, delay))
+            heappush(self._errands, _Errand(now, request, ticket, delay, now))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._run, name="celery-semaphore-publisher", daemon=True
@@ -92,13 +94,7 @@ class Publisher:
             self._thread.join(self._timeout)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._errands or self._closed)
-                if self._closed:
-                    break
-                errand = self._errands.popleft()
-                self._busy = True
+        while (errand := self._next()) is not None:
             try:
                 self._go(errand)
             except Exception:
@@ -111,35 +107,48 @@ class Publisher:
                 self._done()
         self._disconnect()
 
+    def _next(self) -> _Errand | None:
+        """The errand that is due first, once it is; None when this is closed."""
+        with self._changed:
+            while not self._closed:
+                pause = self._errands[0].due - time.monotonic() if self._errands else None
+                if pause is not None and pause <= 0:
+                    self._busy = True
+                    return heappop(self._errands)
+                self._changed.wait(pause)
+        return None
+
     def _go(self, errand: _Errand) -> None:
-        while not self._closed:
-            if not errand.request.may_go_back():
-                logger.info("task %s is delivered again, not put back", errand.request.id)
-                return
-            try:
-                self._publish(errand)
-            except Unroutable:
-                logger.exception("task %s cannot be put back", errand.request.id)
-                errand.request.came_to_nothing()
-                return
-            except Exception as error:
+        if not errand.request.may_go_back():
+            logger.info("task %s is delivered again, not put back", errand.request.id)
+            return
+        try:
+            self._publish(errand)
+        except Exception as error:  # noqa: BLE001 - _failed says so in the log
+            if not isinstance(error, Unroutable):
                 self._disconnect()
-                if time.monotonic() - errand.since > self._timeout:
-                    logger.exception("task %s could not be put back", errand.request.id)
-                    errand.request.came_to_nothing()
-                    return
-                logger.warning("task %s not put back yet: %r", errand.request.id, error)
-                time.sleep(AGAIN)
-            else:
-                errand.request.went_back()
-                return
+            self._failed(errand, error)
+        else:
+            errand.request.went_back()
+
+    def _failed(self, errand: _Errand, error: Exception) -> None:
+        """Try again later; at last the broker shall deliver the message again, perhaps to another."""
+        now = time.monotonic()
+        if now - errand.since > self._timeout:
+            logger.error("task %s could not be put back", errand.request.id, exc_info=error)
+            errand.request.came_to_nothing()
+            return
+        logger.warning("task %s not put back yet: %r", errand.request.id, error)
+        errand.due = now + AGAIN * 2 ** (errand.attempts - 1)
+        with self._changed:
+            heappush(self._errands, errand)
 
     def _publish(self, errand: _Errand) -> None:
+        request, errand.attempts = errand.request, errand.attempts + 1
         producer = self._connected()
         driver = self._connection.transport.driver_type
         # The time spent here is part of the delay.
         delay = max(errand.delay - (time.monotonic() - errand.since), 0.0)
-        request, errand.attempts = errand.request, errand.attempts + 1
         ticket = sent_back(request.holder, errand.attempts, errand.ticket)
         route = route_to(self._app, request.came_from(), delay, driver)
         route.prepare(producer.channel)

@@ -126,3 +126,21 @@ def test_goes_back_to_its_own_queue_only(
         queue = Queue("second").bind(connection.default_channel)
         copies = [message for _ in range(9) if (message := queue.get(no_ack=True))]
     assert len(copies) == 2, "one for each publication of ours, none for a wait"
+
+
+def test_a_message_without_a_way_back_does_not_go_in_circles(site: Site) -> None:
+    """It came by a binding that the worker does not know; it stays with the broker, and runs at last."""
+    bind(site, ["first"], "topic", {})
+    elsewhere = Queue("first", Exchange("orders", "topic"), routing_key="user.#")
+    with site.client.connection_for_write() as connection:
+        elsewhere.bind(connection.default_channel).declare()
+    env = {"QUEUES": json.dumps([["first", "orders", "topic", "order.#", {}]])}
+    conf = {"semaphore_publish_timeout": 1.0}
+    worker = site.start(concurrency=4, queues=["first"], env=env, conf=conf)
+    users = {"declare": [Exchange("orders", "topic")], "exchange": "orders"}
+    site.send("hold", 8.0, "held", routing_key="user.new", **users)
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    result = site.send("look", routing_key="user.new", **users)
+    result.get(timeout=30)
+    assert "no queue of this worker is bound to exchange 'orders'" in worker.log()
+    assert 3 <= worker.log().count(f"look[{result.id}] received") <= 10
