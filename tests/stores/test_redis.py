@@ -200,6 +200,14 @@ class TestPartialLoss:
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
 
+    def test_operators_limits_outlive_the_memory(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        store.set_limit(7, "api")
+        with server.client() as client:
+            client.delete("celery-semaphore:epoch")
+        assert store.snapshot("api").limit == 7
+
 
 class TestHandOnInSeveralCalls:
     def test_who_dies_between_them_is_made_up_for(self, store: RedisStore) -> None:

@@ -1,21 +1,17 @@
--- The ways an acquire can end, over its own arguments; see acquire.lua for these.
-local holder, kind, timeout = arg(1), arg(2), tonumber(arg(8))
-local shortest, longest, jitter = tonumber(arg(5)), tonumber(arg(6)), tonumber(arg(7))
-local claims, asked = {}, {claims = arg(9), names = {}, weights = {}, limits = {}}
-for n, at in ipairs(resources) do
-    local limit, weight = tonumber(arg(8 + 2 * n)), tonumber(arg(9 + 2 * n))
-    claims[n] = {at = at, limit = limit, weight = weight}
-    asked.names[n], asked.weights[at.name], asked.limits[at.name] = at.name, weight, limit
-    drop(at)
-    if meta(at).declared ~= limit then -- the newest acquire decides, unless an operator did
-        at.declared = limit
-        call("HSET", at.meta, "limit", limit)
-    end
+-- The ways an acquire can end that is not simple; its arguments are in acquire.lua.
+--   arg 3 kind (empty: it would not wait), priority, shortest and longest delay, jitter, and the timeout of the
+--         whole wait (empty: none), with blanks between them
+local kind, priority, shortest, longest, jitter, timeout = arg(3):match("^(%a*) (%S+) (%S+) (%S+) (%S+) (%S*)$")
+priority, shortest, longest = tonumber(priority), tonumber(shortest), tonumber(longest)
+timeout = tonumber(timeout)
+local asked = {claims = arg(4), names = {}, weights = {}, limits = {}}
+for n, claim in ipairs(claims) do
+    local name = claim.at.name
+    asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.at.declared
 end
 
 -- The wait's own ticket, or the one this holder made in a call whose answer was lost, or a new one.
 local function its_ticket()
-    local ticket = arg(3)
     if ticket:match("^%d%d%d%.%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%..") then
         return ticket
     end
@@ -25,11 +21,9 @@ local function its_ticket()
             return made
         end
     end
-    local priority = math.max(0, math.min(255, tonumber(arg(4))))
-    return string.format("%03d.%016.0f.", 255 - priority, now) .. holder, "new"
+    local urgency = math.max(0, math.min(255, priority))
+    return string.format("%03d.%016.0f.", 255 - urgency, now) .. holder, "new"
 end
-
-local ticket, new = its_ticket()
 
 -- Out of whatever line it stands in; answers the message it had parked.
 local function forget_ticket()
@@ -41,22 +35,6 @@ local function forget_ticket()
         end
     end
     return payload
-end
-
-local function admit(name, permit)
-    for _, claim in ipairs(claims) do
-        if name then
-            erase(claim.at, name)
-        end
-        write(claim.at, holder, claim.weight, permit, now + LEASE)
-        if claim.occupied == 0 or name then -- else its holders keep it in use
-            use(claim.at)
-        end
-    end
-    if not new then
-        forget_ticket()
-    end
-    return {epoch, "permit", permit.token, permit.since, now + LEASE}
 end
 
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.

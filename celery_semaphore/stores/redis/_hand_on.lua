@@ -2,7 +2,12 @@
 -- by another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones
 -- would starve; one that no limit could fit is stepped over.
 local MOST = 100 -- grants in one call; the caller asks again for the rest
+local TAKE_UP = tonumber(ARGV[2])
 local grants, undeclared, again = {}, {}, false
+local by_name = {}
+for _, at in ipairs(resources) do
+    by_name[at.name] = at
+end
 
 -- The claims of a ticket, where it stands first; short of those whose keys this call did not declare.
 local function claims_of(info, home)
@@ -78,7 +83,7 @@ local function handed_on(home, by)
     if call("EXISTS", home.payloads) == 0 then
         return
     end
-    for _, name in ipairs(call("HKEYS", home.permits)) do
+    for _, name in ipairs(call("ZRANGE", home.holders, 0, -1)) do
         local permit, info = read(home, name), ticket_info(home, name)
         if permit and info and permit.by == "g" .. by then
             local payload = call("HGET", home.payloads, name)

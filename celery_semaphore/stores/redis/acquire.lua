@@ -1,40 +1,32 @@
 -- Admit the holder on all declared resources, or refuse and remember its place.
---   arg 1 holder  2 kind of waiting; empty for none  3 ticket from an earlier refusal, or empty  4 priority
---       5 shortest, 6 longest delay  7 jitter  8 timeout of the whole wait, or empty  9 claims, as the caller
---       wrote them, then limit and weight of each resource
--- Returns {epoch, "permit", token, since, ends}, or
+--   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _asking.lua
+--       4 claims, as the caller wrote them, then limit and weight of each resource
+-- Returns {epoch, token, since, ends}, or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
-local permit, complete = held(claims, holder)
-if complete then
-    return {epoch, "permit", permit.token, permit.since, permit.ends}
-end
-for n, claim in ipairs(claims) do
-    if permit then -- a part of it is gone from the store, so nobody counts on it any more
-        erase(claim.at, holder)
-        bury(claim.at, holder)
+-- Most calls end here: somebody new, nobody who waits, and room. acquire_else.lua is for all others.
+local holder, ticket = arg(1), arg(2)
+local claims, simple = {}, ticket == ""
+for n, at in ipairs(resources) do
+    local claim = {at = at, limit = tonumber(arg(3 + 2 * n)), weight = tonumber(arg(4 + 2 * n))}
+    claims[n] = claim
+    if known(at, holder).declared ~= claim.limit then -- the newest acquire decides, unless an operator did
+        at.declared = claim.limit
+        call("HSET", at.ledger, "limit", claim.limit)
     end
-    if buried(claim.at, holder) then
-        refusal(claim, ticket)
-        return refuse(n, "released")
-    end
+    at.plain = simple and call("EXISTS", at.tickets, at.weights) == 0
+    simple = at.plain and not at.record and not buried(at, holder) and not no_room(claim)
 end
 
-local grant, whole_grant
-if not new then
-    grant, whole_grant = held(claims, ticket)
-end
-if whole_grant then
-    return admit(ticket, {token = grant.token, since = grant.since, by = ""})
-end
-for n, claim in ipairs(claims) do
-    if grant then -- made for other claims than these: its task has changed since
-        erase(claim.at, ticket)
+local function admit(permit)
+    for _, claim in ipairs(claims) do
+        write(claim.at, holder, claim.weight, permit, now + LEASE)
+        if (claim.occupied or 0) == 0 then -- else its holders keep it in use
+            use(claim.at)
+        end
     end
+    return {epoch, permit.token, permit.since, now + LEASE}
 end
-for n, claim in ipairs(claims) do
-    local reason = refusal(claim, ticket)
-    if reason then
-        return refuse(n, reason)
-    end
+
+if simple then
+    return admit({token = new_token(claims), since = now, by = ""})
 end
-return admit(nil, {token = new_token(claims), since = now, by = ""})

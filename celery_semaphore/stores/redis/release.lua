@@ -1,13 +1,19 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --   arg 1 holder, or ticket
--- Returns {epoch, 1 when there is more to hand on, resources it needs for that, grants}
-local holder = arg(1)
+-- Returns {epoch} if nobody waits, or {epoch, 1 when there is more to hand on, resources it needs for that, grants}
+-- Most calls end here, for nobody waits; release_else.lua is for all others.
+local holder, quiet = arg(1), true
+
+-- The mean of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
+-- after it, and permits would lie idle until they are back.
+local function learn(at, held_for, mean, learnt)
+    learnt, mean = (learnt or 0) + 1, mean or held_for
+    mean = mean + (held_for - mean) / math.min(50, learnt)
+    call("HSET", at.ledger, "learnt", learnt, "mean", math.floor(mean + 0.5))
+end
 
 -- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
 local function give_up_ticket(at)
-    if at.quiet then
-        return
-    end
     local made = call("HGET", at.tickets, "by:" .. holder)
     if made and call("HEXISTS", at.payloads, made) == 0 then
         leave(at, made)
@@ -16,26 +22,23 @@ local function give_up_ticket(at)
     end
 end
 
--- The mean of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
--- after it, and permits would lie idle until they are back.
-local function learn(at, held_for)
-    local mean = meta(at).mean or held_for
-    local n = math.min(50, call("HINCRBY", at.meta, "learnt", 1))
-    call("HSET", at.meta, "mean", whole(mean + (held_for - mean) / n))
-end
-
 for _, at in ipairs(resources) do
     drop(at)
-    local permit = read(at, holder)
-    if permit and permit.by == "" then
-        learn(at, now - permit.since)
+    local record, mean, learnt = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "learnt"))
+    local permit = record and parsed(record)
+    if permit and erase(at, holder, permit.weight) and permit.by == "" then
+        learn(at, now - permit.since, mean, learnt)
     end
-    if permit then
-        erase(at, holder)
+    at.again = not bury(at, holder)
+    if not at.quiet then
+        quiet = false
+        give_up_ticket(at)
     end
-    if not bury(at, holder) then
-        handed_on(at, holder)
-    end
-    give_up_ticket(at)
 end
-return answer_hand_on(holder)
+
+if quiet then
+    for _, at in ipairs(resources) do
+        settle(at)
+    end
+    return {epoch}
+end

@@ -11,8 +11,7 @@ end
 local function extend()
     for _, claim in ipairs(claims) do
         write(claim.at, holder, claim.weight, permit, now + LEASE)
-        call("HSET", claim.at.meta, "token", whole(math.max(meta(claim.at).token, permit.token)))
-        settle(claim.at)
+        use(claim.at)
     end
 end
 
@@ -38,11 +37,10 @@ elseif forgotten() then
     extend()
     return {epoch, "restored"}
 end
-for _, claim in ipairs(claims) do
-    if part then -- a permit on some of its claims is none
-        erase(claim.at, holder)
-        bury(claim.at, holder)
-        settle(claim.at)
+if part then
+    end_part(claims, holder)
+    for _, at in ipairs(resources) do
+        settle(at)
     end
 end
 return {epoch, "lost"}

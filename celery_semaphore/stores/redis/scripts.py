@@ -4,48 +4,59 @@ from __future__ import annotations
 
 from hashlib import sha1
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from .connection import Word, pack
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PARTS = (
-    "holders",
-    "permits",
-    "weights",
-    "released",
-    "waiters",
-    "parked",
-    "due",
-    "tickets",
-    "payloads",
-    "meta",
+    b"holders",
+    b"ledger",
+    b"weights",
+    b"released",
+    b"waiters",
+    b"parked",
+    b"due",
+    b"tickets",
+    b"payloads",
 )
 
 
 class Script:
-    """One operation, ready to be sent by its digest."""
+    """One operation, ready to be sent by its digest.
 
-    def __init__(self, name: str, *preludes: str) -> None:
+    Its parts run one after the other, and an early one may answer: what only later ones need comes
+    after it, for each call makes its functions anew.
+    """
+
+    def __init__(self, *parts: str) -> None:
         here = files(__package__)
-        parts = [(here / f"{part}.lua").read_text("utf-8") for part in (*preludes, name)]
-        self.source = "\n".join(parts)
+        self.source = "\n".join((here / f"{part}.lua").read_text("utf-8") for part in parts)
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))
 
-    def command(self, resources: int, keys: bytes, words: list[Word], *, whole: bool) -> bytes:
-        """The call; ``whole`` brings the source along, for a server that does not know it yet."""
-        count = 3 + resources * len(PARTS)
+    def command(self, fixed: Sequence[bytes], words: Sequence[Word], *, whole: bool) -> bytes:
+        """The call; ``whole`` brings the source along, for a server that does not know it yet.
+
+        ``fixed`` is what never changes, packed: the common keys, those of each resource, and two durations.
+        """
+        keys = 3 + (len(fixed) - 2) * len(PARTS)
         head = self._by_source if whole else self._by_digest
-        start = b"*%d\r\n" % (3 + count + len(words))
-        return b"".join((start, head, pack((count,)), keys, pack(words)))
+        start = b"*%d\r\n%b%b" % (5 + keys + len(words), head, pack((keys,)))
+        return b"".join((start, *fixed, pack(words)))
 
 
-_BASE = ("_memory", "_permits", "_line")
-ACQUIRE = Script("acquire", *_BASE, "_asking")
-ATTACH = Script("attach", *_BASE, "_hand_on")
-OVERDUE = Script("overdue", "_memory")
-REAP = Script("reap", *_BASE, "_hand_on")
-RELEASE = Script("release", *_BASE, "_hand_on")
-RENEW = Script("renew", *_BASE)
-SET_LIMIT = Script("set_limit", "_memory")
-SNAPSHOT = Script("snapshot", *_BASE)
+ACQUIRE = Script(
+    *("_memory", "_permits", "acquire"),
+    *("_ends", "_holding", "_line", "_asking", "acquire_else"),
+)
+RELEASE = Script("_memory", "_ends", "release", "_permits", "_line", "_hand_on", "release_else")
+RENEW = Script("_memory", "_permits", "_ends", "_holding", "renew")
+ATTACH = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "attach")
+REAP = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "reap")
+SNAPSHOT = Script("_memory", "_permits", "_ends", "_line", "snapshot")
+OVERDUE = Script("_memory", "overdue")
+SET_LIMIT = Script("_memory", "set_limit")

@@ -6,4 +6,5 @@ if arg(2) == "" then
 else
     call("HSET", LIMITS, arg(1), arg(2))
 end
+call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))
 return {epoch}

@@ -4,7 +4,7 @@
 --          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due}...}
 local at, most = resources[1], tonumber(arg(1))
 local held_now, waiters = {}, {}
-for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. whole(now), "+inf")) do
+for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. string.format("%.0f", now), "+inf")) do
     local mine = read(at, name)
     if mine then
         table.insert(held_now, {name, mine.token, mine.weight, mine.since, mine.ends, mine.by ~= "" and 1 or 0})
@@ -18,4 +18,4 @@ for _, line in ipairs({at.parked, at.waiters}) do
 end
 local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked)
 local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0
-return {epoch, limit or "", set, meta(at).mean or "", now, waiting, held_now, waiters}
+return {epoch, limit or "", set, known(at).mean or "", now, waiting, held_now, waiters}

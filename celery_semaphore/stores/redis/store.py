@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from redis.connection import ConnectionPool
 
 
+_ANYHOW = Wait(Kind.REQUEUE)
 BATCH = 500  # calls sent together; more of them would keep others waiting
 
 
@@ -56,7 +57,7 @@ class RedisStore:
         self.epoch = epoch
         self._link = Link(pool)
         self._prefix = prefix
-        self._durations = (microseconds(lease), microseconds(take_up or lease))
+        self._durations = pack((microseconds(lease), microseconds(take_up or lease)))
         self._now = now
         self._common = pack([f"{prefix}:{name}" for name in ("epoch", "limits", "index")])
         self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
@@ -73,11 +74,11 @@ class RedisStore:
         publication: Publication | None = None,
     ) -> Answer:
         wanted = asks(claims)
-        words: list[Word] = [holder, *_waiting(wait), packed(claims) if wait else ""]
+        ticket, how = (wait and wait.ticket) or "", _waiting(wait)
+        words: list[Word] = [holder, ticket, how, packed(claims) if wait else ""]
         answer = self._run(scripts.ACQUIRE, wanted, [*words, *_figures(wanted)])
-        if answer[1] == b"permit":
-            token, since, ends = answer[2:]
-            epoch = answer[0]
+        if isinstance(answer[1], int):
+            epoch, token, since, ends = answer
             return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
         return answers.refusal(claims, wanted, answer)
 
@@ -149,6 +150,8 @@ class RedisStore:
         """All grants of one call; a head with claims on other resources is tried in a call that has them."""
         grants: dict[str, Grant] = {}
         for _ in range(ROUNDS):
+            if len(answer) == 1:  # nobody waits
+                break
             _, again, needed, granted = answer
             grants |= {grant.ticket: grant for grant in map(answers.grant, granted)}
             if not (again or needed):
@@ -198,29 +201,26 @@ class RedisStore:
         *,
         whole: bool = False,
     ) -> bytes:
-        keys = b"".join((self._common, *(self._keys(ask.resource) for ask in wanted)))
+        names = [ask.resource for ask in wanted]
+        fixed = (self._common, *map(self._keys, names), self._durations)
         now = "" if self._now is None else microseconds(self._now())
         known = "" if self.epoch is None else self.epoch
-        head = [now, run_id_of(connection), known, *self._durations, len(wanted)]
-        names = [ask.resource for ask in wanted]
-        return script.command(len(wanted), keys, [*head, *names, *words], whole=whole)
+        head = (now, run_id_of(connection), known, len(names))
+        return script.command(fixed, [*head, *names, *words], whole=whole)
 
     def _packed_keys(self, resource: str) -> bytes:
-        return pack([f"{self._prefix}:{{{resource}}}:{part}" for part in PARTS])
+        start = f"{self._prefix}:{{{resource}}}:".encode()
+        return b"".join(
+            b"$%d\r\n%b%b\r\n" % (len(start) + len(part), start, part) for part in PARTS
+        )
 
 
 def _figures(wanted: list[Ask]) -> list[Word]:
     return [figure for ask in wanted for figure in (ask.limit, ask.weight)]
 
 
-def _waiting(wait: Wait | None) -> list[Word]:
-    how = wait or Wait(Kind.REQUEUE)
-    return [
-        wait.kind if wait else "",
-        how.ticket or "",
-        how.priority,
-        microseconds(how.shortest),
-        microseconds(how.longest),
-        repr(how.jitter),
-        "" if how.timeout is None else microseconds(how.timeout),
-    ]
+def _waiting(wait: Wait | None) -> str:
+    kind, how = (wait.kind, wait) if wait else ("", _ANYHOW)
+    shortest, longest = microseconds(how.shortest), microseconds(how.longest)
+    timeout = "" if how.timeout is None else microseconds(how.timeout)
+    return f"{kind} {how.priority} {shortest} {longest} {how.jitter!r} {timeout}"

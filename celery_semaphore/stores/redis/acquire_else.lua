@@ -1,0 +1,41 @@
+-- Of acquire: who holds already or was released, who has a ticket, before whom somebody waits, and refusals.
+for _, at in ipairs(resources) do
+    drop(at)
+end
+local new
+ticket, new = its_ticket()
+local permit, complete = held(claims, holder)
+if complete then
+    return {epoch, permit.token, permit.since, permit.ends}
+elseif permit then -- a part of it is gone from the store, so nobody counts on it any more
+    end_part(claims, holder)
+end
+for n, claim in ipairs(claims) do
+    if buried(claim.at, holder) then
+        no_room(claim)
+        return refuse(n, "released")
+    end
+end
+
+local grant, whole
+if not new then
+    grant, whole = held(claims, ticket)
+end
+for _, claim in ipairs(claims) do
+    if grant then -- taken up, or made for other claims than these: its task has changed since
+        erase(claim.at, ticket)
+    end
+end
+for n, claim in ipairs(whole and {} or claims) do
+    local reason = refusal(claim, ticket)
+    if reason then
+        return refuse(n, reason)
+    end
+end
+if not new then
+    forget_ticket()
+end
+if whole then
+    return admit({token = grant.token, since = grant.since, by = ""})
+end
+return admit({token = new_token(claims), since = now, by = ""})
