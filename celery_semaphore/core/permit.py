@@ -40,6 +40,9 @@ class Kind(StrEnum):
 
     REQUEUE = "requeue"  # comes back by itself when it is due
     PARK = "park"  # its message lies in the store until a permit is handed to it
+    CALL = (
+        "call"  # waits right there, and hears when a permit was handed to it; asks again until then
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +103,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A permit handed to a waiter that has not taken it up yet, with what it parked."""
+    """A parked message to be sent: a permit is kept for it, or its wait has ended without one."""
 
     ticket: str
-    token: int
+    token: int  # 0 without a permit
     claims: tuple[Claim, ...]
     payload: bytes
-    expires_at: float
+    expires_at: float  # until then it must be sent, or it will be offered again
 
 
 class Renewal(StrEnum):

@@ -7,6 +7,20 @@ from typing import Protocol
 
 from .permit import Answer, Claim, Grant, Permit, Publication, Renewals, Snapshot, Wait
 
+Outgoing = frozenset[
+    str
+]  # resources with messages that somebody who has a broker must take and send
+
+
+class Listener(Protocol):
+    """A subscription that may miss what happened before it, and while the store was away."""
+
+    def wait(self, timeout: float) -> None:
+        """Return when a permit was handed over, after so many seconds, or earlier for no reason."""
+
+    def close(self) -> None:
+        """Hear no more."""
+
 
 class Store(Protocol):
     """Keeps the holders of each resource, their leases, and who waits.
@@ -41,17 +55,43 @@ class Store(Protocol):
         messages only the one that was admitted is admitted again, until it is refused itself.
         """
 
-    def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
-        """Give a parked ticket its message; from now on it can be granted, perhaps at once."""
+    def attach(
+        self,
+        ticket: str,
+        claims: Sequence[Claim],
+        payload: bytes,
+        *,
+        name: str = "",
+        ends_in: float | None = None,
+    ) -> Outgoing:
+        """Give a parked ticket its message; from now on it can be granted, perhaps at once.
+
+        By its ``name`` the wait can be ended early; it ends by itself after ``ends_in`` seconds.
+        """
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         """Extend the leases of what is still there; put back only what the store forgot."""
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> list[Grant]:
-        """Give the permit back for good, or make sure that there will be none; hand on."""
+    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
+        """Give the permit back for good, or make sure that there will be none; hand on.
 
-    def reap(self, limit: int = 100) -> list[Grant]:
-        """End overdue leases, grants and tickets of at most ``limit`` resources; hand on."""
+        A ticket can be given up likewise.
+        """
+
+    def reap(self, limit: int = 100) -> Outgoing:
+        """End overdue leases, grants, waits and tickets of at most ``limit`` resources; hand on."""
+
+    def end(self, names: Sequence[str]) -> Outgoing:
+        """End the waits of these parked messages: they shall be sent without a permit."""
+
+    def take(self, outgoing: Outgoing) -> list[Grant]:
+        """The messages to be sent now, each to one caller only, until its ``expires_at``."""
+
+    def sent(self, grants: Sequence[Grant]) -> None:
+        """The broker has these messages: forget them, and keep their permits until they come."""
+
+    def listen(self, ticket: str) -> Listener:
+        """Hear when a permit is handed to this ticket of the ``CALL`` kind, from now on."""
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         """One resource, with at most so many of its waiters."""
@@ -59,7 +99,7 @@ class Store(Protocol):
     def resources(self) -> Iterator[str]:
         """Every resource in use; may lag a little."""
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> list[Grant]:
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
         """Put a limit in force for a semaphore or one key of it until cleared by None; 0 pauses."""
 
     def close(self) -> None:

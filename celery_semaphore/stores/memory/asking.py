@@ -56,6 +56,8 @@ class Asking:
         return self._admitted(grant.token, grant.since) if grant and whole else None
 
     def _asked(self) -> Answer:
+        if self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
+            return self._refused(self.wanted[0], Reason.TIMED_OUT)
         for ask in self.wanted:
             if reason := self.books.refusal(ask, self.ticket):
                 return self._refused(ask, reason)
@@ -85,9 +87,7 @@ class Asking:
 
     def _refused(self, ask: Ask, reason: Reason) -> Refusal:
         at, wait = self.books.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
-        waited = max(0, self.books.now - (ticket_parts(self.ticket) or (0, 0))[1])
-        position = sum(1 for _ in at.line(before=self.ticket))
-        left = inf if wait.timeout is None else microseconds(wait.timeout) - waited
+        position, left = sum(1 for _ in at.line(before=self.ticket)), self._left()
         retry = int(min(left, self._delay(ask, reason, position, wait)))
         kept: str | None = None
         if self.wait and reason not in (Reason.RELEASED, Reason.COPY):
@@ -101,17 +101,26 @@ class Asking:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.books.limit(ask.resource) or 0, at.occupied()
         claim = next(claim for claim in self.claims if claim.resource == ask.resource)
-        after, since = seconds(retry), seconds(waited)
+        after, since = seconds(retry), seconds(self._waited())
         return Refusal(claim, reason, limit, occupied, kept, position, after, since)
 
     def _stand(self, ask: Ask, wait: Wait, retry: int) -> None:
         """In the line of the claim that refused, wherever it stood before."""
         before = self.books.forget_ticket(self.wanted, self.ticket)
-        payload = before.payload if before and wait.kind is Kind.PARK else None
         due = self.books.now + retry
-        claims, wanted = tuple(self.claims), tuple(self.wanted)
-        waiter = Waiter(self.ticket, wait.kind, claims, wanted, due, payload)
+        waiter = Waiter(self.ticket, wait.kind, tuple(self.claims), tuple(self.wanted), due)
+        if before and before.payload is not None and wait.kind is Kind.PARK:
+            waiter = before  # its message is here already
         self.books.at(ask.resource).tickets[self.ticket] = waiter
+
+    def _waited(self) -> int:
+        return max(0, self.books.now - (ticket_parts(self.ticket) or (0, 0))[1])
+
+    def _left(self) -> float:
+        """Of the whole wait, in microseconds."""
+        if self.wait is None or self.wait.timeout is None:
+            return inf
+        return microseconds(self.wait.timeout) - self._waited()
 
     def _delay(self, ask: Ask, reason: Reason, position: int, wait: Wait) -> float:
         """When a permit can be expected: its turn, by the mean time that permits were held lately."""

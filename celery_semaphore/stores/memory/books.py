@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Reason
-from ..asking import Ask, seconds
+from ..asking import Ask, asks, seconds
 from .resource import Entry, Resource, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...core.store import Outgoing
     from .messages import Remembered
 
 
@@ -58,7 +59,7 @@ class Books:
         # In the grace the store was away: nobody could renew or come back.
         if not self.in_grace:
             for ask in wanted:
-                self.at(ask.resource).drop(self.now, self.lease)
+                self.at(ask.resource).drop(self.now, self.lease, self.take_up)
 
     def limit(self, name: str, declared: int | None = None) -> int | None:
         """What an operator set, for the key or else for its semaphore; else what was declared last."""
@@ -113,7 +114,7 @@ class Books:
         """Take it out of whatever line it stands in."""
         found = None
         for ask in wanted:
-            found = self.at(ask.resource).tickets.pop(ticket, None) or found
+            found = self.at(ask.resource).forget(ticket) or found
         return found
 
     def end_part(self, wanted: Sequence[Ask], holder: str) -> None:
@@ -122,21 +123,20 @@ class Books:
             self.at(ask.resource).holders.pop(holder, None)
             self.at(ask.resource).bury(holder, self.now + self.lease)
 
-    def hand_on(self, names: Sequence[str], by: str) -> list[Grant]:
+    def hand_on(self, names: Sequence[str]) -> Outgoing:
         """What is free goes to whoever was parked first."""
-        grants: list[Grant] = []
         for name in names:
-            tried: set[str] = set()
-            while self._try_next(name, tried, by, grants):
+            skipped: set[str] = set()
+            while self._try_next(name, skipped):
                 pass
         for name in names:
             at = self.at(name)
             at.idle_since = self.now if at.idle() else 0
-        return grants
+        return frozenset(name for name in names if self.at(name).outbox)
 
-    def _try_next(self, name: str, skipped: set[str], by: str, grants: list[Grant]) -> bool:
+    def _try_next(self, name: str, skipped: set[str]) -> bool:
         at = self.at(name)
-        line = (w for w in at.line() if w.payload is not None and w.ticket not in skipped)
+        line = (w for w in at.line() if w.stays and w.ticket not in skipped)
         waiter = next(line, None)
         if not waiter:
             return False
@@ -147,31 +147,39 @@ class Books:
         elif why:
             return False  # it blocks the line, or heavy ones would starve
         else:
-            self._grant_or_move(at, waiter, by, grants)
+            self._grant_or_move(at, waiter)
         return True
 
-    def _grant_or_move(self, at: Resource, waiter: Waiter, by: str, grants: list[Grant]) -> None:
+    def _grant_or_move(self, at: Resource, waiter: Waiter) -> None:
         self.drop(waiter.asks)
         for ask in waiter.asks:
             if ask.resource != at.name and self.refusal(ask, waiter.ticket):
-                self.at(ask.resource).tickets[waiter.ticket] = at.tickets.pop(waiter.ticket)
+                self.at(ask.resource).tickets[waiter.ticket] = waiter
+                at.forget(waiter.ticket)
                 return
         token = self.new_token(waiter.asks)
         for ask in waiter.asks:
-            entry = Entry(token, self.now, ask.weight, self.now + self.take_up, by)
+            entry = Entry(token, self.now, ask.weight, self.now + self.take_up, granted=True)
             self.at(ask.resource).holders[waiter.ticket] = entry
-        grants.append(self._grant(waiter, token, self.now + self.take_up))
+        if waiter.payload is not None:
+            at.outbox[waiter.ticket] = None
 
-    def handed_on(self, names: Sequence[str], by: str) -> list[Grant]:
-        """What an earlier call in this name handed on and nobody took up: the answer to its repetition."""
-        return [
-            self._grant(at.tickets[name], entry.token, entry.ends)
-            for at in map(self.at, names)
-            for name, entry in at.holders.items()
-            if entry.by == by and name in at.tickets
-        ]
+    def take(self, name: str) -> list[Grant]:
+        """What must be sent, once; what is not sent comes again when its grant has ended."""
+        at, grants = self.at(name), list[Grant]()
+        for ticket in at.outbox:
+            waiter, entry = at.tickets.get(ticket), at.holders.get(ticket)
+            if waiter and waiter.payload is not None and (entry or waiter.ended):
+                token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
+                grants.append(Grant(ticket, token, waiter.claims, waiter.payload, seconds(ends)))
+        at.outbox.clear()
+        return grants
 
-    @staticmethod
-    def _grant(waiter: Waiter, token: int, ends: int) -> Grant:
-        payload = waiter.payload or b""
-        return Grant(waiter.ticket, token, waiter.claims, payload, seconds(ends))
+    def sent(self, grant: Grant) -> None:
+        """Its message is with the broker; its permit, if it has one, waits for it."""
+        for ask in asks(grant.claims):
+            at = self.at(ask.resource)
+            at.forget(grant.ticket)
+            entry = at.holders.get(grant.ticket)
+            if entry and entry.granted and entry.token == grant.token:
+                at.holders[grant.ticket] = replace(entry, ends=self.now + self.take_up)

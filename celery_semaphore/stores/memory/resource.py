@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
+
+from ...core.permit import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...core.permit import Claim, Kind
+    from ...core.permit import Claim
     from ..asking import Ask
 
 
@@ -17,13 +20,13 @@ LATELY = 50  # permits that were given back last make the mean
 
 @dataclass(frozen=True)
 class Entry:
-    """A permit, or a grant handed on in the course of somebody's call."""
+    """A permit, or a grant."""
 
     token: int
     since: int
     weight: int
     ends: int
-    by: str | None = None  # whose call handed it on; None for a permit
+    granted: bool = False  # handed to a ticket that has not taken it up yet
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,16 @@ class Waiter:
     kind: Kind
     claims: tuple[Claim, ...]
     asks: tuple[Ask, ...]
-    due: int
+    due: int  # asked again by then, else forgotten
     payload: bytes | None = None
+    name: str = ""
+    ends: float = inf  # when the wait is over without a permit
+    ended: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether a permit can be handed to it, for it does not come back by itself."""
+        return not self.ended and (self.payload is not None or self.kind is Kind.CALL)
 
     def weight_at(self, resource: str) -> int:
         return next(ask.weight for ask in self.asks if ask.resource == resource)
@@ -48,7 +59,8 @@ class Resource:
     name: str
     holders: dict[str, Entry] = field(default_factory=dict)  # by holder, or ticket that was granted
     released: dict[str, int] = field(default_factory=dict)  # holder → when that may be forgotten
-    tickets: dict[str, Waiter] = field(default_factory=dict)  # in the line, or granted
+    tickets: dict[str, Waiter] = field(default_factory=dict)  # in the line, granted or ended
+    outbox: dict[str, None] = field(default_factory=dict)  # tickets whose messages must be sent
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
@@ -61,13 +73,16 @@ class Resource:
     def line(self, before: str | None = None) -> Iterator[Waiter]:
         """Who waits, in order; as text, tickets sort by priority and by first come."""
         for ticket in sorted(self.tickets):
-            if ticket not in self.holders and (before is None or ticket < before):
-                yield self.tickets[ticket]
+            waiter = self.tickets[ticket]
+            if ticket in self.holders or waiter.ended:
+                continue
+            if before is None or ticket < before:
+                yield waiter
 
     def ahead(self, ticket: str, limit: int, *, parked: bool) -> Waiter | None:
         """The first before this ticket that the limit in force could ever let in."""
         for waiter in self.line(before=ticket):
-            if (waiter.payload is not None) == parked and waiter.weight_at(self.name) <= limit:
+            if waiter.stays == parked and waiter.weight_at(self.name) <= limit:
                 return waiter
         return None
 
@@ -82,20 +97,37 @@ class Resource:
         self.learnt += 1
         self.mean = mean + (held - mean) / min(self.learnt, LATELY)
 
-    def drop(self, now: int, lease: int) -> None:
-        """End what is overdue; a grant that nobody took up is back in its place."""
+    def drop(self, now: int, lease: int, take_up: int) -> None:
+        """End what is overdue."""
+        self._drop_holders(now, lease)
+        for waiter in list(self.tickets.values()):
+            if waiter.ticket in self.holders:
+                continue
+            if waiter.payload is None and waiter.due + lease <= now:
+                self.forget(waiter.ticket)
+            elif waiter.ends <= now:
+                self.end(waiter.ticket, now + take_up)
+        self.released = {name: until for name, until in self.released.items() if until > now}
+
+    def _drop_holders(self, now: int, lease: int) -> None:
+        """A grant whose message was not even sent is back in its place."""
         for name, entry in list(self.holders.items()):
             if entry.ends <= now:
                 del self.holders[name]
-                if entry.by is None:
+                if not entry.granted:
                     self.bury(name, now + lease)
-        for waiter in list(self.line()):
-            if waiter.payload is None and waiter.due + lease <= now:
-                del self.tickets[waiter.ticket]
-        self.released = {name: until for name, until in self.released.items() if until > now}
+                elif name in self.tickets and self.tickets[name].kind is Kind.CALL:
+                    self.forget(name)  # whoever called it is gone
 
     def idle(self) -> bool:
         return not self.holders and not self.tickets
 
-    def park(self, waiter: Waiter, payload: bytes) -> None:
-        self.tickets[waiter.ticket] = replace(waiter, payload=payload)
+    def forget(self, ticket: str) -> Waiter | None:
+        """Out of the line and the outbox."""
+        self.outbox.pop(ticket, None)
+        return self.tickets.pop(ticket, None)
+
+    def end(self, ticket: str, again: int) -> None:
+        """Its message shall go back without a permit; if it is not sent, ``again``."""
+        self.tickets[ticket] = replace(self.tickets[ticket], ended=True, ends=again)
+        self.outbox[ticket] = None

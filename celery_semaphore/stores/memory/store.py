@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ from .view import view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ...core.store import Outgoing
 
 
 class MemoryStore:
@@ -59,7 +62,15 @@ class MemoryStore:
         with self._lock:
             return Asking(self._entered(), claims, holder, wait, publication).answer()
 
-    def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+    def attach(
+        self,
+        ticket: str,
+        claims: Sequence[Claim],
+        payload: bytes,
+        *,
+        name: str = "",
+        ends_in: float | None = None,
+    ) -> Outgoing:
         if not ticket_parts(ticket):
             msg = f"no ticket of this store: {ticket!r}"
             raise ValueError(msg)
@@ -68,34 +79,34 @@ class MemoryStore:
             books.drop(wanted)
             standing = [ask.resource for ask in wanted if ticket in books.at(ask.resource).tickets]
             home = books.at((standing or [wanted[0].resource])[-1])
-            waiter = Waiter(ticket, Kind.PARK, tuple(claims), tuple(wanted), books.now)
-            home.park(waiter, payload)
-            return self._handed_on(wanted, ticket, repeated=True)
+            ends = inf if ends_in is None else books.now + microseconds(ends_in)
+            home.tickets[ticket] = Waiter(
+                ticket, Kind.PARK, tuple(claims), tuple(wanted), books.now, payload, name, ends
+            )
+            return self._handed_on(wanted)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
             self._entered()
             return {permit.holder: self._renewed(permit) for permit in permits}
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
         with self._lock:
             wanted, books = asks(claims), self._entered()
             books.drop(wanted)
-            repeated = False
             for ask in wanted:
                 at = books.at(ask.resource)
                 entry = at.holders.pop(holder, None)
-                if entry and entry.by is None:
+                if entry and not entry.granted:
                     at.learn(books.now - entry.since)
-                repeated = repeated or holder in at.released
                 at.bury(holder, books.now + books.lease)
                 made = at.made_by(holder)
                 if made and at.tickets[made].payload is None:
-                    del at.tickets[made]
-                at.tickets.pop(holder, None)
-            return self._handed_on(wanted, holder, repeated=repeated)
+                    at.forget(made)
+                at.forget(holder)
+            return self._handed_on(wanted)
 
-    def reap(self, limit: int = 100) -> list[Grant]:
+    def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
             books = self._entered()
             forgotten = books.now - 10 * books.lease
@@ -104,7 +115,29 @@ class MemoryStore:
                     del books.resources[name]
             used = [Ask(name, 0, 0) for name, at in books.resources.items() if not at.idle()]
             books.drop(used[:limit])
-            return self._handed_on(used[:limit], "reap", repeated=False)
+            return self._handed_on(used[:limit])
+
+    def end(self, names: Sequence[str]) -> Outgoing:
+        with self._lock:
+            books, wanted = self._entered(), set(names)
+            touched: dict[str, Ask] = {}
+            for name, at in books.resources.items():
+                for waiter in list(at.line()):
+                    if waiter.payload is not None and waiter.name in wanted:
+                        at.end(waiter.ticket, books.now + books.take_up)
+                        touched[name] = Ask(name, 0, 0)
+            return self._handed_on(list(touched.values()))
+
+    def take(self, outgoing: Outgoing) -> list[Grant]:
+        with self._lock:
+            books = self._entered()
+            return [grant for name in sorted(outgoing) for grant in books.take(name)]
+
+    def sent(self, grants: Sequence[Grant]) -> None:
+        with self._lock:
+            books = self._entered()
+            for grant in grants:
+                books.sent(grant)
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         with self._lock:
@@ -114,7 +147,7 @@ class MemoryStore:
         with self._lock:
             return iter([n for n, at in self._books.resources.items() if not at.idle()])
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> list[Grant]:
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
         if limit is not None and limit < 0:
             msg = f"a limit is a whole number from 0 on, not {limit!r}"
             raise ValueError(msg)
@@ -126,7 +159,7 @@ class MemoryStore:
             used = [n for n in books.resources if n == name or n.startswith(f"{name}/")]
             wanted = [Ask(name, 0, 0) for name in used]
             books.drop(wanted)
-            return self._handed_on(wanted, "reap", repeated=False)
+            return self._handed_on(wanted)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -163,7 +196,5 @@ class MemoryStore:
                 return False
         return True
 
-    def _handed_on(self, wanted: Sequence[Ask], by: str, *, repeated: bool) -> list[Grant]:
-        names = [ask.resource for ask in wanted]
-        before = self._books.handed_on(names, by) if repeated else []
-        return before + self._books.hand_on(names, by)
+    def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
+        return self._books.hand_on([ask.resource for ask in wanted])

@@ -33,7 +33,7 @@ def view(books: Books, name: str, most: int) -> Snapshot:
 
 def _held(books: Books, at: Resource) -> list[Held]:
     live = [
-        Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.by is not None)
+        Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.granted)
         for name, e in at.holders.items()
         if e.ends > books.now or books.in_grace
     ]

@@ -20,6 +20,7 @@ clock. ``forget`` makes the server lose all its data, as a restart would; the st
 from __future__ import annotations
 
 from .admission import Admission
+from .copies import Copies
 from .crowd import Crowd
 from .epochs import Epochs
 from .fairness import Fairness
@@ -28,6 +29,7 @@ from .leases import Leases
 from .messages import Messages
 from .names import Names
 from .operators import Operators
+from .outbox import Outbox
 from .parking import Parking
 from .waiting import Waiting
 
@@ -38,10 +40,12 @@ class StoreConformance(
     Admission,
     Leases,
     Waiting,
+    Copies,
     Fairness,
     Parking,
     Messages,
     HandingOn,
+    Outbox,
     Operators,
     Epochs,
     Names,

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Kind, Permit, Wait
-from .suite import Suite, claim
+from .suite import Suite, attached, claim, released
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Crowd(Suite):
         def run(permit: Permit, name: str) -> None:
             with bodies.running(name):
                 pass
-            for grant in store.release(permit.holder, wanted):
+            for grant in released(store, permit.holder, wanted):
                 take_up(grant)
 
         def take_up(grant: Grant) -> None:
@@ -62,7 +62,7 @@ class Crowd(Suite):
                 run(answer, str(n))
             else:
                 assert answer.ticket
-                for grant in store.attach(answer.ticket, wanted, str(n).encode()):
+                for grant in attached(store, answer.ticket, wanted, str(n).encode()):
                     take_up(grant)
 
         with ThreadPoolExecutor(8) as crowd:

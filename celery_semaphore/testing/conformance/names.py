@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason
-from .suite import Suite, admitted, came_back, claim, messages, parked, why
+from .suite import Suite, admitted, came_back, claim, messages, parked, released, why
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -77,7 +77,7 @@ class Names(Suite):
         wanted = claim(key=key)
         admitted(store, wanted, "a")
         parked(store, wanted, "b")
-        (grant,) = store.release("a", wanted)
+        (grant,) = released(store, "a", wanted)
         assert grant.claims == tuple(wanted)
 
     @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ class Names(Suite):
         assert list(store.renew([permit])) == [holder]
         assert store.snapshot("api").holders[0].holder == holder
         ticket = parked(store, claim(), holder + "2")
-        assert messages(store.release(holder, claim())) == [f"{holder}2".encode()]
+        assert messages(released(store, holder, claim())) == [f"{holder}2".encode()]
         admitted(store, claim(), holder + "3", came_back(ticket, Kind.PARK))
 
     def test_holders_that_resemble_each_other(self, store: Store) -> None:

@@ -67,7 +67,7 @@ class Operators(Suite):
         admitted(store, claim(2), "d")
 
     def test_clearing_what_was_not_set(self, store: Store) -> None:
-        assert store.set_limit(None, "api", "x") == []
+        assert not store.set_limit(None, "api", "x")
 
     def test_a_lowered_limit_takes_nothing_away(self, store: Store) -> None:
         permits = [admitted(store, claim(3), holder) for holder in "abc"]

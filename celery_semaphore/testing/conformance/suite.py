@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
+from ...core.permit import Claim, Grant, Kind, Permit, Reason, Refusal, Wait
 from ..clock import Clock
 
 if TYPE_CHECKING:
@@ -77,8 +77,25 @@ def parked(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> st
     """The ticket of a waiter whose message, its name, lies in the store."""
     ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
     assert ticket
-    assert store.attach(ticket, claims, holder.encode()) == []
+    assert not store.attach(ticket, claims, holder.encode())
     return ticket
+
+
+def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+    """What a release hands on, taken by a caller that has a broker."""
+    return store.take(store.release(holder, claims))
+
+
+def reaped(store: Store) -> list[Grant]:
+    return store.take(store.reap())
+
+
+def attached(store: Store, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+    return store.take(store.attach(ticket, claims, payload))
+
+
+def limited(store: Store, limit: int | None, semaphore: str) -> list[Grant]:
+    return store.take(store.set_limit(limit, semaphore))
 
 
 def came_back(ticket: str, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:

@@ -1,0 +1,254 @@
+"""Messages on their way out: handed on by anybody, sent by who has a broker."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Reason, Wait
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    limited,
+    messages,
+    parked,
+    reaped,
+    refused,
+    released,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+BOTH = claim() + claim(of="disk")
+
+
+def ending(store: Store, holder: str, ends_in: float | None = None) -> str:
+    """A parked waiter that can be ended, or ends by itself."""
+    ticket = refused(store, claim(), holder, Wait(Kind.PARK)).ticket
+    assert ticket
+    assert not store.attach(ticket, claim(), holder.encode(), name=holder, ends_in=ends_in)
+    return ticket
+
+
+class Outbox(Suite):
+    def test_who_hands_on_says_where(self, store: Store) -> None:
+        admitted(store, claim(key="k"), "a")
+        parked(store, claim(key="k"), "b")
+        assert store.release("a", claim(key="k")) == {"api/k"}
+
+    def test_each_message_is_taken_once(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        outgoing = store.release("a", claim())
+        assert messages(store.take(outgoing)) == [b"b"]
+        assert store.take(outgoing) == []
+
+    def test_a_repeated_release_says_it_again(self, store: Store) -> None:
+        """Its answer was lost."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        assert store.release("a", claim()) == store.release("a", claim()) == {"api"}
+        assert messages(released(store, "a", claim())) == [b"b"]
+        assert not store.release("a", claim())
+
+    def test_what_nobody_takes_is_found_by_reaping(self, store: Store) -> None:
+        """Handed on by a client without a broker, or by one that died."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.release("a", claim())
+        assert store.reap() == {"api"}
+        assert messages(reaped(store)) == [b"b"]
+        assert not store.reap()
+
+    def test_taking_nothing_is_nothing(self, store: Store) -> None:
+        assert store.take(frozenset()) == []
+        assert store.take(frozenset({"never used"})) == []
+        assert list(store.resources()) == []
+        store.sent([])
+
+    def test_many_are_taken(self, store: Store) -> None:
+        store.set_limit(0, "api")
+        for n in range(250):
+            parked(store, claim(1000), f"h{n:03}")
+        outgoing = store.set_limit(None, "api")
+        taken: list[bytes] = []
+        while grants := store.take(outgoing):
+            taken += messages(grants)
+        assert taken == [b"h%03d" % n for n in range(250)]
+
+    def test_on_several_claims_it_is_taken_once(self, store: Store) -> None:
+        admitted(store, BOTH, "a")
+        parked(store, BOTH, "b")
+        assert messages(released(store, "a", BOTH)) == [b"b"]
+        assert not store.reap()
+
+    def test_one_that_was_sent_is_forgotten(self, store: Store, clock: Clock) -> None:
+        """Its permit waits for it, and is free again if it never comes."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        assert why(store, claim(), "c") is Reason.SATURATED
+        clock.advance(TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
+
+    def test_sending_starts_the_time_to_take_it_up(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        grants = released(store, "a", claim())
+        clock.advance(TAKE_UP - 1)
+        store.sent(grants)
+        clock.advance(TAKE_UP - 1)
+        assert why(store, claim(), "c") is Reason.SATURATED
+        permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert permit.token == grants[0].token
+
+    def test_one_that_is_late_goes_to_its_place(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        clock.advance(1)
+        parked(store, claim(), "c")
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == [b"c"]
+        again = refused(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert (again.ticket, again.position) == (ticket, 0)
+
+    def test_sending_after_it_was_taken_up_changes_nothing(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        grants = released(store, "a", claim())
+        permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        store.sent(grants)
+        assert store.snapshot("api").occupied == 1
+        assert admitted(store, claim(), "b2", came_back(ticket, Kind.PARK)) == permit
+
+    def test_one_sent_too_late_keeps_nothing(self, store: Store, clock: Clock) -> None:
+        """Its grant had ended, and was made again for another publisher."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        late = released(store, "a", claim())
+        clock.advance(TAKE_UP)
+        (again,) = reaped(store)
+        store.sent(late)
+        assert store.snapshot("api").holders[0].token == again.token
+        store.sent([again])
+        clock.advance(TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
+
+    def test_taken_up_before_it_was_taken(self, store: Store) -> None:
+        """A copy of its message came."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        outgoing = store.release("a", claim())
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert store.take(outgoing) == []
+        assert not store.release("b2", claim())
+        assert list(store.resources()) == []
+
+    @pytest.mark.parametrize("ends_in", [10.0, 1000 * LEASE])
+    def test_a_wait_ends_by_itself(self, store: Store, clock: Clock, ends_in: float) -> None:
+        """Nobody needs to release for that."""
+        store.set_limit(0, "api")
+        ticket = ending(store, "b", ends_in)
+        clock.advance(ends_in - 1)
+        assert not store.reap()
+        clock.advance(1)
+        (over,) = reaped(store)
+        assert (over.ticket, over.token, over.payload) == (ticket, 0, b"b")
+        assert store.snapshot("api").waiting == store.snapshot("api").occupied == 0
+
+    def test_a_wait_can_be_ended(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ending(store, "b")
+        ending(store, "c")
+        assert store.end(["b", "nobody"]) == {"api"}
+        (over,) = store.take(frozenset({"api"}))
+        assert (over.payload, over.token) == (b"b", 0)
+        assert not store.end(["b"])
+        assert messages(released(store, "a", claim())) == [b"c"]
+
+    def test_what_was_granted_is_not_ended(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ending(store, "b")
+        outgoing = store.release("a", claim())
+        store.end(["b"])
+        assert [grant.token > 0 for grant in store.take(outgoing)] == [True]
+
+    def test_an_ended_one_is_granted_nothing(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ending(store, "b")
+        parked(store, claim(), "c")
+        store.end(["b"])
+        assert sorted(messages(released(store, "a", claim()))) == [b"b", b"c"]
+        assert store.snapshot("api").occupied == 1
+
+    def test_an_ended_one_blocks_nobody(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ending(store, "b")
+        clock.advance(1)
+        store.end(["b"])
+        admitted(store, claim(2), "c")
+        assert refused(store, claim(2), "d").position == 0
+
+    def test_an_ended_one_comes_until_it_is_sent(self, store: Store, clock: Clock) -> None:
+        """Who took it may have died before the broker had it."""
+        store.set_limit(0, "api")
+        ending(store, "b", 10.0)
+        clock.advance(10)
+        assert messages(reaped(store)) == [b"b"]
+        assert not store.reap()
+        clock.advance(TAKE_UP)
+        (over,) = reaped(store)
+        assert (over.payload, over.token) == (b"b", 0)
+        store.sent([over])
+        clock.advance(10 * TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
+
+    def test_who_parks_and_waits_too_long_times_out(self, store: Store, clock: Clock) -> None:
+        """It went back for that, so even a free permit is not for it."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        clock.advance(11)
+        store.release("a", claim())
+        store.release(ticket, claim())
+        late = came_back(ticket, Kind.PARK, timeout=10.0)
+        assert why(store, claim(), "b2", late) is Reason.TIMED_OUT
+
+    def test_a_grant_in_time_is_not_too_late(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        clock.advance(9)
+        store.sent(released(store, "a", claim()))
+        clock.advance(2)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK, timeout=10.0))
+
+    def test_an_ended_wait_may_park_again(self, store: Store, clock: Clock) -> None:
+        """Its message came, and Celery let it run after all: the revocation was unknown there."""
+        admitted(store, claim(), "a")
+        ticket = ending(store, "b")
+        store.end(["b"])
+        store.sent(store.take(frozenset({"api"})))
+        clock.advance(1)
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert not store.attach(ticket, claim(), b"b again")
+        assert messages(released(store, "a", claim())) == [b"b again"]
+
+    def test_a_raised_limit_says_where(self, store: Store) -> None:
+        store.set_limit(0, "api")
+        parked(store, claim(key="k"), "b")
+        parked(store, claim(key="l"), "c")
+        assert store.set_limit(None, "api") == {"api/k", "api/l"}
+        assert limited(store, None, "api") != []
