@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,8 @@ class Asking:
         due = self.books.now + retry
         waiter = Waiter(self.ticket, wait.kind, tuple(self.claims), tuple(self.wanted), due)
         if before and before.payload is not None and wait.kind is Kind.PARK:
-            waiter = before  # its message is here already
+            # Its message is here already.
+            waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
         self.books.at(ask.resource).tickets[self.ticket] = waiter
 
     def _waited(self) -> int:

@@ -12,7 +12,7 @@ end
 
 -- The wait's own ticket, or the one this holder made in a call whose answer was lost, or a new one.
 local function its_ticket()
-    if ticket:match("^%d%d%d%.%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%..") then
+    if ticket ~= "" then
         return ticket
     end
     for _, at in ipairs(resources) do
@@ -25,20 +25,24 @@ local function its_ticket()
     return string.format("%03d.%016.0f.", 255 - urgency, now) .. holder, "new"
 end
 
--- Out of whatever line it stands in; answers the message it had parked.
+-- Out of whatever line it stands in; answers the message it had parked, and what is known of it.
 local function forget_ticket()
-    local payload
+    local payload, info
     for _, at in ipairs(resources) do
         if call("HEXISTS", at.tickets, ticket) == 1 then
-            payload = call("HGET", at.payloads, ticket)
+            payload, info = call("HGET", at.payloads, ticket), ticket_info(at, ticket)
             leave(at, ticket)
         end
     end
-    return payload
+    return payload, info
+end
+
+local function left()
+    return timeout and timeout - math.max(0, now - place_of(ticket)) or math.huge
 end
 
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.
-local function delay(claim, reason, turn, left)
+local function delay(claim, reason, turn)
     local seconds = jitter * (turn + 1) / claim.limit * (claim.at.mean or 1000000)
     if reason == "paused" or reason == "unsatisfiable" then
         seconds = LEASE
@@ -47,22 +51,30 @@ local function delay(claim, reason, turn, left)
     if reason == "recovering" then
         seconds = math.max(seconds, grace_until - now)
     end
-    return math.floor(math.min(seconds, left))
+    return math.floor(math.min(seconds, left()))
 end
 
 local function refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - place_of(ticket))
-    local turn, left = position(claim.at, ticket), timeout and timeout - waited or math.huge
-    local retry = delay(claim, reason, turn, left)
-    if kind == "" or reason == "released" then
+    local turn = position(claim.at, ticket)
+    local retry = delay(claim, reason, turn)
+    if kind == "" or reason == "released" or reason == "copy" then
         ticket = ""
-    elseif left <= 0 then
+    elseif left() <= 0 then
         forget_ticket()
         ticket, reason, retry = "", "timed_out", 0
     else
-        local payload = forget_ticket() -- where another claim refused before
+        local payload, before = forget_ticket() -- where another claim refused before
         asked.kind, asked.due = kind, now + retry
+        if kind == "park" and payload then
+            asked.name, asked.ends = before.name, before.ends
+        end
         stand(claim.at, ticket, asked, kind == "park" and payload)
+    end
+    if ticket ~= "" then
+        remember(ticket)
+    elseif reason == "recovering" then
+        remember(carried)
     end
     for _, at in ipairs(resources) do
         settle(at)

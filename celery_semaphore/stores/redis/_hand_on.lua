@@ -2,8 +2,8 @@
 -- by another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones
 -- would starve; one that no limit could fit is stepped over.
 local MOST = 100 -- grants in one call; the caller asks again for the rest
-local TAKE_UP = tonumber(ARGV[2])
-local grants, undeclared, again = {}, {}, false
+local CHANNEL = EPOCH:match("^(.*):epoch$") .. ":granted:"
+local granted, undeclared, again = 0, {}, false
 local by_name = {}
 for _, at in ipairs(resources) do
     by_name[at.name] = at
@@ -21,14 +21,19 @@ local function claims_of(info, home)
     return claims, #claims < #info.names
 end
 
-local function grant(ticket, info, claims, home, by)
-    local permit = {token = new_token(claims), since = now, by = "g" .. by}
+local function grant(ticket, claims, home)
+    local permit = {token = new_token(claims), since = now, by = "g"}
     for _, claim in ipairs(claims) do
         write(claim.at, ticket, claim.weight, permit, now + TAKE_UP)
         use(claim.at, now + math.min(TAKE_UP, LEASE))
     end
     call("ZREM", home.parked, ticket)
-    return {ticket, permit.token, now + TAKE_UP, info.claims, call("HGET", home.payloads, ticket)}
+    if call("HEXISTS", home.payloads, ticket) == 1 then
+        call("ZADD", home.outbox, 0, ticket)
+        use(home, now)
+    else
+        call("PUBLISH", CHANNEL .. ticket, "")
+    end
 end
 
 local function elsewhere(claims, ticket)
@@ -40,7 +45,7 @@ local function elsewhere(claims, ticket)
 end
 
 -- Tries the head that stands behind so many stepped over; answers how many are stepped over now, nil at the end.
-local function try(home, skipped, by)
+local function try(home, skipped)
     local ticket = call("ZRANGE", home.parked, skipped, skipped)[1]
     if not ticket then
         return nil
@@ -58,48 +63,40 @@ local function try(home, skipped, by)
     end
     local other = elsewhere(claims, ticket)
     if other then
-        stand(other, ticket, info, call("HGET", home.payloads, ticket))
+        local payload = call("HGET", home.payloads, ticket)
         leave(home, ticket)
+        stand(other, ticket, info, payload)
         use(other)
     else
-        grants[#grants + 1] = grant(ticket, info, claims, home, by)
+        grant(ticket, claims, home)
+        granted = granted + 1
     end
     return skipped
 end
 
-local function hand_on(home, by)
+local function hand_on(home)
     local skipped, tries = not home.quiet and 0, 0
     while skipped and tries < 1000 do
-        again = #grants >= MOST
+        again = granted >= MOST
         if again then
             return
         end
-        skipped, tries = try(home, skipped, by), tries + 1
+        skipped, tries = try(home, skipped), tries + 1
     end
 end
 
--- What an earlier call in this name handed on and nobody took up yet: the answer to its repetition.
-local function handed_on(home, by)
-    if call("EXISTS", home.payloads) == 0 then
-        return
-    end
-    for _, name in ipairs(call("ZRANGE", home.holders, 0, -1)) do
-        local permit, info = read(home, name), ticket_info(home, name)
-        if permit and info and permit.by == "g" .. by then
-            local payload = call("HGET", home.payloads, name)
-            grants[#grants + 1] = {name, permit.token, permit.ends, info.claims, payload}
-        end
-    end
-end
-
-local function answer_hand_on(by)
+local function answer_hand_on()
     for _, at in ipairs(resources) do
-        hand_on(at, by)
+        hand_on(at)
     end
     -- The caller may die before it asks for the rest: then whoever reaps next finds it.
     local look = (again or #undeclared > 0) and now or nil
+    local outgoing = {}
     for _, at in ipairs(resources) do
         settle(at, look)
+        if call("EXISTS", at.outbox) == 1 then
+            table.insert(outgoing, at.name)
+        end
     end
-    return {epoch, again and 1 or 0, undeclared, grants}
+    return {epoch, again and 1 or 0, undeclared, outgoing}
 end

@@ -1,31 +1,31 @@
 -- Who waits at one resource. A ticket is "<255 - priority>.<place>.<maker>": as text it sorts by priority, then
 -- by first come, so it keeps its place wherever it goes, even out of the store and back.
 --   waiters   zset  ticket that comes back by itself -> 0
---   parked    zset  ticket whose message lies here -> 0
---   due       zset  ticket in waiters -> when it is dropped
+--   parked    zset  ticket to which a permit can be handed: its message lies here, or its caller listens -> 0
+--   outbox    zset  ticket whose message must be sent: it was granted, or its wait has ended -> 0
+--   due       zset  ticket -> when it is dropped or, with a message, when its wait ends
 --   tickets   hash  ticket -> what it waits for; "by:" and its maker -> ticket, for an acquire that is repeated
---   payloads  hash  ticket -> its message, until its grant is taken up
+--   payloads  hash  ticket -> its message, until it is sent
 
 local function place_of(ticket)
     return tonumber(ticket:sub(5, 20))
 end
 
-local function ticket_info(at, ticket)
-    local packed = call("HGET", at.tickets, ticket)
-    return packed and cmsgpack.unpack(packed)
-end
-
 local function stand(at, ticket, info, payload)
     at.quiet = false
     call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)
+    local stays = payload or info.kind == "call"
+    call("ZREM", stays and at.waiters or at.parked, ticket)
+    call("ZADD", stays and at.parked or at.waiters, 0, ticket)
+    call("ZADD", at.due, not payload and info.due + LEASE or info.ends or "+inf", ticket)
     if payload then
         call("HSET", at.payloads, ticket, payload)
-        call("ZADD", at.parked, 0, ticket)
-        call("ZREM", at.waiters, ticket)
-        call("ZREM", at.due, ticket)
-    else
-        call("ZADD", at.waiters, 0, ticket)
-        call("ZADD", at.due, info.due + LEASE, ticket)
+        if info.ends then
+            use(at, info.ends)
+        end
+        if info.name ~= "" then
+            call("HSET", NAMES, info.name, at.name .. "\n" .. ticket)
+        end
     end
 end
 

@@ -2,14 +2,15 @@
 --   KEYS[1] epoch    hash  id, run_id, created, grace_until: the store's memory; limited: 1 if there are limits
 --   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
 --   KEYS[3] index    zset  resource in use -> when it needs a look
---   KEYS[4...]       nine of each declared resource: see _permits.lua and _line.lua
+--   KEYS[4] names    hash  name of a parked message -> resource and ticket, with a line feed between them
+--   KEYS[5...]       ten of each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch the caller has seen     ARGV[6] n, then the names of the n declared resources
 -- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
 -- Lua's own conversion only 14. Each answer begins with the epoch.
 local call = redis.call
-local EPOCH, LIMITS, INDEX = KEYS[1], KEYS[2], KEYS[3]
+local EPOCH, LIMITS, INDEX, NAMES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local LEASE = tonumber(ARGV[1])
 
 local now = tonumber(ARGV[3])
@@ -20,12 +21,12 @@ end
 
 local resources = {}
 for n = 1, tonumber(ARGV[6]) do
-    local k = 9 * n - 6
+    local k = 10 * n - 6
     resources[n] = {
         name = ARGV[6 + n],
         holders = KEYS[k + 1], ledger = KEYS[k + 2], weights = KEYS[k + 3], released = KEYS[k + 4],
         waiters = KEYS[k + 5], parked = KEYS[k + 6], due = KEYS[k + 7],
-        tickets = KEYS[k + 8], payloads = KEYS[k + 9],
+        tickets = KEYS[k + 8], payloads = KEYS[k + 9], outbox = KEYS[k + 10],
     }
 end
 
@@ -64,7 +65,7 @@ end
 
 -- In use or idle: then gone after a while.
 local function settle(at, look)
-    local idle = call("EXISTS", at.holders, at.waiters, at.parked) == 0
+    local idle = call("EXISTS", at.holders, at.tickets) == 0
     if idle then
         call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
         call("ZREM", INDEX, at.name)

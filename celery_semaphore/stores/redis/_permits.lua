@@ -1,7 +1,6 @@
 -- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
 --   holders   zset  holder, or ticket that was granted -> end of its lease
---   ledger    hash  "of:" and a holder or ticket -> "token since weight by"; by is empty for a permit, and says
---                   whose call handed the permit on for a grant (behind a "g")
+--   ledger    hash  "of:" and a holder or ticket -> "token since weight by"; by is "g" for a grant, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
 --                   learnt (how many made the mean)
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1

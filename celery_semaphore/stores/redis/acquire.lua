@@ -1,13 +1,14 @@
 -- Admit the holder on all declared resources, or refuse and remember its place.
 --   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _asking.lua
---       4 claims, as the caller wrote them, then limit and weight of each resource
+--       4 claims, as the caller wrote them  5 which message brought it, see _messages.lua
+--       then limit and weight of each resource; the last key is what is remembered of the task's messages, or none
 -- Returns {epoch, token, since, ends}, or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: somebody new, nobody who waits, and room. acquire_else.lua is for all others.
 local holder, ticket = arg(1), arg(2)
-local claims, simple = {}, ticket == ""
+local messages, claims, simple = KEYS[10 * #resources + 5], {}, ticket == "" and not arg(5):find(" ")
 for n, at in ipairs(resources) do
-    local claim = {at = at, limit = tonumber(arg(3 + 2 * n)), weight = tonumber(arg(4 + 2 * n))}
+    local claim = {at = at, limit = tonumber(arg(4 + 2 * n)), weight = tonumber(arg(5 + 2 * n))}
     claims[n] = claim
     if known(at, holder).declared ~= claim.limit then -- the newest acquire decides, unless an operator did
         at.declared = claim.limit
@@ -28,5 +29,8 @@ local function admit(permit)
 end
 
 if simple then
+    if messages then
+        call("DEL", messages)
+    end
     return admit({token = new_token(claims), since = now, by = ""})
 end

@@ -17,6 +17,11 @@ for n, claim in ipairs(claims) do
     end
 end
 
+if is_copy() then
+    no_room(claims[1])
+    return refuse(1, "copy")
+end
+
 local grant, whole
 if not new then
     grant, whole = held(claims, ticket)
@@ -26,6 +31,10 @@ for _, claim in ipairs(claims) do
         erase(claim.at, ticket)
     end
 end
+if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- it came back to hear this
+    no_room(claims[1])
+    return refuse(1, "timed_out")
+end
 for n, claim in ipairs(whole and {} or claims) do
     local reason = refusal(claim, ticket)
     if reason then
@@ -34,6 +43,11 @@ for n, claim in ipairs(whole and {} or claims) do
 end
 if not new then
     forget_ticket()
+end
+if not first then
+    remember(carried, message)
+elseif messages then
+    call("DEL", messages)
 end
 if whole then
     return admit({token = grant.token, since = grant.since, by = ""})

@@ -1,11 +1,13 @@
 -- Give a parked ticket its message; from now on it can be granted, perhaps at once.
---   arg 1 ticket  2 payload  3 claims, as the caller wrote them, then limit and weight of each resource
--- Returns {epoch, 1 when there is more to hand on, resources it needs for that, grants}
-local ticket, payload = arg(1), arg(2)
-local home, asked = resources[1], {kind = "park", due = now, claims = arg(3), names = {}, weights = {}, limits = {}}
+--   arg 1 ticket  2 payload  3 its name, or empty  4 microseconds until its wait ends, or empty
+--       5 claims, as the caller wrote them, then limit and weight of each resource
+-- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
+local ticket, payload, ends_in = arg(1), arg(2), tonumber(arg(4))
+local home, asked = resources[1], {kind = "park", due = now, claims = arg(5), names = {}, weights = {}, limits = {}}
+asked.name, asked.ends = arg(3), ends_in and now + ends_in
 for n, at in ipairs(resources) do
-    asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(2 + 2 * n))
-    asked.weights[at.name] = tonumber(arg(3 + 2 * n))
+    asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(4 + 2 * n))
+    asked.weights[at.name] = tonumber(arg(5 + 2 * n))
     drop(at)
 end
 for _, at in ipairs(resources) do
@@ -16,5 +18,4 @@ stand(home, ticket, asked, payload)
 if read(home, ticket) then
     call("ZREM", home.parked, ticket)
 end
-handed_on(home, ticket)
-return answer_hand_on(ticket)
+return answer_hand_on()

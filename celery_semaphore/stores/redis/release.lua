@@ -1,6 +1,6 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --   arg 1 holder, or ticket
--- Returns {epoch} if nobody waits, or {epoch, 1 when there is more to hand on, resources it needs for that, grants}
+-- Returns {epoch} if nobody waits, or as answer_hand_on
 -- Most calls end here, for nobody waits; release_else.lua is for all others.
 local holder, quiet = arg(1), true
 
@@ -29,7 +29,7 @@ for _, at in ipairs(resources) do
     if permit and erase(at, holder, permit.weight) and permit.by == "" then
         learn(at, now - permit.since, mean, learnt)
     end
-    at.again = not bury(at, holder)
+    bury(at, holder)
     if not at.quiet then
         quiet = false
         give_up_ticket(at)

@@ -21,6 +21,7 @@ PARTS = (
     b"due",
     b"tickets",
     b"payloads",
+    b"outbox",
 )
 
 
@@ -38,12 +39,13 @@ class Script:
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))
 
-    def command(self, fixed: Sequence[bytes], words: Sequence[Word], *, whole: bool) -> bytes:
+    def command(
+        self, keys: int, fixed: Sequence[bytes], words: Sequence[Word], *, whole: bool
+    ) -> bytes:
         """The call; ``whole`` brings the source along, for a server that does not know it yet.
 
-        ``fixed`` is what never changes, packed: the common keys, those of each resource, and two durations.
+        ``fixed`` is packed already: so many ``keys``, and the two durations.
         """
-        keys = 3 + (len(fixed) - 2) * len(PARTS)
         head = self._by_source if whole else self._by_digest
         start = b"*%d\r\n%b%b" % (5 + keys + len(words), head, pack((keys,)))
         return b"".join((start, *fixed, pack(words)))
@@ -51,12 +53,16 @@ class Script:
 
 ACQUIRE = Script(
     *("_memory", "_permits", "acquire"),
-    *("_ends", "_holding", "_line", "_asking", "acquire_else"),
+    *("_ends", "_holding", "_line", "_messages", "_asking", "acquire_else"),
 )
 RELEASE = Script("_memory", "_ends", "release", "_permits", "_line", "_hand_on", "release_else")
 RENEW = Script("_memory", "_permits", "_ends", "_holding", "renew")
 ATTACH = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "attach")
+END = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "end")
 REAP = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "reap")
+TAKE = Script("_memory", "_ends", "take")
+SENT = Script("_memory", "_ends", "sent")
+FIND = Script("_memory", "find")
 SNAPSHOT = Script("_memory", "_permits", "_ends", "_line", "snapshot")
 OVERDUE = Script("_memory", "overdue")
 SET_LIMIT = Script("_memory", "set_limit")

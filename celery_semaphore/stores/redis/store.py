@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
+    from ...core.store import Outgoing
 
+
+COMMON = ("epoch", "limits", "index", "names")
+_Call = tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", bytes]
 _ANYHOW = Wait(Kind.REQUEUE)
 BATCH = 500  # calls sent together; more of them would keep others waiting
 
@@ -59,7 +63,7 @@ class RedisStore:
         self._prefix = prefix
         self._durations = pack((microseconds(lease), microseconds(take_up or lease)))
         self._now = now
-        self._common = pack([f"{prefix}:{name}" for name in ("epoch", "limits", "index")])
+        self._common = pack([f"{prefix}:{name}" for name in COMMON])
         self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
 
     def check(self) -> list[str]:
@@ -74,21 +78,31 @@ class RedisStore:
         publication: Publication | None = None,
     ) -> Answer:
         wanted = asks(claims)
-        ticket, how = (wait and wait.ticket) or "", _waiting(wait)
-        words: list[Word] = [holder, ticket, how, packed(claims) if wait else ""]
-        answer = self._run(scripts.ACQUIRE, wanted, [*words, *_figures(wanted)])
+        ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
+        words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
+        words += [_brought_by(publication), *_figures(wanted)]
+        answer = self._run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
             return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
         return answers.refusal(claims, wanted, answer)
 
-    def attach(self, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+    def attach(
+        self,
+        ticket: str,
+        claims: Sequence[Claim],
+        payload: bytes,
+        *,
+        name: str = "",
+        ends_in: float | None = None,
+    ) -> Outgoing:
         if not ticket_parts(ticket):
             msg = f"no ticket of this store: {ticket!r}"
             raise ValueError(msg)
         wanted = asks(claims)
-        words = [ticket, payload, packed(claims), *_figures(wanted)]
-        return self._handed_on(ticket, wanted, self._run(scripts.ATTACH, wanted, words))
+        ends = "" if ends_in is None else microseconds(ends_in)
+        words = [ticket, payload, name, ends, packed(claims), *_figures(wanted)]
+        return self._handed_on(wanted, self._run(scripts.ATTACH, wanted, words))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         permits = list(permits)
@@ -103,13 +117,28 @@ class RedisStore:
             for permit, answer in zip(permits, said, strict=True)
         }
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
         wanted = asks(claims)
-        return self._handed_on(holder, wanted, self._run(scripts.RELEASE, wanted, [holder]))
+        return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, [holder]))
 
-    def reap(self, limit: int = 100) -> list[Grant]:
+    def reap(self, limit: int = 100) -> Outgoing:
         _, names = self._run(scripts.OVERDUE, [], [limit])
         return self._look_at([name.decode() for name in names])
+
+    def end(self, names: Sequence[str]) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            outgoing |= self._end(names[start : start + BATCH])
+        return outgoing
+
+    def take(self, outgoing: Outgoing) -> list[Grant]:
+        calls = [([Ask(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
+        said = self._run_all(scripts.TAKE, calls)
+        return [answers.grant(each) for answer in said for each in answer[1]]
+
+    def sent(self, grants: Sequence[Grant]) -> None:
+        calls: list[_Call] = [(asks(grant.claims), [grant.ticket, grant.token]) for grant in grants]
+        self._run_all(scripts.SENT, calls)
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         answer = self._run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
@@ -125,7 +154,7 @@ class RedisStore:
             if cursor == b"0":
                 return
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> list[Grant]:
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
         if limit is not None and limit < 0:
             msg = f"a limit is a whole number from 0 on, not {limit!r}"
             raise ValueError(msg)
@@ -139,43 +168,55 @@ class RedisStore:
     def close(self) -> None:
         self._link.close()
 
-    def _look_at(self, names: list[str]) -> list[Grant]:
-        grants: list[Grant] = []
-        calls = [([Ask(name, 0, 0)], ["reap"]) for name in names]
-        for (wanted, _), answer in zip(calls, self._run_all(scripts.REAP, calls), strict=True):
-            grants += self._handed_on("reap", wanted, answer)
-        return grants
+    def _look_at(self, names: list[str]) -> Outgoing:
+        calls = [([Ask(name, 0, 0)], [""]) for name in names]
+        said = zip(calls, self._run_all(scripts.REAP, calls), strict=True)
+        return frozenset().union(*(self._handed_on(wanted, answer) for (wanted, _), answer in said))
 
-    def _handed_on(self, by: str, wanted: list[Ask], answer: list[Any]) -> list[Grant]:
-        """All grants of one call; a head with claims on other resources is tried in a call that has them."""
-        grants: dict[str, Grant] = {}
+    def _end(self, names: Sequence[str]) -> Outgoing:
+        """Two round trips: where they are parked, then there; some may have moved meanwhile."""
+        outgoing: Outgoing = frozenset()
+        for _ in range(ROUNDS):
+            _, found = self._run(scripts.FIND, [], names)
+            tickets: dict[str, list[Word]] = {}
+            for place in filter(None, found):
+                resource, _, ticket = answers.text(place).partition("\n")
+                tickets.setdefault(resource, []).append(ticket)
+            calls = [([Ask(name, 0, 0)], words) for name, words in tickets.items()]
+            for (wanted, _), answer in zip(calls, self._run_all(scripts.END, calls), strict=True):
+                outgoing |= self._handed_on(wanted, answer)
+            if not calls:
+                break
+        return outgoing
+
+    def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:
+        """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
+        outgoing: Outgoing = frozenset()
         for _ in range(ROUNDS):
             if len(answer) == 1:  # nobody waits
                 break
-            _, again, needed, granted = answer
-            grants |= {grant.ticket: grant for grant in map(answers.grant, granted)}
+            _, again, needed, names = answer
+            outgoing |= {name.decode() for name in names}
             if not (again or needed):
                 break
             more = {ask.resource: ask for ask in wanted}
             more |= {name.decode(): Ask(name.decode(), 0, 0) for name in needed}
-            answer = self._run(scripts.REAP, list(more.values()), [by])
-        return list(grants.values())
+            answer = self._run(scripts.REAP, list(more.values()), [""])
+        return outgoing
 
-    def _run(self, script: Script, wanted: list[Ask], words: Sequence[Word]) -> list[Any]:
-        return self._run_all(script, [(wanted, words)])[0]
+    def _run(
+        self, script: Script, wanted: list[Ask], words: Sequence[Word], key: bytes = b""
+    ) -> list[Any]:
+        return self._run_all(script, [(wanted, words, key)])[0]
 
-    def _run_all(
-        self, script: Script, calls: Sequence[tuple[list[Ask], Sequence[Word]]]
-    ) -> list[list[Any]]:
+    def _run_all(self, script: Script, calls: Sequence[_Call]) -> list[list[Any]]:
         """One round trip for many calls; another for those that the server had to learn the script for."""
         said: list[list[Any]] = []
         for start in range(0, len(calls), BATCH):
             said += self._run_batch(script, calls[start : start + BATCH])
         return said
 
-    def _run_batch(
-        self, script: Script, calls: Sequence[tuple[list[Ask], Sequence[Word]]]
-    ) -> list[list[Any]]:
+    def _run_batch(self, script: Script, calls: Sequence[_Call]) -> list[list[Any]]:
         def exchange(connection: Any) -> list[Any]:
             commands = [self._command(script, connection, *call) for call in calls]
             said = exchanged(connection, commands)
@@ -198,15 +239,23 @@ class RedisStore:
         connection: Any,
         wanted: list[Ask],
         words: Sequence[Word],
+        key: bytes = b"",
         *,
         whole: bool = False,
     ) -> bytes:
         names = [ask.resource for ask in wanted]
-        fixed = (self._common, *map(self._keys, names), self._durations)
+        fixed = (self._common, *map(self._keys, names), key, self._durations)
+        keys = len(COMMON) + len(names) * len(PARTS) + bool(key)
         now = "" if self._now is None else microseconds(self._now())
         known = "" if self.epoch is None else self.epoch
         head = (now, run_id_of(connection), known, len(names))
-        return script.command(fixed, [*head, *names, *words], whole=whole)
+        return script.command(keys, fixed, [*head, *names, *words], whole=whole)
+
+    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> bytes:
+        """Of what is remembered of a task's messages."""
+        if publication is None:
+            return b""
+        return pack([f"{self._prefix}:{{{wanted[0].resource}}}:of:{publication.of}"])
 
     def _packed_keys(self, resource: str) -> bytes:
         start = f"{self._prefix}:{{{resource}}}:".encode()
@@ -224,3 +273,12 @@ def _waiting(wait: Wait | None) -> str:
     shortest, longest = microseconds(how.shortest), microseconds(how.longest)
     timeout = "" if how.timeout is None else microseconds(how.timeout)
     return f"{kind} {how.priority} {shortest} {longest} {how.jitter!r} {timeout}"
+
+
+def _brought_by(publication: Publication | None) -> str:
+    if publication is None:
+        return ""
+    remember = microseconds(publication.remember)
+    if not publication.id and not publication.redelivered:
+        return str(remember)
+    return f"{remember} {publication.id} {publication.by}"

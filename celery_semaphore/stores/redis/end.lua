@@ -1,0 +1,11 @@
+-- End the waits of parked messages of one resource.
+--   arg 1... tickets
+-- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
+local at = resources[1]
+drop(at)
+for n = given + 1, #ARGV do
+    if call("ZSCORE", at.parked, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then
+        end_wait(at, ARGV[n])
+    end
+end
+return answer_hand_on()

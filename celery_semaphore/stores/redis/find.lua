@@ -1,0 +1,4 @@
+-- Where the messages of these names are parked.
+--   arg 1... names
+-- Returns {epoch, {resource and ticket, with a line feed between them, or false}...}
+return {epoch, call("HMGET", NAMES, unpack(ARGV, given + 1))}
