@@ -46,8 +46,7 @@ ACKNOWLEDGING = [
         "the message is acknowledged when its successor is about to be sent",
         "worker/publisher",
         "        try:\n            self._publish(errand)\n",
-        "        errand.request.went_back()\n"
-        "        try:\n            self._publish(errand)\n",
+        "        errand.request.went_back()\n        try:\n            self._publish(errand)\n",
         f"{CAUGHT}::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(

@@ -42,11 +42,14 @@ class TestLostAnswers:
         assert (proxy.answers_dropped, refusal.position) == (1, 0)
         assert cut_off.snapshot("api").waiting == 1
 
-    def test_a_release_repeats_its_grants(self, proxy: Proxy, cut_off: RedisStore) -> None:
+    def test_a_repeated_release_says_again_what_it_handed_on(
+        self, proxy: Proxy, cut_off: RedisStore
+    ) -> None:
         cut_off.acquire(claim(), "a")
         park(cut_off, "b")
         proxy.drop_answers()
-        assert [grant.payload for grant in cut_off.release("a", claim())] == [b"b"]
+        outgoing = cut_off.release("a", claim())
+        assert [grant.payload for grant in cut_off.take(outgoing)] == [b"b"]
         assert proxy.answers_dropped == 1
 
     def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:

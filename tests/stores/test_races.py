@@ -61,7 +61,7 @@ def park(url: str, address: str, until: float) -> None:
         if not isinstance(answer, Permit):
             return []
         hold(counter, answer)
-        return store.release(answer.holder, answer.claims)
+        return store.take(store.release(answer.holder, answer.claims))
 
     while time.monotonic() < until:
         n += 1
@@ -70,17 +70,18 @@ def park(url: str, address: str, until: float) -> None:
         if isinstance(answer, Permit):
             grants = run(answer)
         elif answer.position > 20:
-            grants = store.release(str(answer.ticket), wanted)
+            grants = store.take(store.release(str(answer.ticket), wanted))
         else:
             assert answer.ticket
-            grants = store.attach(answer.ticket, wanted, b"message")
+            grants = store.take(store.attach(answer.ticket, wanted, b"message"))
         while grants and time.monotonic() < until:
             grant = grants.pop()
+            store.sent([grant])
             wait = Wait(Kind.PARK, ticket=grant.ticket)
             grants += run(
                 store.acquire(grant.claims, f"{holder}-{len(grants)}-{grant.token}", wait)
             )
-        grants += store.reap()
+        grants += store.take(store.reap())
         time.sleep(random.uniform(0, 0.005))
 
 
@@ -158,11 +159,11 @@ def drain(store: Any) -> None:
     n = 0
     deadline = time.monotonic() + 3 * LEASE
     while list(store.resources()) and time.monotonic() < deadline:
-        grants = store.reap()
+        grants = store.take(store.reap())
         for grant in grants:
             n += 1
             wait = Wait(Kind.PARK, ticket=grant.ticket)
             if isinstance(store.acquire(grant.claims, f"drain-{n}", wait), Permit):
-                grants += store.release(f"drain-{n}", grant.claims)
+                grants += store.take(store.release(f"drain-{n}", grant.claims))
         time.sleep(0.05)
     assert list(store.resources()) == []

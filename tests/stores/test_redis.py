@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Kind, Permit, Publication, Reason, Renewal, Wait
 from celery_semaphore.stores.asking import asks
 from celery_semaphore.stores.redis import RedisStore, scripts
 from tests.support.proxy import Proxy
@@ -62,7 +62,7 @@ class TestRoundTrips:
         reset_stats(server)
         assert set(store.renew(permits).values()) == {Renewal.OK}
         assert commands(server)["eval"] == 3
-        assert store.release("a", claim(9)) == []
+        assert not store.release("a", claim(9))
         reset_stats(server)
         store.renew(permits[1:])
         store.release("b", claim(9))
@@ -119,11 +119,12 @@ class TestKeys:
         store.acquire(both, "a")
         ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
         assert ticket
-        store.attach(ticket, both, b"b")
+        store.attach(ticket, both, b"b", name="b", ends_in=100.0)
         refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
         store.release("c", both)
-        (grant,) = store.release("a", both)
-        permit_of(store.acquire(both, "b2", Wait(Kind.PARK, ticket=grant.ticket)))
+        (grant,) = store.take(store.release("a", both))
+        message = Publication("b", "b.1", remember=0.5)
+        permit_of(store.acquire(both, "b2", Wait(Kind.PARK, ticket=grant.ticket), message))
         store.release("b2", both)
         refusal_of(store.acquire(claim(0, of="paused"), "x"))
         permit_of(store.acquire(claim(of="killed"), "y"))
@@ -219,7 +220,7 @@ class TestHandOnInSeveralCalls:
         answer = store._run(scripts.RELEASE, asks(claim()), ["a"])
         assert sorted(answer[2]) == [b"api", b"disk"]
         assert refusal_of(store.acquire(claim(), "newcomer")).reason is Reason.SATURATED
-        assert [grant.payload for grant in store.reap()] == [b"b"]
+        assert [grant.payload for grant in store.take(store.reap())] == [b"b"]
 
     def test_what_was_looked_at_needs_no_look(self, server: RedisServer, open_at: OpenAt) -> None:
         store = open_at(server.url, lease=0.2)

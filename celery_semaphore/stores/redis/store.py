@@ -137,7 +137,10 @@ class RedisStore:
         return [answers.grant(each) for answer in said for each in answer[1]]
 
     def sent(self, grants: Sequence[Grant]) -> None:
-        calls: list[_Call] = [(asks(grant.claims), [grant.ticket, grant.token]) for grant in grants]
+        calls: list[_Call] = []
+        for grant in grants:
+            words: list[Word] = [grant.ticket, grant.token]
+            calls.append((asks(grant.claims), words))
         self._run_all(scripts.SENT, calls)
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
