@@ -85,10 +85,11 @@ class Options:
 
     def patience(self, settings: Settings) -> Patience:
         """How a call waits, the settings' defaults filled in."""
+        longest = min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay)
         return Patience(
             OnSaturated(self.on_saturated or settings.on_saturated),
-            self.requeue_delay or settings.requeue_delay,
-            min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay),
+            min(self.requeue_delay or settings.requeue_delay, longest),
+            longest,
             self.wait_timeout or settings.wait_timeout,
         )
 

@@ -47,7 +47,7 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     text = _described(refusal)
     if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
-        delay = max(refusal.retry_after, patience.shortest)
+        delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
         logger.info("task %s[%s] waits %.2f s: %s", task.name, request.id, delay, text)
         return Refused(text, delay=delay, ticket=refusal.ticket)
     if patience.on_saturated is OnSaturated.FAIL:
