@@ -50,6 +50,11 @@ class Limit:
     key: str | Callable[..., object] | None = None
     weight: Number = 1
 
+    @property
+    def depends_on_call(self) -> bool:
+        """Whether two calls may ask for different things."""
+        return self.key is not None or callable(self.limit) or callable(self.weight)
+
     def check(self, signature: inspect.Signature) -> None:
         """Raise ``ConfigurationError`` for what can be known to be wrong before any call."""
         name: object = self.semaphore  # annotations do not bind a user

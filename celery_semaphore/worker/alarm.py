@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+FULL = 1 << 16  # bytes that a pipe holds; should one hold more, the rest wakes the loop again
+
 
 class Alarm:
     """A pipe that only the event loop reads: whoever else read it could swallow the wake-up.
@@ -33,5 +35,4 @@ class Alarm:
     def heard(self) -> None:
         """The loop runs."""
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._read, 4096):
-                pass
+            os.read(self._read, FULL)

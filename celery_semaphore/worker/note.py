@@ -15,10 +15,17 @@ import os
 import select
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from ..core.permit import Claim, Permit
 from ..errors import ConfigurationError
+
+CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold
+
+# Each task pays for three notes, so what json.dumps and json.loads do beside their work is left out.
+_quoted = json.encoder.encode_basestring_ascii
+_decode = json.JSONDecoder().raw_decode
 
 logger = logging.getLogger(__name__)
 
@@ -47,28 +54,24 @@ class NotePipe:
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """See ``Books``."""
-        self._note(["asked", holder, [_packed(claim) for claim in claims]])
+        self._note(f'["asked",{_quoted(holder)},{_packed(tuple(claims))}]')
 
     def held(self, permit: Permit, since: float) -> None:
         """See ``Books``."""
-        times = [permit.acquired_at, permit.expires_at, since]
-        self._note(["held", permit.holder, permit.token, permit.epoch, *times])
+        times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
+        self._note(f'["held",{_quoted(permit.holder)},{permit.token},{permit.epoch},{times}]')
 
     def released(self, holder: str) -> None:
         """See ``Books``."""
-        self._note(["released", holder])
+        self._note(f'["released",{_quoted(holder)}]')
 
     def drain(self, books: Books) -> bool:
         """Enter every note written so far, in order; whether there was one. From any thread."""
         with self._lock:
-            data = self._rest
-            with contextlib.suppress(BlockingIOError):
-                while chunk := os.read(self._read, 1 << 16):
-                    data += chunk
-            *notes, self._rest = data.split(b"\n")
+            *notes, self._rest = (self._rest + self._written()).split(b"\n")
             for note in notes:
                 try:
-                    _enter(json.loads(note), books)
+                    _enter(_decode(note.decode())[0], books)
                 except Exception:
                     # One that fails must not take the others along, which are read and gone.
                     logger.exception("a note about a permit could not be entered")
@@ -79,8 +82,17 @@ class NotePipe:
         os.close(self._read)
         os.close(self._write)
 
-    def _note(self, note: list[Any]) -> None:
-        line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
+    def _written(self) -> bytes:
+        data = b""
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._read, CHUNK):
+                data += chunk
+                if len(chunk) < CHUNK:  # that was all: another read would only be told so
+                    break
+        return data
+
+    def _note(self, note: str) -> None:
+        line = note.encode() + b"\n"
         if len(line) > select.PIPE_BUF:
             msg = (
                 f"the note about a permit takes {len(line)} bytes of {select.PIPE_BUF}: use a shorter"
@@ -90,7 +102,12 @@ class NotePipe:
         os.write(self._write, line)
 
 
-def _packed(claim: Claim) -> list[Any]:
+@lru_cache(maxsize=256)
+def _packed(claims: tuple[Claim, ...]) -> str:
+    return json.dumps([_fields(claim) for claim in claims], separators=(",", ":"))
+
+
+def _fields(claim: Claim) -> list[Any]:
     # A long key is shown by its beginning only: the resource's name is what counts.
     key = claim.key if claim.key is None else claim.key[:64].encode("utf-8", "replace").decode()
     return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..core.limit import Call, Limit
@@ -63,10 +64,20 @@ class Options:
             _seconds("requeue_max_delay", task.requeue_max_delay),
         )
 
+    @cached_property
+    def _constant(self) -> tuple[Claim, ...] | None:
+        """What every call asks for, where no call can ask for anything else."""
+        if any(limit.depends_on_call for limit in self.limits):
+            return None
+        nothing = Call((), {}, {})
+        return tuple(limit.claim(nothing) for limit in self.limits)
+
     def claims(
         self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
     ) -> tuple[Claim, ...]:
         """What this call asks for; raises ``SemaphoreError`` with the reason where that is unknown."""
+        if key is None and weight is None and self._constant is not None:
+            return self._constant
         try:
             call = self._call(args, kwargs)
             return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)

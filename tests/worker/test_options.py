@@ -134,6 +134,22 @@ def test_a_call_that_does_not_fit(app: Celery) -> None:
     )
 
 
+def test_what_every_call_asks_for_is_made_once(app: Celery) -> None:
+    claims = declare(app, semaphore="s", limit=5).semaphore_options.claims
+    assert claims(("a",), {}) is claims(("b",), {})
+    assert [c.weight for c in claims(("a",), {}, weight=2)] == [2]
+    assert [c.key for c in claims(("a",), {}, key="k")] == ["k"]
+
+
+@pytest.mark.parametrize("option", ["limit", "weight", "key"])
+def test_a_function_is_asked_at_each_call(app: Celery, option: str) -> None:
+    answers = iter((3, 4))
+    options = {"semaphore": "s", "limit": 5} | {option: lambda: next(answers)}
+    claims = declare(app, **options).semaphore_options.claims
+    found = [getattr(claims(("a",), {})[0], option) for _ in range(2)]
+    assert found == ([3, 4] if option != "key" else ["3", "4"])
+
+
 def test_a_call_that_lacks_one_of_any_arguments(app: Celery) -> None:
     def body(**anything: Any) -> None: ...
 
