@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 CONFORMANCE = ("tests/stores/test_conformance.py::TestValkeyStore",)
 REDIS = "tests/stores/test_redis.py"
-RESTARTS = (f"{REDIS}::TestRestarts", "-k", "valkey")
+RESTARTS = ("tests/stores/test_faults.py::TestRestarts", "-k", "valkey")
 KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
 LOSSES = (f"{REDIS}::TestPartialLoss", f"{REDIS}::TestHandOnInSeveralCalls", "-k", "valkey")
 

@@ -92,8 +92,11 @@ class Admission(Suite):
         with pytest.raises(ValueError, match="claim"):
             store.acquire([], "a")
 
-    def test_a_repeated_acquire_gives_the_same_permit(self, store: Store, clock: Clock) -> None:
-        both = claim() + claim(of="disk")
+    @pytest.mark.parametrize("limit", [1, 2])
+    def test_a_repeated_acquire_gives_the_same_permit(
+        self, store: Store, clock: Clock, limit: int
+    ) -> None:
+        both = claim(limit) + claim(limit, of="disk")
         permit = admitted(store, both, "a")
         clock.advance(1)
         assert admitted(store, both, "a") == permit
