@@ -106,6 +106,11 @@ def work(n: int, seconds: float) -> None:
     _work(n, seconds)
 
 
+@app.task(name="parked", base=LimitedTask, semaphore="work", limit=LIMIT, on_saturated="park")
+def parked(n: int, seconds: float) -> None:
+    _work(n, seconds)
+
+
 def _work(n: int, seconds: float) -> None:
     start = time.time()
     time.sleep(seconds)

@@ -26,6 +26,9 @@ class Settings:
     requeue_delay: float = 0.1  # no countdown is shorter
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
     publish_timeout: float = 10.0  # for putting a waiting task's message back
+    park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
+    granted_queues: bool = True  # parked tasks come back by a short queue beside their own
+    take_up: float | None = None  # how long a permit is kept for one that came back; None: a lease
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
     copies_expire: float = (
         7200.0  # how long a copy that a crash left of a waiting task's message is
@@ -75,6 +78,20 @@ def _seconds(value: Any) -> float:
 
 
 _OF_THE_URL = ("url", "transport_options", "use_ssl")
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or int(value) != float(value) or int(value) < 1:
+        raise ValueError
+    return int(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_saturated": tuple(OnSaturated),
     "on_lost": ("warn", "terminate"),
@@ -91,6 +108,9 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "requeue_max_delay": (_seconds, "a number of seconds above 0"),
     "publish_timeout": (_seconds, "a number of seconds above 0"),
     "copies_expire": (_seconds, "a number of seconds above 0"),
+    "park_max_size": (_size, "a whole number of bytes above 0"),
+    "granted_queues": (_flag, "True or False"),
+    "take_up": (_seconds, "a number of seconds above 0"),
     "eager_timeout": (_seconds, "a number of seconds above 0"),
 }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import StoreUnavailable
 from .events import Announcer, PermitLost, PermitRestored
 from .permit import Permit, Renewal
-from .store import Store
+from .store import Outgoing, Store
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +42,13 @@ class LeaseKeeper:
         self,
         store: Store,
         announce: Announcer,
+        handed_on: Callable[[Outgoing], None] = lambda _: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._announce = announce
+        self._handed_on = handed_on
         self._clock = clock
         # Changed by single steps that Python keeps whole, without a lock: a signal handler that sleeps (a
         # soft shutdown) in the middle of one would stop all renewals.
@@ -95,7 +97,7 @@ class LeaseKeeper:
         """Renew everything; the seconds until the next beat."""
         try:
             self._renew()
-            self._store.reap()
+            self._handed_on(self._store.reap())
         except StoreUnavailable as error:
             self._warn(error)
             # Soon enough to find the grace of a store that comes back without its memory.

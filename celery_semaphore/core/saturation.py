@@ -13,6 +13,7 @@ class OnSaturated(StrEnum):
     """What happens to a task for which no permit is free."""
 
     REQUEUE = "requeue"  # its message goes back with a countdown
+    PARK = "park"  # its message lies in the store until a permit is handed to it
     DROP = "drop"  # ends as revoked, with a log line
     FAIL = "fail"  # failed with SemaphoreSaturated
 
@@ -32,12 +33,11 @@ class Patience:
         They come back a little before their turn is due: who comes too late leaves a permit idle,
         who comes too early only asks once more. The jitter keeps those of equal place apart.
         """
-        if self.on_saturated is not OnSaturated.REQUEUE:
+        if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None
         jitter = random.uniform(0.5, 0.7)  # noqa: S311 - not a secret
-        return Wait(
-            Kind.REQUEUE, ticket, priority, self.shortest, self.longest, jitter, self.timeout
-        )
+        kind = Kind(self.on_saturated)
+        return Wait(kind, ticket, priority, self.shortest, self.longest, jitter, self.timeout)
 
     def unanswered(self) -> float:
         """When to come back, in seconds, if the store could not be asked at all."""

@@ -34,13 +34,14 @@ def store_from_url(
     *,
     prefix: str = "celery-semaphore",
     lease: float = 30.0,
+    take_up: float | None = None,
     timeout: float = 2.0,
     transport_options: Mapping[str, Any] | None = None,
     ssl: Ssl = None,
 ) -> Store:
     """Make the store that this URL names; it connects when it is used.
 
-    ``timeout`` bounds each answer and each connecting, in seconds. ``transport_options`` and ``ssl``
+    ``take_up`` is how long a grant waits for its holder: a lease, if not given. ``timeout`` bounds each answer and each connecting, in seconds. ``transport_options`` and ``ssl``
     are what Celery's broker settings of these names would be.
     """
     module, package = _found(url)
@@ -55,6 +56,7 @@ def store_from_url(
         url,
         prefix=prefix,
         lease=lease,
+        take_up=take_up,
         timeout=timeout,
         transport_options=transport_options or {},
         ssl=ssl,

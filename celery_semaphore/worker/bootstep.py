@@ -7,13 +7,16 @@ from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
+from kombu.entity import Queue
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
+from ..core.saturation import OnSaturated
 from ..errors import ConfigurationError, StoreUnavailable
 from .doubts import doubts
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
+from .route import granted_queue
 from .signals import permit_lost, permit_released
 
 logger = logging.getLogger(__name__)
@@ -33,6 +36,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if prefork:
             _check_prefork(parent, self.limiter)
         _check_tasks(parent.app, self.limiter, prefork=prefork)
+        self.limiter.parks = _parks(parent.app, self.limiter)
         for doubt in doubts(parent.app.tasks.values()):
             logger.warning(doubt)
         _check_store(self.limiter)
@@ -45,6 +49,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self.limiter.pool = parent.pool
         self.limiter.side.announce.subscribe(_Announcements(self.limiter))
         self.limiter.start()
+        if self.limiter.parks:
+            self.limiter.sweeper.start()
 
     def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
         """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
@@ -65,13 +71,15 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter = limiter_of(c.app)
         limiter.connections += 1
         limiter.consumer = c.task_consumer
+        if limiter.parks:
+            limiter.granted = _consume_granted(c, limiter)
 
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
         limiter = limiter_of(c.app)
         if c.blueprint.state != bootsteps.RUN:  # a shutdown, whichever; not a new connection
             # What went back must be acknowledged while there is a connection, or it runs twice.
-            limiter.publisher.flush(limiter.settings.publish_timeout)
+            limiter.porter.flush(limiter.settings.publish_timeout)
         limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:
@@ -117,6 +125,32 @@ def _check_prefork(parent: Any, limiter: Limiter) -> None:
             " to inherit the pipe by which they tell of their permits."
         )
         raise ConfigurationError(msg)
+
+
+def _parks(app: Any, limiter: Limiter) -> bool:
+    """Whether any task of this worker is parked."""
+    options = [getattr(task, "semaphore_options", None) for task in app.tasks.values()]
+    return any(
+        each.patience(limiter.settings).on_saturated is OnSaturated.PARK for each in options if each
+    )
+
+
+def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
+    """Consume, beside each queue, the one by which its parked messages come back."""
+    if not limiter.settings.granted_queues:
+        return frozenset()
+    homes = list(c.app.amqp.queues.consume_from.values())
+    for home in homes:
+        queue = Queue(  # type: ignore[no-untyped-call]
+            granted_queue(home.name),
+            durable=home.durable,
+            queue_arguments=home.queue_arguments,
+            max_priority=home.max_priority,
+        )
+        if not c.task_consumer.consuming_from(queue):
+            c.task_consumer.add_queue(queue)
+    c.task_consumer.consume()
+    return frozenset(home.name for home in homes)
 
 
 def _check_store(limiter: Limiter) -> None:

@@ -35,8 +35,8 @@ def wait_here(task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Pa
         if isinstance(answer, Permit):
             limiter.side.ledger.held(answer, since)
             return answer
-        waits = patience.on_saturated is OnSaturated.REQUEUE or answer.reason is Reason.RECOVERING
-        if not waits:
+        waits = patience.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
+        if not waits and answer.reason is not Reason.RECOVERING:
             raise refusal_of(task, answer, patience)
         _sleep(answer, deadline, bound)
         ticket = answer.ticket

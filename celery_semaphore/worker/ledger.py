@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from ..core.events import Announcer, PermitReleased
 from ..core.lease import LeaseKeeper
 from ..core.permit import Claim, Permit
+from ..core.store import Outgoing
 from .releaser import Releaser
 
 
@@ -46,10 +47,17 @@ class Delivery:
 class Ledger:
     """Knows what each delivery asked for and holds; has it renewed, and released at its end."""
 
-    def __init__(self, keeper: LeaseKeeper, releaser: Releaser, announce: Announcer) -> None:
+    def __init__(
+        self,
+        keeper: LeaseKeeper,
+        releaser: Releaser,
+        announce: Announcer,
+        handed_on: Callable[[Outgoing], None],
+    ) -> None:
         self._keeper = keeper
         self._releaser = releaser
         self._announce = announce
+        self._handed_on = handed_on
         self._deliveries: dict[str, Delivery] = {}
         self._watchers: dict[str, Watcher] = {}
         self._lock = threading.Lock()
@@ -71,12 +79,13 @@ class Ledger:
         if watcher is not None:
             watcher.permit_held()
 
-    def released(self, holder: str) -> None:
+    def released(self, holder: str, outgoing: Outgoing) -> None:
         """The process that ran it has given the permit back; it will report its end."""
         with self._lock:
             if delivery := self._deliveries.get(holder):
                 delivery.released = True
         self._keeper.discard(holder)
+        self._handed_on(outgoing)
 
     def watch(self, holder: str, watcher: Watcher) -> None:
         """Tell the watcher from now on, and at once if the permit is noted already."""
@@ -110,9 +119,10 @@ class Ledger:
         if watcher is not None:
             watcher.permit_lost(reason)
 
-    def refused(self, holder: str) -> None:
-        """The store said no for certain: there is nothing to release."""
-        self._taken(holder)
+    def refused(self, holder: str) -> tuple[Claim, ...]:
+        """The store said no for certain: there is nothing to release. What it was asked for."""
+        delivery = self._taken(holder)
+        return delivery.claims if delivery else ()
 
     def ended(self, holder: str, gone: Callable[[], bool] | None = None) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.

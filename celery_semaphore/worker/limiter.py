@@ -13,15 +13,17 @@ from typing import Any
 from ..core.breaker import CircuitBreaker
 from ..core.events import Announcer
 from ..core.lease import LeaseKeeper
-from ..core.store import Store
+from ..core.store import Outgoing, Store
 from ..settings import Settings
 from ..stores import store_from_url
 from .alarm import Alarm
 from .ledger import Ledger
 from .note import Books, NotePipe
+from .porter import Porter
 from .process import is_gone
-from .publisher import Publisher
 from .releaser import Releaser
+from .route import granted_queue
+from .sweeper import Sweeper
 
 GRACE = 5.0  # seconds a process has to end by itself
 
@@ -45,11 +47,14 @@ class Limiter:
     def __init__(self, app: Any) -> None:
         self.settings = Settings.from_app(app)
         self.alarm = Alarm()
-        self.publisher = Publisher(app, self.settings.publish_timeout, done=self.alarm.ring)
+        self.porter = Porter(app, self.settings, self._store, done=self.alarm.ring)
+        self.sweeper = Sweeper(self._store, self.porter.bring_back)
         self.acking = threading.RLock()
         self._app = app
+        self.parks = False  # whether any task of this worker does
         self.pool: Any = None  # of the worker, once it is up
         self.notes: NotePipe | None = None
+        self.granted: frozenset[str] = frozenset()  # queues beside which it consumes a granted one
         self.consumer: Any = None  # of the task messages, on the connection of now
         self.connections = 0  # how often the worker lost or made its connection to the broker
         self._side: Side | None = None
@@ -82,6 +87,10 @@ class Limiter:
         self.side.keeper.start()
         self.side.releaser.start()
 
+    def comes_back_to(self, queue: str) -> str:
+        """Where a message of this queue shall come when it has a permit."""
+        return granted_queue(queue) if queue in self.granted else queue
+
     def drain(self) -> bool:
         """Read what the pool's processes noted; whether there was anything."""
         if self.notes is None or os.getpid() != self._main:
@@ -105,9 +114,17 @@ class Limiter:
 
     def close(self, timeout: float) -> None:
         """The worker ends: give back what it holds."""
-        self.publisher.close()
+        self.sweeper.stop()
+        self.porter.close()
         self.side.ledger.close(timeout)
         self.side.store.close()
+
+    def _store(self) -> Store:
+        return self.side.store
+
+    def _handed_on(self, outgoing: Outgoing) -> None:
+        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
+            self.porter.bring_back(outgoing)
 
     def _drain_beside_the_loop(self) -> None:
         if self.drain():
@@ -125,14 +142,15 @@ class Limiter:
             settings.url,
             prefix=settings.prefix,
             lease=settings.lease,
+            take_up=settings.take_up,
             timeout=settings.timeout,
             transport_options=settings.transport_options,
             ssl=settings.ssl,
         )
         announce = Announcer()
-        keeper = LeaseKeeper(store, announce)
-        releaser = Releaser(store, before=self._drain_beside_the_loop)
-        ledger = Ledger(keeper, releaser, announce)
+        keeper = LeaseKeeper(store, announce, self._handed_on)
+        releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)
+        ledger = Ledger(keeper, releaser, announce, self._handed_on)
         return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
 
     def _forked(self) -> None:

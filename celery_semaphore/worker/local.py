@@ -49,9 +49,11 @@ def _release_and_note(
     except StoreUnavailable:
         return  # without the note, the main process goes on trying
     try:
-        side.store.release(holder, claims)
+        outgoing = side.store.release(holder, claims)
     except StoreUnavailable as error:
         side.breaker.failed(error)
     else:
         # After the store confirmed it, never before: a process that dies in between is released again.
-        notes.released(holder)
+        notes.released(holder, outgoing)
+        if outgoing:
+            limiter.alarm.ring()  # a permit is kept for it

@@ -6,8 +6,11 @@ change it in several places; here body, headers and properties are passed on as 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from kombu.utils.json import dumps, loads
 
 from .headers import TICKET
 from .route import Route
@@ -22,6 +25,44 @@ OF_THE_TRANSPORT = {
     "delivery_tag",
     "expiration",  # given in another unit
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A message as it lies in the store, with the queue that it shall come back to."""
+
+    queue: str
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+    content_type: str | None
+    content_encoding: str | None
+    body: bytes | str
+
+
+def packed(message: Any, queue: str) -> bytes:
+    """For the store: everything but the body as JSON, which keeps dates and bytes, then the body."""
+    body, text = message.body, isinstance(message.body, str)
+    rest = {
+        "queue": queue,
+        "headers": message.headers,
+        "properties": {
+            name: value
+            for name, value in message.properties.items()
+            if name not in OF_THE_TRANSPORT or name == "expiration"
+        },
+        "content_type": message.content_type,
+        "content_encoding": message.content_encoding,
+        "text": text,
+    }
+    head: str = dumps(rest)  # type: ignore[no-untyped-call]
+    return head.encode() + b"\n" + (body.encode() if text else bytes(body))
+
+
+def unpacked(payload: bytes) -> Parked:
+    """What ``packed`` made of it; its headers are as they came, so that they can go out again."""
+    head, _, body = payload.partition(b"\n")
+    rest = loads(head.decode())  # type: ignore[no-untyped-call]
+    return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
 def publication(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:

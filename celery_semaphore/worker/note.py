@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from ..core.permit import Claim, Permit
+from ..core.store import Outgoing
 from ..errors import ConfigurationError
 
 CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold
@@ -39,8 +40,8 @@ class Books(Protocol):
     def held(self, permit: Permit, since: float) -> None:
         """The store said yes; ``since`` is the monotonic time before it was asked."""
 
-    def released(self, holder: str) -> None:
-        """The store confirmed the release: nobody else needs to."""
+    def released(self, holder: str, outgoing: Outgoing) -> None:
+        """The store confirmed the release: nobody else needs to; what it handed on must be sent."""
 
 
 class NotePipe:
@@ -61,9 +62,12 @@ class NotePipe:
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         self._note(f'["held",{_quoted(permit.holder)},{permit.token},{permit.epoch},{times}]')
 
-    def released(self, holder: str) -> None:
+    def released(self, holder: str, outgoing: Outgoing) -> None:
         """See ``Books``."""
-        self._note(f'["released",{_quoted(holder)}]')
+        start = f'["released",{_quoted(holder)},'
+        note = f"{start}{json.dumps(sorted(outgoing))}]"
+        # What does not fit is found by the next sweep.
+        self._note(note if len(note) < select.PIPE_BUF else f"{start}[]]")
 
     def drain(self, books: Books) -> bool:
         """Enter every note written so far, in order; whether there was one. From any thread."""
@@ -120,5 +124,5 @@ def _enter(note: list[Any], books: Books) -> None:
         case ["held", holder, token, epoch, acquired, expires, since]:
             # The claims are known from the note before; the ledger puts them back.
             books.held(Permit(holder, token, (), acquired, expires, epoch), since)
-        case ["released", holder]:
-            books.released(holder)
+        case ["released", holder, outgoing]:
+            books.released(holder, frozenset(outgoing))

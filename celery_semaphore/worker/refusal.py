@@ -21,16 +21,26 @@ class Refused(Ignore):  # type: ignore[misc]
     """No permit: the message shall go back, or be dropped. Celery itself sees a task that is ignored."""
 
     def __init__(
-        self, reason: str, *, delay: float | None, ticket: str | None = None, asked: bool = True
+        self,
+        reason: str,
+        *,
+        delay: float | None,
+        ticket: str | None = None,
+        asked: bool = True,
+        parks: bool = False,
+        left: float | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.delay = delay  # seconds until the message shall come back; None drops it
         self.ticket = ticket
         self.asked = asked  # False when the store's answer is not known
+        self.parks = parks  # in the store; in its queue if the store cannot take it
+        self.left = left  # seconds of its wait_timeout
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields: dict[str, Any] = {"delay": self.delay, "ticket": self.ticket, "asked": self.asked}
+        names = ("delay", "ticket", "asked", "parks", "left")
+        fields = {name: getattr(self, name) for name in names}
         return partial(Refused, self.reason, **fields), ()
 
 
@@ -50,6 +60,11 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
         logger.info("task %s[%s] waits %.2f s: %s", task.name, request.id, delay, text)
         return Refused(text, delay=delay, ticket=refusal.ticket)
+    if patience.on_saturated is OnSaturated.PARK:
+        logger.info("task %s[%s] is parked: %s", task.name, request.id, text)
+        left = None if patience.timeout is None else patience.timeout - refusal.waited
+        delay, ticket = refusal.retry_after, refusal.ticket
+        return Refused(text, delay=delay, ticket=ticket, parks=True, left=left)
     if patience.on_saturated is OnSaturated.FAIL:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..core.permit import Claim
-from ..core.store import Store
+from ..core.store import Outgoing, Store
 from ..errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -38,8 +38,14 @@ class _Dying:
 class Releaser:
     """One thread that releases; unanswered releases are repeated for one lease, then it has ended."""
 
-    def __init__(self, store: Store, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        before: Callable[[], None] = lambda: None,
+        handed_on: Callable[[Outgoing], None] = lambda _: None,
+    ) -> None:
         self._store = store
+        self._handed_on = handed_on
         self._before = before  # reads what the pool's processes noted
         self._releases: deque[_Release] = deque()
         self._dying: list[_Dying] = []
@@ -79,7 +85,7 @@ class Releaser:
     def release_now(self, holder: str, claims: Sequence[Claim]) -> None:
         """Release in the calling thread, and go on trying in the other if the store fails."""
         try:
-            self._store.release(holder, claims)
+            self._handed_on(self._store.release(holder, claims))
         except StoreUnavailable:
             self.release(holder, claims)
 
@@ -138,7 +144,7 @@ class Releaser:
 
     def _release(self, release: _Release) -> None:
         try:
-            self._store.release(release.holder, release.claims)
+            self._handed_on(self._store.release(release.holder, release.claims))
         except StoreUnavailable as error:
             if time.monotonic() - release.since > self._store.lease:
                 logger.warning(

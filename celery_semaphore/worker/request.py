@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,16 +22,17 @@ from celery.exceptions import WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
 
-from ..core.permit import Reason
+from ..core.permit import Claim, Reason
 from ..errors import PermitLost
 from .headers import EPOCH, HOLDER, TICKET
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
-from .route import queue_of
+from .route import home_queue, queue_of
 
 logger = logging.getLogger(__name__)
 
+SURELY = 0.5  # seconds after which no worker's clock says that a task has not expired yet
 DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 
 
@@ -51,6 +53,9 @@ class LimitedRequestMixin:
         self._loss: str | None = None
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
+        came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
+        if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
+            came_by["routing_key"] = home_queue(came_by["routing_key"] or "")
         sent: dict[str, Any] = self._request_dict  # type: ignore[attr-defined]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
@@ -103,8 +108,13 @@ class LimitedRequestMixin:
     # -- going back
 
     def came_from(self) -> str:
-        """The name of the queue that delivered it."""
-        return queue_of(self._app, self._limiter.consumer, self.message.delivery_info)  # type: ignore[attr-defined]
+        """The name of its own queue."""
+        info = self.message.delivery_info
+        return home_queue(queue_of(self._app, self._limiter.consumer, info))  # type: ignore[attr-defined]
+
+    def comes_back_to(self) -> str:
+        """The name of the queue for when it has a permit."""
+        return self._limiter.comes_back_to(self.came_from())
 
     def may_go_back(self) -> bool:
         """Not if its connection is lost: the broker delivers it again, and a copy would run twice."""
@@ -124,16 +134,33 @@ class LimitedRequestMixin:
             self._ended(reported=True)  # its end came while the refusal was on its way
             return
         ledger = self._limiter.side.ledger
+        claims: tuple[Claim, ...] = ()
         if refused.asked:
-            ledger.refused(self.holder)
+            claims = ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the store may have said yes to nobody
         if refused.delay is None:
             self.acknowledge()
+        elif refused.parks and refused.ticket and claims:
+            self._limiter.porter.park(
+                self,
+                refused.ticket,
+                claims,
+                delay=refused.delay,
+                ends_in=self._ends_in(refused.left),
+            )
         else:
-            self._limiter.publisher.put_back(self, refused.ticket, refused.delay)
+            self._limiter.porter.put_back(self, refused.ticket, refused.delay)
         if refused.reason != Reason.COPY:
             self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
+
+    def _ends_in(self, left: float | None) -> float | None:
+        """Seconds until it waits no more: it expires, or its ``wait_timeout`` is over."""
+        ends = [] if left is None else [left]
+        if (expires := self.expires) is not None:  # type: ignore[attr-defined]
+            left = (expires - datetime.now(expires.tzinfo)).total_seconds()
+            ends.append(left + SURELY)
+        return max(min(ends), 0.0) if ends else None
 
     # -- the ends
 

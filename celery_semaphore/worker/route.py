@@ -18,6 +18,18 @@ from kombu.transport.native_delayed_delivery import (
 )
 from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
 
+GRANTED = ".granted"  # of a short queue beside another: what comes back overtakes its backlog
+
+
+def granted_queue(queue: str) -> str:
+    """The queue by which this one's parked messages come back."""
+    return home_queue(queue) + GRANTED
+
+
+def home_queue(queue: str) -> str:
+    """The queue that this one belongs to, if it is a granted one."""
+    return queue.removesuffix(GRANTED)
+
 
 class Unroutable(Exception):
     """It is not known where this message came from, so it cannot be put back there."""

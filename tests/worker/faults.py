@@ -25,7 +25,7 @@ STEPS: dict[str, tuple[type, str]] = {
     "held": (NotePipe, "held"),
     "release": (RedisStore, "release"),
     "released": (NotePipe, "released"),
-    "publish": (Publisher, "_publish"),
+    "publish": (Publisher, "publish"),
 }
 
 

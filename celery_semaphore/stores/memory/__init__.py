@@ -9,7 +9,9 @@ from .store import MemoryStore
 __all__ = ["MemoryStore", "from_url"]
 
 
-def from_url(url: str, *, prefix: str, lease: float, **_others: Any) -> MemoryStore:
+def from_url(
+    url: str, *, prefix: str, lease: float, take_up: float | None, **_others: Any
+) -> MemoryStore:
     """Make a store of ``memory://``; each is one of its own."""
     del url, prefix
-    return MemoryStore(lease=lease)
+    return MemoryStore(lease=lease, take_up=take_up)

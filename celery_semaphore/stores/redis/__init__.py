@@ -18,10 +18,11 @@ def from_url(
     *,
     prefix: str,
     lease: float,
+    take_up: float | None,
     timeout: float,
     transport_options: Mapping[str, Any],
     ssl: Mapping[str, Any] | bool | None,
 ) -> RedisStore:
     """Make a store of a URL; see ``store_from_url``."""
     pool = pool_from_url(url, timeout=timeout, transport_options=transport_options, ssl=ssl)
-    return RedisStore(pool, prefix=prefix, lease=lease)
+    return RedisStore(pool, prefix=prefix, lease=lease, take_up=take_up)

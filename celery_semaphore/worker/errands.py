@@ -1,0 +1,117 @@
+"""Errands: what a worker does with waiting messages, in a thread of its own, again until it is done."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 0.2  # seconds until the second attempt; twice as long until each one after it
+
+
+class Errand(Protocol):
+    """Something to do that may fail for a while."""
+
+    urgent: bool  # goes before those that are not
+    name: str  # for the log
+
+    def run(self) -> None:
+        """Do it; called again after an exception."""
+
+    def gave_up(self) -> None:
+        """It failed for too long."""
+
+
+@dataclass(slots=True, order=True)
+class _Entry:
+    due: float  # when to try
+    errand: Errand = field(compare=False)
+    since: float = field(compare=False)
+    attempts: int = field(default=0, compare=False)
+
+
+class Errands:
+    """One thread; an errand that fails is tried again ever later, and holds up no other."""
+
+    def __init__(
+        self, timeout: float, done: Callable[[], None], at_end: Callable[[], None]
+    ) -> None:
+        self._timeout = timeout
+        self._done = done  # called after each
+        self._at_end = at_end
+        self._entries: list[_Entry] = []  # a heap
+        self._changed = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, errand: Errand) -> None:
+        """Do this soon."""
+        now = time.monotonic()
+        with self._changed:
+            heappush(self._entries, _Entry(0.0 if errand.urgent else now, errand, now))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._run, name="celery-semaphore-errands", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+
+    def flush(self, timeout: float) -> None:
+        """Wait until all is done, so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._entries and not self._busy, timeout)
+
+    def close(self) -> None:
+        """End the thread; what was not done is not lost, see each errand."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(self._timeout)
+
+    def _run(self) -> None:
+        while (entry := self._next()) is not None:
+            try:
+                self._try(entry)
+            except Exception:
+                # A thread that dies here would leave every waiting message where it is.
+                logger.exception("%s: failed, and could not be given up", entry.errand.name)
+            finally:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+                self._done()
+        self._at_end()
+
+    def _next(self) -> _Entry | None:
+        """The errand that is due first, once it is; None when this is closed."""
+        with self._changed:
+            while not self._closed:
+                pause = self._entries[0].due - time.monotonic() if self._entries else None
+                if pause is not None and pause <= 0:
+                    self._busy = True
+                    return heappop(self._entries)
+                self._changed.wait(pause)
+        return None
+
+    def _try(self, entry: _Entry) -> None:
+        entry.attempts += 1
+        try:
+            entry.errand.run()
+        except Exception as error:
+            now = time.monotonic()
+            if now - entry.since > self._timeout:
+                logger.exception("%s: given up", entry.errand.name)
+                entry.errand.gave_up()
+                return
+            logger.warning("%s: not yet, %r", entry.errand.name, error)
+            entry.due = now + AGAIN * 2 ** (entry.attempts - 1)
+            with self._changed:
+                heappush(self._entries, entry)

@@ -1,0 +1,68 @@
+"""Porter: carries waiting messages to where they wait, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.permit import Claim
+from ..core.store import Outgoing, Store
+from ..settings import Settings
+from .errands import Errands
+from .publisher import Publisher
+from .waiting import BringBack, Park, PutBack, Waiting
+
+
+class Porter:
+    """One thread and one connection to the broker, both made when they are needed."""
+
+    def __init__(
+        self,
+        app: Any,
+        settings: Settings,
+        store: Callable[[], Store],
+        done: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._publisher = Publisher(app, settings.publish_timeout)
+        self._errands = Errands(settings.publish_timeout, done, self._publisher.disconnect)
+
+    def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
+        """Into its queue, to come back after so many seconds."""
+        self._errands.add(PutBack(self._publisher, request, ticket, delay))
+
+    def park(
+        self,
+        request: Waiting,
+        ticket: str,
+        claims: Sequence[Claim],
+        *,
+        delay: float,
+        ends_in: float | None,
+    ) -> None:
+        """Into the store; or back into its queue for ``delay`` seconds if the store cannot take it."""
+        errand = Park(
+            self._store(),
+            request,
+            ticket,
+            claims,
+            ends_in=ends_in,
+            largest=self._settings.park_max_size,
+            instead=lambda: self.put_back(request, ticket, delay),
+            outgoing=self.bring_back,
+        )
+        self._errands.add(errand)
+
+    def bring_back(self, outgoing: Outgoing) -> None:
+        """Out of the store, into their queues."""
+        if outgoing:
+            self._errands.add(BringBack(self._store(), self._publisher, outgoing))
+
+    def flush(self, timeout: float) -> None:
+        """Wait until all is done, so many seconds at most."""
+        self._errands.flush(timeout)
+
+    def close(self) -> None:
+        """What was not done stays where it is, unacknowledged or in the store."""
+        self._errands.close()
