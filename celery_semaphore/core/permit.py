@@ -68,9 +68,13 @@ class Publication:
 
     of: str  # the same for every message of one task, and no other's
     id: str = ""  # unique to this message; empty: as the task's sender published it
-    by: str = ""  # the holder that sent it back instead of running
     redelivered: bool = False  # the broker delivered this very message before
     remember: float = 3600.0  # seconds for which its copies are recognised
+
+    @property
+    def is_first(self) -> bool:
+        """Nothing went before it: what is known under its name is of an earlier task of that id."""
+        return not (self.id or self.redelivered)
 
 
 class Reason(StrEnum):
@@ -83,7 +87,8 @@ class Reason(StrEnum):
     RELEASED = (
         "released"  # this holder gave its permit back, or was declared dead; it never runs again
     )
-    COPY = "copy"  # another message of this task was admitted; this one must not run
+    RUNNING = "running"  # another message of this task holds a permit: it may run, or have died
+    COPY = "copy"  # another message of this task ran; this one must not
     TIMED_OUT = "timed_out"  # the whole wait took longer than its timeout; the ticket is gone
 
 

@@ -52,7 +52,8 @@ class Store(Protocol):
 
         A holder that has its permit gets the same permit; a holder whose ticket was granted takes the
         grant up; one that was released or declared dead is refused for good. Of a task's several
-        messages only the one that was admitted is admitted again, until it is refused itself.
+        messages one runs: while its holder has a permit the others are refused for now, and for good
+        once it was released with its ``publication``. If it never is, another one may run.
         """
 
     def attach(
@@ -72,10 +73,13 @@ class Store(Protocol):
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         """Extend the leases of what is still there; put back only what the store forgot."""
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> Outgoing:
         """Give the permit back for good, or make sure that there will be none; hand on.
 
-        A ticket can be given up likewise.
+        With the ``publication`` that brought the holder, its task ran, and no copy of it shall. A
+        ticket can be given up likewise.
         """
 
     def reap(self, limit: int = 100) -> Outgoing:

@@ -24,7 +24,7 @@ def wait_here(task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Pa
     watch_ends()
     limiter.start()
     holder = f"{task.request.id}:{os.urandom(8).hex()}"
-    task.request.__dict__[ASKING] = (holder, claims)
+    task.request.__dict__[ASKING] = (holder, claims, None)
     limiter.side.ledger.asked(holder, claims)
     bound = min(limiter.settings.eager_timeout, patience.timeout or float("inf"))
     deadline, ticket = time.monotonic() + bound, None

@@ -70,7 +70,7 @@ def _acquire(
         side.breaker.check()
     except StoreUnavailable as error:
         raise _unanswered(task, headers, patience, error, asked=True) from None
-    task.request.__dict__[ASKING] = (headers.holder, claims)
+    task.request.__dict__[ASKING] = (headers.holder, claims, headers.publication)
     books.asked(headers.holder, claims)
     since = time.monotonic()
     try:

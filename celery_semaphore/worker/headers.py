@@ -24,6 +24,14 @@ def sent_back(holder: str, attempt: int, ticket: str | None) -> str:
     return f"{holder.rpartition(':')[2]}.{attempt} {ticket or ''}"
 
 
+def publication_of(
+    task_id: str, retries: int | None, header: str | None, redelivered: Any, remember: float
+) -> Publication:
+    """Which message this is, of all that its task may have. A retry is another wait."""
+    message, _, _ = str(header or "").partition(" ")
+    return Publication(f"{task_id}:{retries or 0}", message, bool(redelivered), remember)
+
+
 @dataclass(frozen=True, slots=True)
 class Headers:
     """One delivery's headers."""
@@ -42,13 +50,9 @@ class Headers:
         own = request.__dict__
         extra = request.headers or {}  # where an eager task finds what its call gave it
         came_by = request.delivery_info or {}
-        message, _, ticket = str(own.get(TICKET) or "").partition(" ")
-        publication = Publication(
-            f"{request.id}:{request.retries}",  # a retry is another wait
-            message,
-            f"{request.id}:{message.partition('.')[0]}",
-            bool(came_by.get("redelivered")),
-            remember,
+        _, _, ticket = str(own.get(TICKET) or "").partition(" ")
+        publication = publication_of(
+            request.id, request.retries, own.get(TICKET), came_by.get("redelivered"), remember
         )
         headers = cls(
             own.get(HOLDER),

@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from ..core.events import Announcer, PermitReleased
 from ..core.lease import LeaseKeeper
-from ..core.permit import Claim, Permit
+from ..core.permit import Claim, Permit, Publication
 from ..core.store import Outgoing
 from .releaser import Releaser
 
@@ -124,15 +125,23 @@ class Ledger:
         delivery = self._taken(holder)
         return delivery.claims if delivery else ()
 
-    def ended(self, holder: str, gone: Callable[[], bool] | None = None) -> None:
+    def ended(
+        self,
+        holder: str,
+        gone: Callable[[], bool] | None = None,
+        publication: Publication | None = None,
+    ) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.
+
+        With the ``publication`` that brought it if this was the end of its task, so that no copy runs.
 
         May be called more than once; a process that lives on and reports its end is not waited for.
         """
         if gone is None:
-            self._give_back(holder)
+            self._give_back(holder, publication)
         else:
-            self._releaser.when(gone, lambda: self._give_back(holder), lambda: not self.has(holder))
+            then = partial(self._give_back, holder, publication)
+            self._releaser.when(gone, then, lambda: not self.has(holder))
 
     def cancelled(self, holder: str, gone: Callable[[], bool]) -> None:
         """As ``ended``, for a signal handler: takes no lock."""
@@ -165,11 +174,11 @@ class Ledger:
         self._keeper.discard(holder)
         return delivery
 
-    def _give_back(self, holder: str) -> None:
+    def _give_back(self, holder: str, publication: Publication | None) -> None:
         delivery = self._taken(holder)
         if delivery is not None:
             if not delivery.released:
-                self._releaser.release(holder, delivery.claims)
+                self._releaser.release(holder, delivery.claims, publication)
             self._announce_release(delivery)
 
     def _announce_release(self, delivery: Delivery) -> None:

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from celery.signals import task_postrun
+from celery.states import REJECTED
 
-from ..core.permit import Claim
+from ..core.permit import Claim, Publication
 from ..errors import StoreUnavailable
 from .limiter import Limiter, limiter_of
 from .note import NotePipe
 
 PERMIT = "semaphore_permit"  # of the running request
 ASKING = (
-    "semaphore_asking"  # holder and claims that must be released, from before the store is asked
+    "semaphore_asking"  # holder, claims and publication to release, from before the store is asked
 )
 
 
@@ -27,21 +28,27 @@ def watch_ends() -> None:
     task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.local")
 
 
-def _release(task: Any = None, **_: Any) -> None:
+def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
     asking = task.request.__dict__.pop(ASKING, None)
     if asking is None:
         return
-    limiter, (holder, claims) = limiter_of(task.app), asking
+    limiter, (holder, claims, publication) = limiter_of(task.app), asking
+    if state == REJECTED:  # it may be delivered again, and then it shall run
+        publication = None
     if task.request.is_eager:
         limiter.side.ledger.ended_here(holder)
     elif limiter.notes is None:
-        limiter.side.ledger.ended(holder)
+        limiter.side.ledger.ended(holder, publication=publication)
     else:
-        _release_and_note(limiter, limiter.notes, holder, claims)
+        _release_and_note(limiter, limiter.notes, holder, claims, publication)
 
 
 def _release_and_note(
-    limiter: Limiter, notes: NotePipe, holder: str, claims: Sequence[Claim]
+    limiter: Limiter,
+    notes: NotePipe,
+    holder: str,
+    claims: Sequence[Claim],
+    publication: Publication | None,
 ) -> None:
     side = limiter.side
     try:
@@ -49,7 +56,7 @@ def _release_and_note(
     except StoreUnavailable:
         return  # without the note, the main process goes on trying
     try:
-        outgoing = side.store.release(holder, claims)
+        outgoing = side.store.release(holder, claims, publication)
     except StoreUnavailable as error:
         side.breaker.failed(error)
     else:

@@ -47,9 +47,8 @@ class Refused(Ignore):  # type: ignore[misc]
 def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     """What to raise for this refusal."""
     request = task.request
-    if refusal.reason is Reason.COPY:
-        logger.info("task %s[%s] is not run twice: this is a copy", task.name, request.id)
-        return Refused(refusal.reason, delay=None)
+    if refusal.reason in (Reason.COPY, Reason.RUNNING):
+        return _other_message(task, refusal, patience)
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     if refusal.reason is Reason.TIMED_OUT:
         where, usage = _where(refusal), _usage(refusal)
@@ -71,6 +70,17 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     if not request.is_eager:
         _end_dropped(task, text)
     return Refused(text, delay=None)
+
+
+def _other_message(task: Any, refusal: Refusal, patience: Patience) -> Refused:
+    """No saturation: this task has, or had, a permit by another of its messages."""
+    where = f"{task.name}[{task.request.id}]"
+    if refusal.reason is Reason.COPY:
+        logger.info("task %s is not run twice: this is a copy", where)
+        return Refused(refusal.reason, delay=None)
+    logger.info("task %s waits: another message of it may be running", where)
+    delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
+    return Refused(refusal.reason, delay=delay, ticket=refusal.ticket)
 
 
 def _described(refusal: Refusal) -> str:

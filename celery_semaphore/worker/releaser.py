@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..core.permit import Claim
+from ..core.permit import Claim, Publication
 from ..core.store import Outgoing, Store
 from ..errors import StoreUnavailable
 
@@ -25,6 +25,7 @@ AGAIN = 0.5  # seconds between attempts while the store fails
 class _Release:
     holder: str
     claims: Sequence[Claim]
+    publication: Publication | None
     since: float = field(default_factory=time.monotonic)
 
 
@@ -64,10 +65,12 @@ class Releaser:
             )
             self._thread.start()
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> None:
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> None:
         """Release as soon as possible."""
         with self._changed:
-            self._releases.append(_Release(holder, claims))
+            self._releases.append(_Release(holder, claims, publication))
             self._changed.notify()
 
     def when(
@@ -144,7 +147,8 @@ class Releaser:
 
     def _release(self, release: _Release) -> None:
         try:
-            self._handed_on(self._store.release(release.holder, release.claims))
+            outgoing = self._store.release(release.holder, release.claims, release.publication)
+            self._handed_on(outgoing)
         except StoreUnavailable as error:
             if time.monotonic() - release.since > self._store.lease:
                 logger.warning(

@@ -24,7 +24,7 @@ from celery.worker.request import Request
 
 from ..core.permit import Claim, Reason
 from ..errors import PermitLost
-from .headers import EPOCH, HOLDER, TICKET
+from .headers import EPOCH, HOLDER, TICKET, publication_of
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
@@ -51,11 +51,19 @@ class LimitedRequestMixin:
         self._connection = self._limiter.connections
         self._accepting = False
         self._loss: str | None = None
+        self._returned = False  # to the broker, which delivers it again
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
         if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
             came_by["routing_key"] = home_queue(came_by["routing_key"] or "")
+        self._publication = publication_of(
+            self.id,
+            self._request_dict.get("retries"),  # type: ignore[attr-defined]
+            self._request_dict.get(TICKET),  # type: ignore[attr-defined]
+            came_by["redelivered"],
+            self._limiter.settings.copies_expire,
+        )
         sent: dict[str, Any] = self._request_dict  # type: ignore[attr-defined]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
@@ -95,6 +103,7 @@ class LimitedRequestMixin:
 
     def reject(self, requeue: bool = False) -> None:
         """Reject, unless it was acknowledged meanwhile."""
+        self._returned = requeue
         with self._limiter.acking:
             super().reject(requeue)  # type: ignore[misc]
 
@@ -151,7 +160,7 @@ class LimitedRequestMixin:
             )
         else:
             self._limiter.porter.put_back(self, refused.ticket, refused.delay)
-        if refused.reason != Reason.COPY:
+        if refused.reason not in (Reason.COPY, Reason.RUNNING):
             self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
 
     def _ends_in(self, left: float | None) -> float | None:
@@ -212,10 +221,11 @@ class LimitedRequestMixin:
         cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
         if not self.task.acks_late and not self.acknowledged and not cancelled:
             self.acknowledge()
+        publication = None if self._returned or cancelled else self._publication
         if reported or self.worker_pid is None:
-            ledger.ended(self.holder)
+            ledger.ended(self.holder, publication=publication)
         elif self._limiter.notes is not None:
-            ledger.ended(self.holder, gone=_gone(self.worker_pid))
+            ledger.ended(self.holder, _gone(self.worker_pid), publication)
         # Else the task runs in this process, which goes on: task_postrun tells its end.
 
     def _died_without_permit(self, exc: Any) -> bool:

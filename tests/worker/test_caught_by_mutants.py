@@ -151,7 +151,7 @@ def test_what_ended_is_not_announced_as_lost() -> None:
     announce.subscribe(events.append)
     keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
     releaser = Releaser(store)  # type: ignore[arg-type]
-    ledger = Ledger(keeper, releaser, announce)
+    ledger = Ledger(keeper, releaser, announce, lambda _: None)
     for holder in "ab":
         ledger.asked(holder, [ONE])
         ledger.held(permit(holder), clock.now)

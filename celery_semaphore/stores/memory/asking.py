@@ -44,8 +44,8 @@ class Asking:
         for ask in self.wanted:
             if self.holder in self.books.at(ask.resource).released:
                 return self._refused(ask, Reason.RELEASED)
-        if self.messages.is_copy():
-            return self._refused(self.wanted[0], Reason.COPY)
+        if reason := self.messages.refusal():
+            return self._refused(self.wanted[0], reason)
         return self._took_up() or self._asked()
 
     def _took_up(self) -> Permit | None:
@@ -89,15 +89,15 @@ class Asking:
         at, wait = self.books.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
         position, left = sum(1 for _ in at.line(before=self.ticket)), self._left()
         retry = int(min(left, self._delay(ask, reason, position, wait)))
-        kept: str | None = None
-        if self.wait and reason not in (Reason.RELEASED, Reason.COPY):
+        kept = self.messages.ticket or None if reason is Reason.RUNNING else None
+        if self.wait and reason not in (Reason.RELEASED, Reason.COPY, Reason.RUNNING):
             if left <= 0:
                 self.books.forget_ticket(self.wanted, self.ticket)
                 reason, retry = Reason.TIMED_OUT, 0
             else:
                 kept = self.ticket
                 self._stand(ask, self.wait, retry)
-        if kept or reason is Reason.RECOVERING:
+        if (kept and reason is not Reason.RUNNING) or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.books.limit(ask.resource) or 0, at.occupied()
         claim = next(claim for claim in self.claims if claim.resource == ask.resource)
@@ -128,7 +128,7 @@ class Asking:
         at, limit = self.books.at(ask.resource), self.books.limit(ask.resource) or 1
         mean = DEFAULT_MEAN if at.mean is None else at.mean
         delay = wait.jitter * (position + 1) / limit * mean
-        if reason in (Reason.PAUSED, Reason.UNSATISFIABLE):
+        if reason in (Reason.PAUSED, Reason.UNSATISFIABLE, Reason.RUNNING):
             delay = self.books.lease
         delay = max(microseconds(wait.shortest), min(microseconds(wait.longest), delay))
         if reason is Reason.RECOVERING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...core.permit import Reason
 from ..asking import microseconds
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ class Remembered:
     """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
 
     ticket: str
-    admitted: str | None
-    holder: str
     until: int
+    admitted: str | None = None
+    holder: str = ""
+    ran: bool = False
 
 
 class Messages:
@@ -30,33 +32,45 @@ class Messages:
     ) -> None:
         self._books, self._mine = books, mine
         self._name = (resource, mine.of if mine else "")
-        # As its sender published it, and for the first time: he may use a task id again, so what is
-        # remembered under it is of an earlier task.
-        self._first = not mine or not (mine.id or mine.redelivered)
-        known = None if self._first else books.remembered(self._name)
+        known = books.remembered(self._name) if mine and not mine.is_first else None
         self._earlier = bool(known and known.ticket and carried and known.ticket != carried)
         self._known = None if self._earlier else known
         self.ticket = carried or (self._known.ticket if self._known else "")
 
-    def is_copy(self) -> bool:
-        """Whether another message was admitted, and ran: it was not the holder that sent this one."""
+    def refusal(self) -> Reason | None:
+        """Whether another message keeps this one from running, for now or for good."""
         known, mine = self._known, self._mine
-        if not mine or not known or known.admitted is None:
-            return False
-        return known.admitted != mine.id and known.holder != mine.by
+        if not mine or not known or known.admitted in (None, mine.id):
+            return None
+        if known.ran:
+            return Reason.COPY
+        # If it was released without having run, or died, nobody knows that its task did.
+        return Reason.RUNNING if self._lives() else None
 
     def admitted(self, holder: str) -> None:
-        if self._first:
+        if self._mine and self._mine.is_first:
             self._books.messages.pop(self._name, None)
         elif self._mine:
-            self._remember(self.ticket, self._mine.id, holder)
+            self._remember(Remembered(self.ticket, self._until(), self._mine.id, holder))
 
     def refused(self, ticket: str) -> None:
-        """It goes back, so that no message is the admitted one any more."""
-        self._remember(ticket, None, "")
+        """It goes back; what was admitted before did not end the task, or this would not be here."""
+        if self._mine and not self._lives():
+            self._remember(Remembered(ticket, self._until()))
 
-    def _remember(self, ticket: str, admitted: str | None, holder: str) -> None:
-        if self._mine and not self._earlier:
-            until = self._books.now + microseconds(self._mine.remember)
+    def ran(self, holder: str) -> None:
+        known = self._known
+        if known and self._mine and (known.admitted, known.holder) == (self._mine.id, holder):
+            self._remember(replace(known, until=self._until(), ran=True))
+
+    def _lives(self) -> bool:
+        holders = self._books.at(self._name[0]).holders
+        return self._known is not None and self._known.holder in holders
+
+    def _until(self) -> int:
+        return self._books.now + microseconds(self._mine.remember if self._mine else 0)
+
+    def _remember(self, task: Remembered) -> None:
+        if not self._earlier:
             self._books.messages.pop(self._name, None)  # the newest last: see Books.remembered
-            self._books.messages[self._name] = Remembered(ticket, admitted, holder, until)
+            self._books.messages[self._name] = task

@@ -23,6 +23,7 @@ from ...core.permit import (
 from ..asking import Ask, asks, microseconds, ticket_parts
 from .asking import Asking
 from .books import Books
+from .messages import Messages
 from .resource import Waiter
 from .view import view
 
@@ -90,9 +91,12 @@ class MemoryStore:
             self._entered()
             return {permit.holder: self._renewed(permit) for permit in permits}
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> Outgoing:
         with self._lock:
             wanted, books = asks(claims), self._entered()
+            Messages(books, wanted[0].resource, publication, None).ran(holder)
             books.drop(wanted)
             for ask in wanted:
                 at = books.at(ask.resource)

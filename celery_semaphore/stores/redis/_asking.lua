@@ -44,7 +44,7 @@ end
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.
 local function delay(claim, reason, turn)
     local seconds = jitter * (turn + 1) / claim.limit * (claim.at.mean or 1000000)
-    if reason == "paused" or reason == "unsatisfiable" then
+    if reason == "paused" or reason == "unsatisfiable" or reason == "running" then
         seconds = LEASE
     end
     seconds = math.max(shortest, math.min(longest, seconds))
@@ -58,7 +58,9 @@ local function refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - place_of(ticket))
     local turn = position(claim.at, ticket)
     local retry = delay(claim, reason, turn)
-    if kind == "" or reason == "released" or reason == "copy" then
+    if reason == "running" then
+        ticket = carried
+    elseif kind == "" or reason == "released" or reason == "copy" then
         ticket = ""
     elseif left() <= 0 then
         forget_ticket()
@@ -71,10 +73,9 @@ local function refuse(n, reason)
         end
         stand(claim.at, ticket, asked, kind == "park" and payload)
     end
-    if ticket ~= "" then
-        remember(ticket)
-    elseif reason == "recovering" then
-        remember(carried)
+    -- It goes back; what was admitted before did not end the task, or this would not be here.
+    if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not other_lives() then
+        remember(ticket ~= "" and ticket or carried)
     end
     for _, at in ipairs(resources) do
         settle(at)

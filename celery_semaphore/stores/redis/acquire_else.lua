@@ -17,9 +17,10 @@ for n, claim in ipairs(claims) do
     end
 end
 
-if is_copy() then
+local other = other_message()
+if other then
     no_room(claims[1])
-    return refuse(1, "copy")
+    return refuse(1, other)
 end
 
 local grant, whole

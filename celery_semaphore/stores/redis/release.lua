@@ -1,5 +1,6 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
---   arg 1 holder, or ticket
+--   arg 1 holder, or ticket  2 the message that brought the holder, if its task ran  3 for how long to remember that
+--   the last key is what is remembered of the task's messages, where these are given
 -- Returns {epoch} if nobody waits, or as answer_hand_on
 -- Most calls end here, for nobody waits; release_else.lua is for all others.
 local holder, quiet = arg(1), true
@@ -33,6 +34,16 @@ for _, at in ipairs(resources) do
     if not at.quiet then
         quiet = false
         give_up_ticket(at)
+    end
+end
+
+if arg(2) then
+    local messages = KEYS[10 * #resources + 5]
+    local task = call("GET", messages)
+    task = task and cmsgpack.unpack(task)
+    if task and task.holder == holder and task.admitted == arg(2) then
+        task.ran, task["until"] = true, now + arg(3)
+        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(arg(3) / 1000))
     end
 end
 

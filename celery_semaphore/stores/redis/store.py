@@ -117,9 +117,15 @@ class RedisStore:
             for permit, answer in zip(permits, said, strict=True)
         }
 
-    def release(self, holder: str, claims: Sequence[Claim]) -> Outgoing:
-        wanted = asks(claims)
-        return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, [holder]))
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> Outgoing:
+        wanted, words = asks(claims), [holder]
+        if publication is None or publication.is_first:
+            return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, words))
+        words += [publication.id, str(microseconds(publication.remember))]
+        key = self._key_of(wanted, publication)
+        return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, words, key))
 
     def reap(self, limit: int = 100) -> Outgoing:
         _, names = self._run(scripts.OVERDUE, [], [limit])
@@ -282,6 +288,4 @@ def _brought_by(publication: Publication | None) -> str:
     if publication is None:
         return ""
     remember = microseconds(publication.remember)
-    if not publication.id and not publication.redelivered:
-        return str(remember)
-    return f"{remember} {publication.id} {publication.by}"
+    return str(remember) if publication.is_first else f"{remember} {publication.id}"

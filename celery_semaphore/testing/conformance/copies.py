@@ -27,7 +27,7 @@ class Task:
         self.ticket: str | None = None
 
     def asks(self, holder: str, id: str = "", *, ticket: str | None = None, **how: Any) -> Answer:  # noqa: A002 - as the field is called
-        publication = Publication("task:0", id, remember=REMEMBERED, **how)
+        publication = self.brought = Publication("task:0", id, remember=REMEMBERED, **how)
         wait = (
             Wait(self.kind, ticket=ticket or (self.ticket if id else None)) if self.kind else None
         )
@@ -43,6 +43,12 @@ class Task:
 
     def runs(self, holder: str, *args: Any, **how: Any) -> None:
         """Admitted, and over again."""
+        answer = self.asks(holder, *args, **how)
+        assert isinstance(answer, Permit), answer
+        self.store.release(holder, self.claims, self.brought)
+
+    def is_interrupted(self, holder: str, *args: Any, **how: Any) -> None:
+        """Admitted, and released by somebody who knows that the task has not ended."""
         answer = self.asks(holder, *args, **how)
         assert isinstance(answer, Permit), answer
         self.store.release(holder, self.claims)
@@ -65,36 +71,75 @@ class Copies(Suite):
 
     def test_the_message_that_went_back_runs(self, task: Task) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
 
     def test_a_copy_of_a_message_that_was_admitted_does_not_run(self, task: Task) -> None:
         """The worker published it anew, and was killed before it acknowledged the old one."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
 
     def test_nor_does_it_while_the_other_runs(self, task: Task) -> None:
         task.goes_back("h1")
-        assert isinstance(task.asks("h2", "h1.1", by="h1"), Permit)
-        assert task.is_refused("h3", redelivered=True) is Reason.COPY
+        task.claims = claim(2)
+        assert isinstance(task.asks("h2", "h1.1"), Permit)
+        brought, ticket = task.brought, task.ticket
+        answer = task.asks("h3", redelivered=True)
+        assert isinstance(answer, Refusal)
+        assert (answer.reason, answer.ticket) == (Reason.RUNNING, ticket)
+        assert answer.retry_after > 0
         assert task.store.snapshot("api").waiting == 0
+        task.store.release("h2", task.claims, brought)
+        assert task.is_refused("h4", redelivered=True) is Reason.COPY
+
+    def test_another_may_run_if_the_first_was_interrupted(self, task: Task) -> None:
+        task.goes_back("h1")
+        task.is_interrupted("h2", "h1.1")
+        task.runs("h3", redelivered=True)
+        assert task.is_refused("h4", "h1.1", redelivered=True) is Reason.COPY
+
+    def test_another_may_run_if_the_first_died(self, task: Task, clock: Clock) -> None:
+        """Nobody knows how far it came; its own message may be gone."""
+        task.goes_back("h1")
+        task.claims = claim(2)
+        assert isinstance(task.asks("h2", "h1.1"), Permit)
+        assert task.is_refused("h3", redelivered=True) is Reason.RUNNING
+        clock.advance(LEASE)
+        task.runs("h4", redelivered=True)
+
+    def test_a_redelivery_beside_the_running_one_changes_nothing(self, task: Task) -> None:
+        """The broker lost its patience: it is refused, goes back, and is a copy in the end."""
+        task.goes_back("h1")
+        assert isinstance(task.asks("h2", "h1.1"), Permit)
+        brought = task.brought
+        assert task.is_refused("h3", "h1.1", redelivered=True) is Reason.SATURATED
+        task.store.release("h2", task.claims, brought)
+        assert task.is_refused("h4", "h3.1") is Reason.COPY
+
+    def test_only_who_was_admitted_can_say_that_it_ran(self, task: Task) -> None:
+        task.goes_back("h1")
+        assert isinstance(task.asks("h2", "h1.1"), Permit)
+        task.store.release("h3", task.claims, Publication("task:0", "h1.2"))
+        task.store.release("h3", task.claims, Publication("task:0", "h1.1"))
+        task.store.release("h2", task.claims, Publication("task:0", redelivered=True))
+        task.runs("h4", redelivered=True)
 
     def test_whichever_is_admitted_first_runs(self, task: Task) -> None:
         task.goes_back("h1")
         task.runs("h3", redelivered=True)
-        assert task.is_refused("h2", "h1.1", by="h1") is Reason.COPY
+        assert task.is_refused("h2", "h1.1") is Reason.COPY
 
     def test_two_that_went_back_are_told_apart(self, task: Task) -> None:
         """A publication that was not confirmed was repeated, and both had arrived."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
-        assert task.is_refused("h3", "h1.2", by="h1") is Reason.COPY
+        task.runs("h2", "h1.1")
+        assert task.is_refused("h3", "h1.2") is Reason.COPY
 
     def test_a_redelivery_of_the_admitted_one_runs_again(self, task: Task) -> None:
         """Its worker died before it acknowledged, as tasks with late acks want it."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
-        task.runs("h3", "h1.1", by="h1", redelivered=True)
+        task.runs("h2", "h1.1")
+        task.runs("h3", "h1.1", redelivered=True)
         assert task.is_refused("h4", redelivered=True) is Reason.COPY
 
     def test_a_first_message_that_is_redelivered_runs(self, task: Task) -> None:
@@ -108,64 +153,73 @@ class Copies(Suite):
         task.goes_back("h2", redelivered=True)
         assert task.ticket == first
         assert task.store.snapshot("api").waiting == 1
-        task.runs("h3", "h2.1", by="h2")
-        assert task.is_refused("h4", "h1.1", by="h1") is Reason.COPY
+        task.runs("h3", "h2.1")
+        assert task.is_refused("h4", "h1.1") is Reason.COPY
 
     def test_the_admitted_one_may_go_back_itself(self, task: Task) -> None:
         """Interrupted, delivered again, and refused: then what it left comes back, and runs."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
-        task.goes_back("h3", "h1.1", by="h1", redelivered=True)
-        task.runs("h4", "h3.1", by="h3")
-        assert task.is_refused("h5", "h1.1", by="h1", redelivered=True) is Reason.COPY
+        task.runs("h2", "h1.1")
+        task.goes_back("h3", "h1.1", redelivered=True)
+        task.runs("h4", "h3.1")
+        assert task.is_refused("h5", "h1.1", redelivered=True) is Reason.COPY
 
     def test_a_first_message_that_ran_may_go_back(self, task: Task) -> None:
         task.goes_back("h1")
         task.runs("h2", redelivered=True)
         task.goes_back("h3", redelivered=True)
-        task.runs("h4", "h3.1", by="h3")
+        task.runs("h4", "h3.1")
 
-    def test_a_holder_whose_answer_was_lost_did_not_run(self, task: Task) -> None:
-        """It was admitted without knowing it, so its message went back: that is no copy."""
+    def test_holders_whose_answers_were_lost_did_not_run(self, task: Task) -> None:
+        """Admitted without knowing it, so its message went back; and so did the next one's, unasked."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")  # the answer is lost, and h2 is released unused
-        task.runs("h3", "h2.1", by="h2")
-        assert task.is_refused("h4", "h2.2", by="h2") is Reason.COPY
-        assert task.is_refused("h4", "h1.1", by="h1", redelivered=True) is Reason.COPY
+        task.is_interrupted("h2", "h1.1")
+        task.runs("h4", "h3.1")
+        assert task.is_refused("h5", "h2.1") is Reason.COPY
+        assert task.is_refused("h6", "h1.1", redelivered=True) is Reason.COPY
+
+    def test_an_acquire_that_comes_late_ends_no_task(self, task: Task, clock: Clock) -> None:
+        """It was on its way while its message went back, twice, and nobody lives to release it."""
+        task.goes_back("h1")
+        task.claims = claim(2)
+        assert isinstance(task.asks("h2", "h1.1"), Permit)
+        assert task.is_refused("h4", "h3.1") is Reason.RUNNING
+        clock.advance(LEASE)
+        task.runs("h5", "h4.1")
 
     def test_a_message_without_its_ticket_finds_it(self, task: Task) -> None:
         """Its answer was lost as well, so the holder that sent it back knew none."""
         task.goes_back("h1")
         made, task.ticket = task.ticket, None
-        task.goes_back("h2", "h1.1", by="h1")
+        task.goes_back("h2", "h1.1")
         assert task.ticket == made
 
     def test_a_task_id_may_be_used_again(self, task: Task, other: Task) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         other.runs("h3")
         other.runs("h4", redelivered=True)
 
     def test_even_by_a_task_that_waits(self, task: Task, other: Task, clock: Clock) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         clock.advance(1)
         other.goes_back("h3")
         assert other.ticket != task.ticket
-        other.runs("h4", "h3.1", by="h3")
+        other.runs("h4", "h3.1")
         # What is left of the first one changes nothing for the other.
-        task.runs("h5", "h1.2", by="h1")
+        task.runs("h5", "h1.2")
         assert other.is_refused("h6", redelivered=True) is Reason.COPY
 
     def test_other_tasks_are_other_tasks(self, task: Task) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         retried = Publication("task:1", redelivered=True)
         assert isinstance(task.store.acquire(task.claims, "h3", None, retried), Permit)
 
     def test_copies_are_recognised_for_as_long_as_was_asked(self, task: Task, clock: Clock) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         clock.advance(REMEMBERED - 1)
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
         clock.advance(2)
@@ -175,9 +229,9 @@ class Copies(Suite):
         task.goes_back("h1")
         for n in range(2, 5):
             clock.advance(REMEMBERED / 2)
-            task.goes_back(f"h{n}", f"h{n - 1}.1", by=f"h{n - 1}")
+            task.goes_back(f"h{n}", f"h{n - 1}.1")
         task.runs("h9", redelivered=True)
-        assert task.is_refused("h8", "h4.1", by="h4") is Reason.COPY
+        assert task.is_refused("h8", "h4.1") is Reason.COPY
 
     def test_a_task_that_would_not_wait_waits_for_the_grace(
         self, store: Store, clock: Clock
@@ -187,12 +241,12 @@ class Copies(Suite):
         self.forget(store)
         assert task.is_refused("h1") is Reason.RECOVERING
         clock.advance(LEASE)
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
 
     def test_a_copy_stands_in_no_line(self, task: Task) -> None:
         task.goes_back("h1")
-        task.runs("h2", "h1.1", by="h1")
+        task.runs("h2", "h1.1")
         admitted(task.store, task.claims, "other")
         answer = task.asks("h3", ticket=task.ticket, redelivered=True)
         assert isinstance(answer, Refusal)
@@ -201,5 +255,5 @@ class Copies(Suite):
 
     def test_a_repeated_acquire_of_the_admitted_one_is_answered_alike(self, task: Task) -> None:
         task.goes_back("h1")
-        first = task.asks("h2", "h1.1", by="h1")
-        assert task.asks("h2", "h1.1", by="h1") == first
+        first = task.asks("h2", "h1.1")
+        assert task.asks("h2", "h1.1") == first
