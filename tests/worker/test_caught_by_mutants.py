@@ -61,15 +61,15 @@ class FakeStore:
             raise StoreUnavailable("hung")
         return dict.fromkeys(self.renewed, Renewal.OK)
 
-    def release(self, holder: str, claims: Any) -> list[object]:
+    def release(self, holder: str, claims: Any, publication: Any = None) -> frozenset[str]:
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("hung")
         self.released.append((holder, [claim.resource for claim in claims]))
-        return []
+        return frozenset()
 
-    def reap(self, limit: int = 100) -> list[object]:
-        return []
+    def reap(self, limit: int = 100) -> frozenset[str]:
+        return frozenset()
 
 
 class Clock:
@@ -365,7 +365,7 @@ def test_not_acknowledged_before_its_successor_is_published(
     worker = with_slow_publishing(site, valkey, proxy)
     proxy.cut()
     result = site.send("hold", 0.0, "w")
-    wait_until(lambda: "not put back yet" in worker.log(), 20, "it cannot be published")
+    wait_until(lambda: "back: not yet" in worker.log(), 20, "it cannot be published")
     time.sleep(1.5)  # an acknowledgement would have been sent by now
     with valkey.client() as client:
         assert client.hlen("unacked") == 1
