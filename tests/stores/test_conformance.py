@@ -1,5 +1,6 @@
 """The one suite on every store."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -51,3 +52,9 @@ class TestRedisStore(OnServer):
 
 def test_every_memory_store_is_one_of_its_own() -> None:
     assert store_from_url("memory://") is not store_from_url("memory://")
+
+
+def test_no_test_hides_another() -> None:
+    """The suite is made of classes that are inherited together."""
+    names = Counter(name for part in StoreConformance.__mro__ for name in vars(part))
+    assert [name for name, count in names.items() if name.startswith("test_") and count > 1] == []

@@ -28,6 +28,7 @@ class Books:
     created: int = 0
     grace_until: int = 0
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)  # tickets whose callers must hear of their grants
     now: int = 0
 
     def enter(self, now: int, known: int | None) -> int:
@@ -161,7 +162,9 @@ class Books:
         for ask in waiter.asks:
             entry = Entry(token, self.now, ask.weight, self.now + self.take_up, granted=True)
             self.at(ask.resource).holders[waiter.ticket] = entry
-        if waiter.payload is not None:
+        if waiter.payload is None:
+            self.called.add(waiter.ticket)
+        else:
             at.outbox[waiter.ticket] = None
 
     def take(self, name: str) -> list[Grant]:

@@ -23,6 +23,7 @@ from ...core.permit import (
 from ..asking import Ask, asks, microseconds, ticket_parts
 from .asking import Asking
 from .books import Books
+from .listener import MemoryListener
 from .messages import Messages
 from .resource import Waiter
 from .view import view
@@ -49,6 +50,7 @@ class MemoryStore:
         self._lock = Lock()
         self._books = Books(microseconds(lease), microseconds(take_up or lease))
         self._clock = now
+        self._listeners: set[MemoryListener] = set()
 
     def check(self) -> list[str]:
         return []
@@ -143,6 +145,12 @@ class MemoryStore:
             for grant in grants:
                 books.sent(grant)
 
+    def listen(self, ticket: str) -> MemoryListener:
+        with self._lock:
+            listener = MemoryListener(ticket, closed=self._listeners.discard)
+            self._listeners.add(listener)
+            return listener
+
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         with self._lock:
             return view(self._entered(), resource, waiters)
@@ -201,4 +209,10 @@ class MemoryStore:
         return True
 
     def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
-        return self._books.hand_on([ask.resource for ask in wanted])
+        outgoing = self._books.hand_on([ask.resource for ask in wanted])
+        if called := self._books.called:
+            for listener in self._listeners.copy():  # in one step: closing takes no lock
+                if listener.ticket in called:
+                    listener.call()
+            called.clear()
+        return outgoing

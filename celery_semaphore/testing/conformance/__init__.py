@@ -20,12 +20,15 @@ clock. ``forget`` makes the server lose all its data, as a restart would; the st
 from __future__ import annotations
 
 from .admission import Admission
+from .calling import Calling
 from .copies import Copies
 from .crowd import Crowd
 from .epochs import Epochs
 from .fairness import Fairness
+from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .leases import Leases
+from .listening import Listening
 from .messages import Messages
 from .names import Names
 from .operators import Operators
@@ -46,6 +49,9 @@ class StoreConformance(
     Messages,
     HandingOn,
     Outbox,
+    Calling,
+    GoneCallers,
+    Listening,
     Operators,
     Epochs,
     Names,

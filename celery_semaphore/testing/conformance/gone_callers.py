@@ -1,0 +1,147 @@
+"""Callers that die, lose patience, or lose an answer."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Reason
+from .calling import AGAIN, BOTH, calling, calls, granted
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    claim,
+    messages,
+    parked,
+    reaped,
+    refused,
+    released,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+class GoneCallers(Suite):
+    def test_a_dead_caller_leaves_the_line(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        calling(store, claim(), "dead")
+        clock.advance(AGAIN + LEASE - 0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 1
+        clock.advance(0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+        assert list(store.resources()) == []
+
+    def test_a_dead_callers_grant_goes_to_the_next(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        dead = calling(store, claim(), "dead")
+        clock.advance(0.001)
+        parked(store, claim(), "b")
+        assert released(store, "a", claim()) == []
+        clock.advance(TAKE_UP - 0.001)
+        assert reaped(store) == []
+        assert granted(store) == [dead]
+        clock.advance(0.001)
+        assert messages(reaped(store)) == [b"b"]
+        assert store.snapshot("api").waiting == 0
+
+    def test_a_dead_caller_is_granted_once(self, store: Store, clock: Clock) -> None:
+        """Its grant and its ticket go together, or it would stop the line again and again."""
+        admitted(store, claim(), "a")
+        calling(store, claim(), "dead")
+        store.release("a", claim())
+        clock.advance(TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
+        admitted(store, claim(), "b")
+
+    def test_a_caller_that_was_taken_for_dead_has_its_place(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, claim(), "a")
+        late = calling(store, claim(), "late")
+        clock.advance(1)
+        calling(store, claim(), "b")
+        store.release("a", claim())
+        clock.advance(TAKE_UP)
+        store.reap()
+        again = refused(store, claim(), "late", calls(late))
+        assert (again.ticket, again.position) == (late, 0)
+
+    def test_a_caller_can_give_up(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = calling(store, claim(), "b")
+        clock.advance(0.001)
+        parked(store, claim(), "c")
+        assert not store.release(ticket, claim())
+        assert messages(released(store, "a", claim())) == [b"c"]
+
+    def test_a_callers_grant_can_be_given_up(self, store: Store, clock: Clock) -> None:
+        """It comes in the moment in which its caller loses patience."""
+        admitted(store, claim(), "a")
+        first = calling(store, claim(), "b")
+        clock.advance(0.001)
+        second = calling(store, claim(), "c")
+        store.release("a", claim())
+        store.release(first, claim())
+        assert granted(store) == [second]
+
+    def test_a_caller_whose_answer_was_lost_gives_up(self, store: Store) -> None:
+        """It does not know its ticket."""
+        admitted(store, claim(), "a")
+        calling(store, claim(), "b")
+        store.release("b", claim())
+        assert store.snapshot("api").waiting == 0
+        assert not store.release("a", claim())
+        assert list(store.resources()) == []
+
+    def test_a_caller_finds_its_ticket(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = calling(store, claim(), "b")
+        clock.advance(1)
+        assert calling(store, claim(), "b") == ticket
+        assert store.snapshot("api").waiting == 1
+
+    def test_a_call_takes_no_longer_than_it_may(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        first = refused(store, claim(), "b", calls(timeout=15.0))
+        clock.advance(AGAIN)
+        again = refused(store, claim(), "b", calls(first.ticket, timeout=15.0))
+        assert (again.retry_after, again.waited) == (5.0, AGAIN)
+        clock.advance(5)
+        last = refused(store, claim(), "b", calls(first.ticket, timeout=15.0))
+        assert (last.reason, last.ticket) == (Reason.TIMED_OUT, None)
+        assert store.snapshot("api").waiting == 0
+
+    def test_a_callers_grant_in_time_is_not_too_late(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket
+        clock.advance(14)
+        store.release("a", claim())
+        clock.advance(2)
+        admitted(store, claim(), "b", calls(ticket, timeout=15.0))
+
+    def test_the_first_gets_what_is_overdue_by_asking(self, store: Store, clock: Clock) -> None:
+        """Nobody reaps where nobody works."""
+        admitted(store, claim(), "a")
+        first = calling(store, claim(), "b")
+        clock.advance(0.001)
+        second = calling(store, claim(), "c")
+        clock.advance(LEASE)
+        assert why(store, claim(), "c", calls(second)) is Reason.SATURATED
+        admitted(store, claim(), "b", calls(first))
+
+    def test_a_dead_caller_of_several_claims_frees_all(self, store: Store, clock: Clock) -> None:
+        admitted(store, BOTH, "a")
+        calling(store, BOTH, "dead")
+        store.release("a", BOTH)
+        clock.advance(TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
