@@ -24,6 +24,7 @@ from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_pa
 from . import answers, scripts
 from .connection import Link, Word, exchanged, pack, plain, run_id_of
 from .health import denied_is_misconfigured, examine
+from .listener import RedisListener
 from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class RedisStore:
         self.lease = lease
         self.epoch = epoch
         self._link = Link(pool)
+        self._pool = pool
         self._prefix = prefix
         self._durations = pack((microseconds(lease), microseconds(take_up or lease)))
         self._now = now
@@ -148,6 +150,9 @@ class RedisStore:
             words: list[Word] = [grant.ticket, grant.token]
             calls.append((asks(grant.claims), words))
         self._run_all(scripts.SENT, calls)
+
+    def listen(self, ticket: str) -> RedisListener:
+        return RedisListener(self._pool, f"{self._prefix}:granted:{ticket}")
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         answer = self._run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
