@@ -1,0 +1,134 @@
+"""Caller: who waits for a permit right there, in the same line as the parked tasks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+
+from ..errors import SemaphoreTimeout, StoreUnavailable
+from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
+from .store import Listener, Store
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 1.0  # seconds between attempts while the store fails
+ASKS = 3  # per lease, so that the place in the line is kept, and a message that was missed costs no more
+
+
+def new_holder() -> str:
+    """Who holds, as an operator knows it, and unique."""
+    return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
+
+
+class Caller:
+    """One blocking acquire, for ``timeout`` seconds; 0 asks once, and does not stand in the line.
+
+    The holder is the same each time it asks, so that it may ask again after a lost answer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        claims: Sequence[Claim],
+        timeout: float,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._claims = claims
+        self._timeout = timeout
+        self._ready = ready
+        self._deadline = time.monotonic() + timeout
+        self._holder = new_holder()
+        self._ticket: str | None = None
+        self._listener: Listener | None = None
+        self._asked: float | None = None  # before the first question that a permit may answer
+        self._unanswered = False
+        self._why = ""
+
+    def acquire(self) -> tuple[Permit, float]:
+        """The permit, and the monotonic time before it was acquired; raises ``SemaphoreTimeout``."""
+        try:
+            return self._wait()
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            if self._listener is not None:
+                self._listener.close()
+
+    def _wait(self) -> tuple[Permit, float]:
+        while True:
+            error: StoreUnavailable | None = None
+            try:
+                asked, answer = self._ask()
+                if isinstance(answer, Permit):
+                    return answer, asked
+                pause = self._refused(answer)
+            except StoreUnavailable as unavailable:
+                pause, error = self._failed(unavailable), unavailable
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                msg = f"semaphore {self._claims[0].semaphore!r}: no permit in {self._timeout:g} s: {self._why}"
+                raise SemaphoreTimeout(msg) from error
+            self._pause(min(pause, left))
+
+    def _ask(self) -> tuple[float, Answer]:
+        self._ready()
+        asked = self._asked = self._asked or time.monotonic()
+        answer = self._store.acquire(self._claims, self._holder, self._how())
+        if isinstance(answer, Refusal):
+            self._asked = None
+        return asked, answer
+
+    def _how(self) -> Wait | None:
+        if self._timeout <= 0:
+            return None
+        timeout, again = None if self._timeout == inf else self._timeout, self._store.lease / ASKS
+        return Wait(Kind.CALL, self._ticket, shortest=again, longest=again, timeout=timeout)
+
+    def _refused(self, refusal: Refusal) -> float:
+        """Seconds until it asks again, unless it is called before."""
+        self._why = (
+            f"{refusal.reason}, {refusal.occupied} of {refusal.limit} in use,"
+            f" {refusal.position} waiting before it"
+        )
+        self._ticket = refusal.ticket or self._ticket
+        if refusal.reason is Reason.TIMED_OUT:
+            self._deadline = 0.0
+            return 0.0
+        if refusal.reason is Reason.RELEASED:
+            # Admitted by a question whose answer was lost, and declared dead before the next one.
+            self._holder = new_holder()
+            return 0.0
+        if self._listener is None and self._ticket is not None:
+            self._listener = self._store.listen(self._ticket)
+            return 0.0  # its turn may have come before it listened
+        return refusal.retry_after
+
+    def _failed(self, error: StoreUnavailable) -> float:
+        if not self._unanswered:
+            logger.warning("semaphore %r: trying again: %s", self._claims[0].semaphore, error)
+        self._unanswered = True
+        self._why = str(error)
+        return PATIENCE
+
+    def _pause(self, seconds: float) -> None:
+        if seconds > 0 and self._listener is not None:
+            self._listener.wait(seconds)
+        elif seconds > 0:
+            time.sleep(seconds)
+
+    def _give_up(self) -> None:
+        """Leave the line, and make sure that no lost answer was a permit."""
+        names = [self._ticket] if self._ticket else []
+        if self._unanswered or self._asked is not None:
+            names.append(self._holder)
+        try:
+            for name in names:
+                self._store.release(name, self._claims)
+        except StoreUnavailable as error:
+            logger.warning("%s was not released, its lease ends: %s", self._holder, error)

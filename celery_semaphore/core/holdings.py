@@ -1,0 +1,91 @@
+"""Holdings: the permits that this process holds outside tasks, renewed until they are given back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from .events import Announcer, Event, PermitLost, PermitRestored
+from .lease import LeaseKeeper
+from .permit import Permit
+from .store import Store
+
+logger = logging.getLogger(__name__)
+
+OnLost = Callable[[Permit], object]
+
+
+class Holdings:
+    """One process's permits in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._checked = False
+        # Changed by single steps that Python keeps whole, as the keeper's.
+        self._held: dict[str, OnLost] = {}
+        self._starting = threading.Lock()
+        announce = Announcer()
+        announce.subscribe(self._happened)
+        self._keeper = LeaseKeeper(store, announce)
+
+    def check(self) -> None:
+        """Make sure, once, that the store can keep permits; raises as its ``check``."""
+        if not self._checked:
+            for warning in self._store.check():
+                logger.warning(warning)
+            self._checked = True
+
+    def add(self, permit: Permit, since: float, on_lost: OnLost | None) -> None:
+        """Renew it from now on; ``since`` is the monotonic time before it was acquired."""
+        self._held[permit.holder] = on_lost or _ignore
+        self._keeper.add(permit, since)
+        with self._starting:
+            self._keeper.start()
+
+    def take(self, permit: Permit) -> bool:
+        """Renew it no more; whether this process held it."""
+        self._keeper.discard(permit.holder)
+        return self._held.pop(permit.holder, None) is not None
+
+    def has(self, permit: Permit) -> bool:
+        return permit.holder in self._held
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case PermitLost(permit, reason) if on_lost := self._held.get(permit.holder):
+                logger.error("%s lost its permit: %s", permit.holder, reason)
+                on_lost(permit)
+            case PermitRestored(permit):
+                logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+
+
+def _ignore(_: Permit) -> None:
+    """What is lost is logged, no more."""
+
+
+class _Process:
+    """What belongs to one process: a forked child has neither its parent's threads nor its permits."""
+
+    def __init__(self) -> None:
+        self.begin()
+        os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        self._lock = threading.Lock()  # a lock that was held at the fork would stay so for ever
+        self._holdings: dict[Store, Holdings] = {}
+
+    def holdings(self, store: Store) -> Holdings:
+        with self._lock:
+            if store not in self._holdings:
+                self._holdings[store] = Holdings(store)
+            return self._holdings[store]
+
+
+process = _Process()
+
+
+def holdings_in(store: Store) -> Holdings:
+    """Those of the running process, made when they are first needed."""
+    return process.holdings(store)

@@ -1,0 +1,162 @@
+"""Semaphore: the same limits for code outside tasks."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from math import inf
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from ..errors import ConfigurationError, PermitLost, StoreUnavailable
+from .caller import Caller
+from .holdings import OnLost, holdings_in
+from .permit import Claim, Held, Permit, Renewal
+from .store import Store
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Semaphore:
+    """At most ``limit`` at once of what takes ``weight``, for each ``key``, tasks and others together.
+
+    One object may be shared by threads, entered again while it is entered, and used after a fork: a
+    child neither renews nor releases what its parent holds. ``timeout`` bounds each wait; None waits for
+    ever. ``on_lost`` is called with the permit, in the thread that renews, when a lease ended while its
+    holder ran.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        *,
+        store: Store,
+        key: str | None = None,
+        weight: int = 1,
+        timeout: float | None = None,
+        on_lost: OnLost | None = None,
+    ) -> None:
+        _check(name, limit, key, weight)
+        self._claim = Claim(name, key, limit, weight)
+        self._store = store
+        self._timeout = inf if timeout is None else _seconds(timeout)
+        self._on_lost = on_lost
+
+    def acquire(self, timeout: float | None = None) -> Permit:
+        """Wait in line for a permit, ``timeout`` seconds at most instead of the semaphore's own.
+
+        With 0 it asks once. Raises ``SemaphoreTimeout``; while the store is out of reach it goes on trying.
+        """
+        holdings = holdings_in(self._store)
+        seconds = self._timeout if timeout is None else _seconds(timeout)
+        permit, since = Caller(self._store, (self._claim,), seconds, holdings.check).acquire()
+        holdings.add(permit, since, self._on_lost)
+        return permit
+
+    def release(self, permit: Permit) -> None:
+        """Give it back; does nothing with a permit that this process does not hold (any more)."""
+        if not holdings_in(self._store).take(permit):
+            return
+        try:
+            self._store.release(permit.holder, permit.claims)
+        except StoreUnavailable as error:
+            logger.warning("%s was not released, its lease ends: %s", permit.holder, error)
+
+    def extend(self, permit: Permit) -> None:
+        """Renew it now, not only with the next beat; raises ``PermitLost``."""
+        if not holdings_in(self._store).has(permit):
+            msg = f"{permit.holder}: this process does not hold the permit"
+            raise PermitLost(msg)
+        if self._store.renew([permit])[permit.holder] is Renewal.LOST:
+            msg = f"{permit.holder}: the lease ended, somebody else may hold the permit now"
+            raise PermitLost(msg)
+
+    def available(self) -> int:
+        """How much of the limit is free right now."""
+        seen = self._store.snapshot(self._claim.resource, waiters=1)
+        limit = self._claim.limit if seen.limit is None else seen.limit
+        return max(0, limit - seen.occupied)
+
+    def holders(self) -> tuple[Held, ...]:
+        """Who holds permits right now, tasks and others, oldest first."""
+        return self._store.snapshot(self._claim.resource, waiters=1).holders
+
+    def __enter__(self) -> Permit:
+        permit = self.acquire()
+        _entered.set((*_entered.get(), (self, permit)))
+        return permit
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        pairs = _entered.get()
+        mine = next((pair for pair in reversed(pairs) if pair[0] is self), None)
+        if mine is None:
+            msg = (
+                "a Semaphore is left where it was entered, not in another thread or asyncio task:"
+                " use acquire() and release() there"
+            )
+            raise RuntimeError(msg)
+        _entered.set(tuple(pair for pair in pairs if pair is not mine))
+        self.release(mine[1])
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate a function: each call of it holds a permit."""
+        _check_function(function)
+
+        @wraps(function)
+        def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return limited
+
+
+# Each thread, greenlet and asyncio task has its own: whoever leaves gives back what it entered with.
+_entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
+
+
+def _check_function(function: object) -> None:
+    """Of those others a call only makes an object, whose body would run when the permit is gone."""
+    later = (
+        inspect.iscoroutinefunction,
+        inspect.isasyncgenfunction,
+        inspect.isgeneratorfunction,
+    )
+    if not callable(function) or any(is_later(function) for is_later in later):
+        msg = f"Semaphore decorates functions that are neither async nor generators, not {function!r}."
+        raise ConfigurationError(msg)
+
+
+def _check(name: object, limit: object, key: object, weight: object) -> None:
+    # Annotations do not bind a user.
+    if not isinstance(name, str) or not name:
+        msg = f"name={name!r} must be a semaphore's name."
+        raise ConfigurationError(msg)
+    if key is not None and not isinstance(key, str):
+        msg = f"key={key!r} must be a text, or None."
+        raise ConfigurationError(msg)
+    for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            msg = f"{option}={value!r} must be a whole number, {least} or more."
+            raise ConfigurationError(msg)
+    if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
+        msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
+        raise ConfigurationError(msg)
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        msg = f"timeout={timeout!r} must be a number of seconds, 0 or more, or None."
+        raise ConfigurationError(msg)
+    return float(timeout)

@@ -1,0 +1,55 @@
+"""Semaphore for users: the core's, with the store that a URL names."""
+
+from __future__ import annotations
+
+from .core import semaphore
+from .core.holdings import OnLost
+from .core.store import Store
+from .errors import ConfigurationError
+from .stores import store_from_url
+
+_opened: dict[tuple[str, str, float], Store] = {}
+
+
+class Semaphore(semaphore.Semaphore):
+    __doc__ = semaphore.Semaphore.__doc__
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        *,
+        key: str | None = None,
+        weight: int = 1,
+        url: str | None = None,
+        store: Store | None = None,
+        prefix: str = "celery-semaphore",
+        lease: float = 30.0,
+        timeout: float | None = None,
+        on_lost: OnLost | None = None,
+    ) -> None:
+        """Permits are kept where ``url`` says, or in a ``store`` of your own.
+
+        ``prefix`` and ``lease`` go with ``url``, and must be the workers': ``semaphore_prefix`` and
+        ``semaphore_lease``.
+        """
+        if (url is None) == (store is None):
+            msg = "Semaphore needs url= or store=, and not both: where permits are kept."
+            raise ConfigurationError(msg)
+        super().__init__(
+            name,
+            limit,
+            store=_store(url, prefix, lease) if store is None else store,
+            key=key,
+            weight=weight,
+            timeout=timeout,
+            on_lost=on_lost,
+        )
+
+
+def _store(url: str | None, prefix: str, lease: float) -> Store:
+    """One for all semaphores of a process that name the same: one keeper renews all their permits."""
+    where = (str(url), prefix, lease)
+    if where not in _opened:
+        _opened.setdefault(where, store_from_url(where[0], prefix=prefix, lease=lease))
+    return _opened[where]

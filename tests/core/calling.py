@@ -1,0 +1,122 @@
+"""What the tests of Semaphore are written with."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.memory import MemoryStore
+
+SOON = 10.0  # seconds in which everything happens that happens at all
+
+
+@contextmanager
+def thread(target: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Runs meanwhile, and must come to its end after."""
+    running = threading.Thread(target=target, daemon=True)
+    running.start()
+    yield running
+    running.join(SOON)
+    assert not running.is_alive()
+
+
+def waiting(store: MemoryStore, resource: str = "api") -> int:
+    return store.snapshot(resource).waiting
+
+
+def occupied(store: MemoryStore, resource: str = "api") -> int:
+    return store.snapshot(resource).occupied
+
+
+class Inside:
+    """Who really is inside, counted beside the library."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.entries = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def __call__(self, weight: int = 1) -> Iterator[None]:
+        with self._lock:
+            self.now += weight
+            self.entries += 1
+            self.most = max(self.most, self.now)
+        yield
+        with self._lock:
+            self.now -= weight
+
+
+def refusal_of(answer: Answer) -> Refusal:
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def held_by(store: MemoryStore) -> Permit:
+    """The permit of the one holder, as it got it."""
+    (held,) = store.snapshot("api").holders
+    permit = store.acquire([Claim("api", None, 1)], held.holder)
+    assert isinstance(permit, Permit)
+    return permit
+
+
+def in_child(body: Callable[[], bool]) -> bool:
+    """What it answers in a forked child."""
+    pid = os.fork()
+    if pid == 0:
+        ok = False
+        try:
+            ok = body()
+        finally:
+            os._exit(0 if ok else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+class Asked:
+    """Stands between a store and whoever asks it."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.waits: list[Wait | None] = []
+        self.answers: list[Answer] = []
+        self._acquire = store.acquire
+        store.acquire = self.acquire  # type: ignore[method-assign]
+
+    def acquire(
+        self, claims: Sequence[Claim], holder: str, wait: Wait | None = None, *rest: Any
+    ) -> Answer:
+        self.waits.append(wait)
+        answer = self.answered(self._acquire(claims, holder, wait, *rest))
+        self.answers.append(answer)
+        return answer
+
+    def answered(self, answer: Answer) -> Answer:
+        return answer
+
+
+class LostAnswers(Asked):
+    """Does what it is asked, but nobody hears of it."""
+
+    def __init__(self, store: MemoryStore, times: int) -> None:
+        super().__init__(store)
+        self.times = times
+
+    def answered(self, answer: Answer) -> Answer:
+        self.times -= 1
+        if self.times >= 0:
+            raise StoreUnavailable("gone")
+        return answer
+
+
+class Failing(LostAnswers):
+    """Does not even do it."""
+
+    def acquire(
+        self, claims: Sequence[Claim], holder: str, wait: Wait | None = None, *rest: Any
+    ) -> Answer:
+        if self.times <= 0:
+            return super().acquire(claims, holder, wait, *rest)
+        self.times -= 1
+        self.waits.append(wait)
+        raise StoreUnavailable("gone")

@@ -1,0 +1,123 @@
+"""A store that fails while somebody waits for a permit."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
+from celery_semaphore.core import caller
+from celery_semaphore.core.permit import Answer, Claim
+from celery_semaphore.errors import ConfigurationError, StoreUnavailable
+from celery_semaphore.stores.memory import MemoryStore
+from tests.support.process import wait_until
+
+from .calling import SOON, Failing, LostAnswers, occupied, thread, waiting
+
+
+class TestFailingStore:
+    """A store that fails is not a permit, and not the end either."""
+
+    @pytest.fixture(autouse=True)
+    def _hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(caller, "PATIENCE", 0.02)
+
+    def test_goes_on_trying(self, api: Semaphore, store: MemoryStore) -> None:
+        failing = Failing(store, times=5)
+        permit = api.acquire()
+        assert len(failing.waits) == 6
+        assert occupied(store) == 1
+        api.release(permit)
+
+    def test_within_its_timeout(self, store: MemoryStore) -> None:
+        Failing(store, times=10**6)
+        with pytest.raises(SemaphoreTimeout, match=r"0.2 s: gone") as caught:
+            Semaphore("api", 1, store=store, timeout=0.2).acquire()
+        assert isinstance(caught.value.__cause__, StoreUnavailable)
+
+    @pytest.mark.parametrize("timeout", [0, 0.05])
+    def test_a_permit_whose_answer_was_lost_is_given_back(
+        self, store: MemoryStore, timeout: float
+    ) -> None:
+        LostAnswers(store, times=10**6)
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=timeout).acquire()
+        assert list(store.resources()) == []
+
+    def test_a_permit_whose_answer_was_lost_is_got_by_asking_again(
+        self, api: Semaphore, store: MemoryStore
+    ) -> None:
+        LostAnswers(store, times=1)
+        with api:
+            assert occupied(store) == 1
+        assert list(store.resources()) == []
+
+    def test_a_ticket_whose_answer_was_lost_is_found(
+        self, api: Semaphore, store: MemoryStore
+    ) -> None:
+        store.acquire([Claim("api", None, 1)], "a")
+        asked = LostAnswers(store, times=3)
+        with thread(lambda: api.release(api.acquire())):
+            wait_until(lambda: len(asked.waits) >= 5)
+            assert waiting(store) == 1
+            store.release("a", [Claim("api", None, 1)])
+        assert list(store.resources()) == []
+
+    def test_a_holder_that_was_declared_dead_meanwhile(self, store: MemoryStore) -> None:
+        """Admitted, but the answer was lost, and the store out of reach for longer than a lease."""
+        claims = [Claim("api", None, 1)]
+
+        class Dead(LostAnswers):
+            def acquire(self, claims: Any, holder: str, *rest: Any) -> Answer:
+                try:
+                    return super().acquire(claims, holder, *rest)
+                except StoreUnavailable:
+                    store.release(holder, claims)
+                    raise
+
+        Dead(store, times=1)
+        with Semaphore("api", 1, store=store, timeout=SOON) as permit:
+            assert permit.claims == tuple(claims)
+
+    def test_listening_may_fail(self, api: Semaphore, store: MemoryStore) -> None:
+        listen, failures = store.listen, iter([1, 1, 1])
+
+        def fail(ticket: str) -> Any:
+            if next(failures, None):
+                raise StoreUnavailable("gone")
+            return listen(ticket)
+
+        store.listen = fail  # type: ignore[method-assign]
+        with ExitStack() as threads, api:
+            threads.enter_context(thread(lambda: api.release(api.acquire())))
+            wait_until(lambda: store._listeners)
+        assert list(store.resources()) == []
+
+    def test_a_release_that_fails_is_left_to_the_lease(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(*_: Any) -> Any:
+            raise StoreUnavailable("gone")
+
+        with api as permit:
+            store.release = fail  # type: ignore[method-assign]
+        assert f"{permit.holder} was not released" in caplog.text
+        with pytest.raises(PermitLost):  # nor is it renewed any more
+            api.extend(permit)
+
+    def test_a_store_that_must_not_be_used(self, api: Semaphore, store: MemoryStore) -> None:
+        def check() -> list[str]:
+            raise ConfigurationError("evicts permits")
+
+        store.check = check  # type: ignore[method-assign]
+        with pytest.raises(ConfigurationError, match="evicts"), api:
+            pass
+
+    def test_a_store_is_checked_once(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.check = lambda: ["forbids INFO"]  # type: ignore[method-assign]
+        for _ in range(3):
+            with api:
+                pass
+        assert caplog.text.count("forbids INFO") == 1

@@ -1,0 +1,168 @@
+"""What becomes of a permit outside tasks: renewed, lost, given back, left alone by children."""
+
+import os
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from celery_semaphore import PermitLost, Semaphore
+from celery_semaphore.core.holdings import process
+from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.stores.memory import MemoryStore
+from tests.support.process import wait_until
+
+from .calling import SOON, in_child, occupied
+
+
+class TestEnds:
+    def test_an_exception_in_the_body(self, api: Semaphore, store: MemoryStore) -> None:
+        with pytest.raises(ZeroDivisionError), api:
+            _ = 1 / (occupied(store) - 1)
+        assert occupied(store) == 0
+
+    def test_releasing_twice(self, store: MemoryStore) -> None:
+        two = Semaphore("api", 2, store=store)
+        first, second = two.acquire(), two.acquire()
+        two.release(first)
+        two.release(first)
+        assert [held.holder for held in two.holders()] == [second.holder]
+
+    def test_a_stranger_releases_nothing(self, api: Semaphore, store: MemoryStore) -> None:
+        permit = store.acquire([Claim("api", None, 1)], "a")
+        assert isinstance(permit, Permit)
+        api.release(permit)
+        assert occupied(store) == 1
+
+    def test_another_object_of_the_same_store_may_release(
+        self, api: Semaphore, store: MemoryStore
+    ) -> None:
+        Semaphore("api", 1, store=store).release(api.acquire())
+        assert occupied(store) == 0
+
+    def test_it_is_renewed(self) -> None:
+        store = MemoryStore(lease=0.3)
+        api = Semaphore("api", 1, store=store)
+        with api as permit:
+            first = permit.expires_at
+            wait_until(lambda: api.holders()[0].expires_at > first + 0.6)
+            assert api.holders()[0].holder == permit.holder
+        assert api.holders() == ()
+
+    def test_one_keeper_renews_all_in_one_batch(self) -> None:
+        class Batches(MemoryStore):
+            batches: list[int] = []  # noqa: RUF012 - one object in this test
+
+            def renew(self, permits: Any) -> Any:
+                self.batches.append(len(list(permits)))
+                return super().renew(permits)
+
+        store = Batches(lease=0.3)
+        threads = threading.active_count()
+        with (
+            Semaphore("api", 1, store=store),
+            Semaphore("disk", 2, store=store),
+            Semaphore("disk", 2, store=store),
+        ):
+            assert threading.active_count() == threads + 1
+            wait_until(lambda: store.batches.count(3) > 2)
+
+    def test_extend(self, store: MemoryStore) -> None:
+        api = Semaphore("api", 1, store=store)
+        with api as permit:
+            wait_until(lambda: store.snapshot("api").at > permit.acquired_at)
+            api.extend(permit)
+            assert api.holders()[0].expires_at > permit.expires_at
+        with pytest.raises(PermitLost, match="does not hold"):
+            api.extend(permit)
+
+    def test_extending_what_is_lost(self, api: Semaphore, store: MemoryStore) -> None:
+        with api as permit:
+            store.release(permit.holder, permit.claims)  # as an operator would
+            with pytest.raises(PermitLost, match="the lease ended"):
+                api.extend(permit)
+
+    def test_a_lost_permit_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        store, lost = MemoryStore(lease=0.3), []
+        api = Semaphore("api", 2, store=store, on_lost=lost.append)
+        with api as permit, api as other:
+            store.release(permit.holder, permit.claims)
+            wait_until(lambda: lost)
+            expires = api.holders()[0].expires_at
+            wait_until(lambda: api.holders()[0].expires_at > expires + 0.3)
+            assert lost == [permit]
+            assert api.holders()[0].holder == other.holder
+        assert "lost its permit" in caplog.text
+
+    def test_what_was_given_back_is_not_lost(self) -> None:
+        store, lost = MemoryStore(lease=0.3), []
+        api = Semaphore("api", 1, store=store, on_lost=lost.append)
+        permit = api.acquire()
+        wait_until(lambda: api.holders()[0].expires_at > permit.expires_at)
+        store.release(permit.holder, permit.claims)
+        api.release(permit)
+        with api as other:  # long enough for the keeper to have told it
+            wait_until(lambda: api.holders()[0].expires_at > other.expires_at + 2)
+        assert lost == []
+
+
+class TestAsking:
+    def test_available(self, store: MemoryStore) -> None:
+        api = Semaphore("api", 5, store=store, weight=2)
+        assert api.available() == 5
+        with api:
+            assert api.available() == 3
+            store.set_limit(1, "api")
+            assert api.available() == 0
+
+    def test_holders(self, store: MemoryStore) -> None:
+        store.acquire([Claim("api", None, 5)], "a task")
+        api = Semaphore("api", 5, store=store)
+        with api as permit:
+            assert [held.holder for held in api.holders()] == ["a task", permit.holder]
+        assert str(os.getpid()) in permit.holder
+
+    def test_asking_starts_no_thread(self, api: Semaphore) -> None:
+        threads = threading.active_count()
+        assert (api.available(), api.holders()) == (1, ())
+        assert threading.active_count() == threads
+
+
+class TestForks:
+    def test_a_child_gives_nothing_back(self, api: Semaphore, store: MemoryStore) -> None:
+        """Its copy of the books would show it."""
+
+        def child() -> bool:
+            try:
+                api.release(permit)
+                with pytest.raises(PermitLost):
+                    api.extend(permit)
+            finally:
+                entered.close()
+            return occupied(store) == 1
+
+        with ExitStack() as entered:
+            permit = entered.enter_context(api)
+            assert in_child(child)
+            assert occupied(store) == 1
+        assert occupied(store) == 0
+
+    def test_a_child_does_not_renew_its_parents(self) -> None:
+        store = MemoryStore(lease=0.3)
+        two = Semaphore("api", 2, store=store, timeout=SOON)
+
+        def child() -> bool:
+            with two as mine:
+                wait_until(lambda: two.holders()[-1].expires_at > mine.expires_at + 0.3)
+                return [held.holder for held in two.holders()] == [mine.holder]
+
+        with two:
+            assert in_child(child)
+
+    def test_a_child_forked_while_others_ask(self, store: MemoryStore) -> None:
+        """The lock of the holdings was another thread's at the fork."""
+        api = Semaphore("api", 1, store=store, timeout=SOON)
+        api.release(api.acquire())
+        with process._lock:
+            assert in_child(lambda: api.acquire(timeout=1).token > 0)
