@@ -25,7 +25,7 @@ class Holdings:
         self._checked = False
         # Changed by single steps that Python keeps whole, as the keeper's.
         self._held: dict[str, OnLost] = {}
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce)
@@ -65,27 +65,11 @@ def _ignore(_: Permit) -> None:
     """What is lost is logged, no more."""
 
 
-class _Process:
-    """What belongs to one process: a forked child has neither its parent's threads nor its permits."""
-
-    def __init__(self) -> None:
-        self.begin()
-        os.register_at_fork(after_in_child=self.begin)
-
-    def begin(self) -> None:
-        self._lock = threading.Lock()  # a lock that was held at the fork would stay so for ever
-        self._holdings: dict[Store, Holdings] = {}
-
-    def holdings(self, store: Store) -> Holdings:
-        with self._lock:
-            if store not in self._holdings:
-                self._holdings[store] = Holdings(store)
-            return self._holdings[store]
-
-
-process = _Process()
+by_store: dict[Store, Holdings] = {}
+# A forked child has neither its parent's threads nor its permits.
+os.register_at_fork(after_in_child=by_store.clear)
 
 
 def holdings_in(store: Store) -> Holdings:
     """Those of the running process, made when they are first needed."""
-    return process.holdings(store)
+    return by_store.get(store) or by_store.setdefault(store, Holdings(store))

@@ -1,7 +1,9 @@
 """What the tests of Semaphore are written with."""
 
 import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.process import wait_until
 
 SOON = 10.0  # seconds in which everything happens that happens at all
 
@@ -71,7 +74,15 @@ def in_child(body: Callable[[], bool]) -> bool:
             ok = body()
         finally:
             os._exit(0 if ok else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    try:
+        _, status = wait_until(
+            lambda: end if (end := os.waitpid(pid, os.WNOHANG))[0] else None, SOON
+        )
+    except TimeoutError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    return os.waitstatus_to_exitcode(status) == 0
 
 
 class Asked:
@@ -80,6 +91,7 @@ class Asked:
     def __init__(self, store: MemoryStore) -> None:
         self.waits: list[Wait | None] = []
         self.answers: list[Answer] = []
+        self.at: list[float] = []
         self._acquire = store.acquire
         store.acquire = self.acquire  # type: ignore[method-assign]
 
@@ -87,6 +99,7 @@ class Asked:
         self, claims: Sequence[Claim], holder: str, wait: Wait | None = None, *rest: Any
     ) -> Answer:
         self.waits.append(wait)
+        self.at.append(time.monotonic())
         answer = self.answered(self._acquire(claims, holder, wait, *rest))
         self.answers.append(answer)
         return answer

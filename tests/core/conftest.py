@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 
 from celery_semaphore import Semaphore
-from celery_semaphore.core.holdings import process
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.holdings import forgotten_after
 
 from .calling import SOON
 
@@ -20,8 +20,6 @@ def api(store: MemoryStore) -> Semaphore:
 
 
 @pytest.fixture(autouse=True)
-def _no_keepers_left() -> Iterator[None]:
-    yield
-    for holdings in process._holdings.values():
-        holdings._keeper.stop()
-    process.begin()
+def _forgotten_after() -> Iterator[None]:
+    with forgotten_after():
+        yield

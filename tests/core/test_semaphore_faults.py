@@ -1,5 +1,7 @@
 """A store that fails while somebody waits for a permit."""
 
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -7,12 +9,13 @@ import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import caller
-from celery_semaphore.core.permit import Answer, Claim
+from celery_semaphore.core.caller import Caller
+from celery_semaphore.core.permit import Answer, Claim, Reason
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until
 
-from .calling import SOON, Failing, LostAnswers, occupied, thread, waiting
+from .calling import SOON, Asked, Failing, LostAnswers, occupied, refusal_of, thread, waiting
 
 
 class TestFailingStore:
@@ -22,18 +25,24 @@ class TestFailingStore:
     def _hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(caller, "PATIENCE", 0.02)
 
-    def test_goes_on_trying(self, api: Semaphore, store: MemoryStore) -> None:
+    def test_goes_on_trying(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
         failing = Failing(store, times=5)
         permit = api.acquire()
         assert len(failing.waits) == 6
         assert occupied(store) == 1
+        assert caplog.text.count("trying again") == 1
         api.release(permit)
 
-    def test_within_its_timeout(self, store: MemoryStore) -> None:
+    def test_within_its_timeout(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(caller, "PATIENCE", 2 * SOON)
         Failing(store, times=10**6)
+        start = time.monotonic()
         with pytest.raises(SemaphoreTimeout, match=r"0.2 s: gone") as caught:
             Semaphore("api", 1, store=store, timeout=0.2).acquire()
         assert isinstance(caught.value.__cause__, StoreUnavailable)
+        assert time.monotonic() - start < SOON
 
     @pytest.mark.parametrize("timeout", [0, 0.05])
     def test_a_permit_whose_answer_was_lost_is_given_back(
@@ -42,6 +51,56 @@ class TestFailingStore:
         LostAnswers(store, times=10**6)
         with pytest.raises(SemaphoreTimeout):
             Semaphore("api", 1, store=store, timeout=timeout).acquire()
+        assert list(store.resources()) == []
+
+    def test_its_lease_counts_from_the_question_that_was_not_answered(
+        self, store: MemoryStore
+    ) -> None:
+        before = time.monotonic()
+        asked = LostAnswers(store, times=2)
+        permit, since = Caller(store, [Claim("api", None, 1)], SOON).acquire()
+        assert before <= since <= asked.at[0]
+        assert permit.holder == store.snapshot("api").holders[0].holder
+
+    def test_its_lease_does_not_count_from_a_refusal(self, store: MemoryStore) -> None:
+        claims, asked = [Claim("api", None, 1)], Asked(store)
+        store.acquire(claims, "a")
+        since: list[float] = []
+        with thread(lambda: since.append(Caller(store, claims, SOON).acquire()[1])):
+            wait_until(lambda: len(asked.answers) == 3)
+            store.release("a", claims)
+        assert asked.at[2] < since[0] <= asked.at[3]
+
+    def test_interrupted_while_it_asks(self, api: Semaphore, store: MemoryStore) -> None:
+        """The store has said yes."""
+
+        class Interrupted(Asked):
+            def answered(self, answer: Answer) -> Answer:
+                raise KeyboardInterrupt
+
+        Interrupted(store)
+        with pytest.raises(KeyboardInterrupt):
+            api.acquire()
+        assert list(store.resources()) == []
+
+    def test_a_question_that_arrives_late_gets_no_permit(self, store: MemoryStore) -> None:
+        """It was overtaken by the next one, which was refused, and nobody waits for its answer."""
+        claims = [Claim("api", None, 1)]
+        store.acquire(claims, "a")
+        late: list[Callable[[], Answer]] = []
+
+        class Overtaken(Asked):
+            def acquire(self, *question: Any) -> Answer:
+                if not late:
+                    late.append(lambda: self._acquire(*question))
+                    raise StoreUnavailable("gone")
+                return super().acquire(*question)
+
+        Overtaken(store)
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=0.1).acquire()
+        store.release("a", claims)
+        assert refusal_of(late[0]()).reason is Reason.RELEASED
         assert list(store.resources()) == []
 
     def test_a_permit_whose_answer_was_lost_is_got_by_asking_again(
