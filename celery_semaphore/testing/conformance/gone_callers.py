@@ -120,6 +120,16 @@ class GoneCallers(Suite):
         assert (last.reason, last.ticket) == (Reason.TIMED_OUT, None)
         assert store.snapshot("api").waiting == 0
 
+    def test_a_call_that_took_too_long_gets_nothing(self, store: Store, clock: Clock) -> None:
+        """Not even what is free by then: it was promised an end."""
+        store.set_limit(0, "api")
+        ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket
+        clock.advance(15)
+        store.release(str(ticket), claim())
+        store.set_limit(None, "api")
+        assert why(store, claim(), "b", calls(ticket, timeout=15.0)) is Reason.TIMED_OUT
+        assert list(store.resources()) == []
+
     def test_a_callers_grant_in_time_is_not_too_late(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket

@@ -1,0 +1,157 @@
+"""Wrong ideas about permits for code outside tasks."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+HERE = "tests/core/test_semaphore"
+WAITS, PERMITS = f"{HERE}.py", f"{HERE}_permits.py"
+FAULTS = f"{HERE}_faults.py::TestFailingStore"
+TIMEOUT = f"{WAITS}::TestTimeout"
+FORKS = f"{PERMITS}::TestForks"
+LISTENER = "tests/stores/test_listener.py"
+
+
+def outside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    file = f"celery_semaphore/{file}.py"
+    return Mutant(f"outside/{name}", why, file, text, instead, tests)
+
+
+MUTANTS = [
+    outside(
+        "leaves its ticket in the line",
+        "the store forgets it anyway, a lease later",
+        "core/caller",
+        "names = [self._ticket] if self._ticket else []",
+        "names: list[str] = []",
+        f"{TIMEOUT}::test_interrupted",
+    ),
+    outside(
+        "an error leaves the line by itself",
+        "only the timeout was thought of",
+        "core/caller",
+        "        except BaseException:\n",
+        "        except SemaphoreTimeout:\n",
+        f"{TIMEOUT}::test_interrupted",
+    ),
+    outside(
+        "an unanswered question is forgotten by the next refusal",
+        "it may arrive later than that",
+        "core/caller",
+        "if self._unanswered or self._asked is not None:",
+        "if self._asked is not None:",
+        f"{FAULTS}::test_a_question_that_arrives_late_gets_no_permit",
+    ),
+    outside(
+        "an interrupted question has no answer",
+        "Ctrl-C comes after the store said yes",
+        "core/caller",
+        "if self._unanswered or self._asked is not None:",
+        "if self._unanswered:",
+        f"{FAULTS}::test_interrupted_while_it_asks",
+    ),
+    outside(
+        "a lease counts from the question that was answered",
+        "the one before it may have been granted",
+        "core/caller",
+        "asked = self._asked = self._asked or time.monotonic()",
+        "asked = self._asked = time.monotonic()",
+        f"{FAULTS}::test_its_lease_counts_from_the_question_that_was_not_answered",
+    ),
+    outside(
+        "nothing happens between refusal and listening",
+        "whose turn comes then hears nothing",
+        "core/caller",
+        "            return 0.0  # its turn may have come before it listened\n",
+        "",
+        f"{WAITS}::TestOrder::test_no_polling",
+    ),
+    outside(
+        "a dead holder asks for ever",
+        "each answer is: released",
+        "core/caller",
+        "            self._holder = new_holder()\n            return 0.0\n",
+        "            return 0.0\n",
+        f"{FAULTS}::test_a_holder_that_was_declared_dead_meanwhile",
+    ),
+    outside(
+        "who asks once stands in the line",
+        "and its ticket must be given up again",
+        "core/caller",
+        "        if self._timeout <= 0:\n            return None\n",
+        "",
+        f"{TIMEOUT}::test_asked_once",
+    ),
+    outside(
+        "a pause is longer than the timeout",
+        "the store is out of reach, and nobody bounds the sleep",
+        "core/caller",
+        "self._pause(min(pause, left))",
+        "self._pause(pause)",
+        f"{FAULTS}::test_within_its_timeout",
+    ),
+    outside(
+        "a child renews and releases for its parent",
+        "its memory says that it holds the permit",
+        "core/holdings",
+        "os.register_at_fork(after_in_child=by_store.clear)\n",
+        "",
+        FORKS,
+    ),
+    outside(
+        "anybody may release",
+        "the permit was passed on",
+        "core/semaphore",
+        "        if not holdings_in(self._store).take(permit):\n            return\n",
+        "        holdings_in(self._store).take(permit)\n",
+        f"{FORKS}::test_a_child_gives_nothing_back",
+    ),
+    outside(
+        "what was given back is renewed on",
+        "the keeper finds out by itself",
+        "core/holdings",
+        "        self._keeper.discard(permit.holder)\n",
+        "",
+        f"{PERMITS}::TestEnds::test_one_keeper_renews_all_in_one_batch",
+    ),
+    outside(
+        "leaves with the permit that was entered last",
+        "of whatever semaphore",
+        "core/semaphore",
+        "reversed(pairs) if pair[0] is self",
+        "reversed(pairs)",
+        f"{WAITS}::TestLimit::test_each_leaves_with_its_own_permit",
+    ),
+    outside(
+        "listens before the server does",
+        "what is published until it has read the subscription is missed",
+        "stores/redis/listener",
+        'plain(self._connection, ("SUBSCRIBE", self._channel))',
+        "pass",
+        f"{LISTENER}::test_hears_at_once",
+    ),
+    outside(
+        "a lost connection is not made again",
+        "whoever waits would ask three times per lease from then on",
+        "stores/redis/listener",
+        "                self._subscribe()  # and return, for nobody knows what was missed\n",
+        "                time.sleep(timeout)\n",
+        f"{LISTENER}::test_hears_again_after_its_connection_was_lost",
+    ),
+    outside(
+        "listens again and again",
+        "while the server is away",
+        "stores/redis/listener",
+        "time.sleep(min(timeout, AGAIN))",
+        "pass",
+        f"{LISTENER}::test_a_server_that_is_away_keeps_nobody_busy",
+    ),
+    outside(
+        "listeners count as the pool's connections",
+        "a hundred who wait leave none for the keeper",
+        "stores/redis/listener",
+        "pool.connection_class(**pool.connection_kwargs)",
+        "pool.make_connection()",
+        f"{LISTENER}::test_listeners_take_no_connection_from_calls",
+    ),
+]
