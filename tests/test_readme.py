@@ -26,7 +26,7 @@ def tell(task_id, **_):
 
 
 def test_each_example_has_a_name() -> None:
-    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 4
+    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 5
 
 
 @pytest.fixture
