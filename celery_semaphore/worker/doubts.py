@@ -14,7 +14,25 @@ def doubts(tasks: Iterable[Any]) -> Iterator[str]:
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:
         yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
-    yield from _disagreements(task for task in ours if task.semaphore_options is not None)
+    limited = [task for task in ours if task.semaphore_options is not None]
+    yield from _disagreements(limited)
+    yield from _mixed_waits(limited)
+
+
+def _mixed_waits(tasks: Iterable[Any]) -> Iterator[str]:
+    # The parked are handed every permit that comes free: who comes again by countdown finds none.
+    waits: dict[str, dict[str, str]] = defaultdict(dict)
+    for task in tasks:
+        for limit in task.semaphore_options.limits:
+            policy = task.semaphore_options.on_saturated or "the default"
+            waits[limit.semaphore][task.name] = policy
+    for semaphore, policies in waits.items():
+        if len(set(policies.values())) > 1 and {"park", "requeue"} & set(policies.values()):
+            said = ", ".join(f"{name} on_saturated={how}" for name, how in sorted(policies.items()))
+            yield (
+                f"semaphore {semaphore!r} is waited for in different ways: {said}. Parked tasks go before all"
+                " that come again by themselves: give them the same on_saturated."
+            )
 
 
 def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:

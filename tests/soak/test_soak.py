@@ -79,8 +79,14 @@ def states(site: Site, sent: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-def test_ten_thousand_tasks_and_random_kills(site: Site) -> None:
-    conf = {"broker_transport_options": BACK_SOON, "worker_prefetch_multiplier": 2}
+@pytest.mark.parametrize("policy", ["requeue", "park"])
+def test_ten_thousand_tasks_and_random_kills(site: Site, policy: str) -> None:
+    conf: dict[str, Any] = {
+        "broker_transport_options": BACK_SOON,
+        "worker_prefetch_multiplier": 2,
+        "semaphore_on_saturated": policy,
+        "semaphore_take_up": 5.0,
+    }
     site.client.conf.broker_transport_options = BACK_SOON
     env = {"LOG_NOTED": "1"}
     workers = [site.start(name=name, concurrency=8, conf=conf, env=env) for name in ("a", "b")]

@@ -336,6 +336,22 @@ def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:
     )
 
 
+def test_tasks_that_wait_in_different_ways_for_one_semaphore_are_doubtful() -> None:
+    app = Celery("mixed", set_as_current=False)
+
+    def body() -> None: ...
+
+    declared = {"base": LimitedTask, "semaphore": "api", "limit": 5, "shared": False}
+    app.task(name="a", on_saturated="park", **declared)(body)
+    app.task(name="b", **declared)(body)
+    app.task(name="c", **declared | {"semaphore": "other", "on_saturated": "park"})(body)
+    app.finalize()
+    (text,) = doubts(app.tasks.values())
+    assert text.startswith(
+        "semaphore 'api' is waited for in different ways: a on_saturated=park, b on_saturated=the default."
+    )
+
+
 def test_attributes_that_only_look_like_options_are_let_pass() -> None:
     app = Celery("theirs", task_cls="celery_semaphore:LimitedTask", set_as_current=False)
 
