@@ -149,7 +149,7 @@ def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
         )
         if not c.task_consumer.consuming_from(queue):
             c.task_consumer.add_queue(queue)
-    c.task_consumer.consume()
+    # Celery's own loop begins to consume, once it can handle what comes.
     return frozenset(home.name for home in homes)
 
 
