@@ -60,7 +60,10 @@ def _strike(who: str, path: str) -> None:
 
 
 def log_noted() -> None:
-    """Let a main process say whose permit it has noted: from then on early acks are Celery's."""
+    """Let a main process say whose permit it has noted: from then on early acks are Celery's.
+
+    And whose message the broker has confirmed: from then on it is the broker's.
+    """
     original = LimitedRequestMixin.permit_held
 
     def permit_held(self: LimitedRequestMixin) -> None:
@@ -68,6 +71,13 @@ def log_noted() -> None:
         original(self)
 
     LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]
+    confirmed = Publisher.publish
+
+    def publish(self: Publisher, message: Any, *args: Any, **kwargs: Any) -> None:
+        confirmed(self, message, *args, **kwargs)
+        get_logger(__name__).info("published %s", message.headers["id"])
+
+    Publisher.publish = publish  # type: ignore[method-assign]
 
 
 def flush_after_setup(url: str) -> None:
