@@ -59,6 +59,17 @@ def chosen(names: Iterable[str]) -> list[Mutant]:
     return [m for m in ALL if not names or any(fnmatchcase(m.name, name) for name in names)]
 
 
+def stale(root: Path) -> list[str]:
+    """What does not fit the library at ``root`` any more, and why: all of it, whatever was chosen."""
+    found = []
+    for mutant in (*canaries.CANARIES, *ALL):
+        try:
+            mutant.checked(root)
+        except Stale as error:
+            found.append(f"stale     {mutant.name}: {error}")
+    return found
+
+
 def canaries_sing(house: House) -> bool:
     """Whether the copy is what runs, in the tests and in the workers that they start."""
     heard = True
@@ -95,11 +106,7 @@ class Trials:
     def _verdict(self, mutant: Mutant) -> str:
         if unsound := self._sound[mutant.tests].result():
             return unsound
-        try:
-            outcome = self._house.mutated(mutant)
-        except Stale as error:
-            print(f"stale     {mutant.name}: {error}", flush=True)
-            return "stale"
+        outcome = self._house.mutated(mutant)
         verdict = outcome.verdict()
         say(verdict, mutant.name, outcome)
         return verdict
@@ -120,7 +127,7 @@ def table(mutants: Sequence[Mutant], verdicts: Sequence[str]) -> int:
         print(f"{verdict:9} {mutant.name}: {mutant.why}")
     caught, survived = verdicts.count("caught"), verdicts.count("SURVIVED")
     line = f"{len(mutants)} mutants: {caught} caught, {survived} survived"
-    for other in ("broken", "stale", "UNSOUND", "skipped"):
+    for other in ("broken", "UNSOUND", "skipped"):
         if many := verdicts.count(other):
             line += f", {many} {other}"
     print(f"\n{line}")
@@ -141,6 +148,9 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as directory:
         house = House(Path(directory))
+        if found := stale(house.sound):
+            print("\n".join(found), f"{len(found)} stale: nothing is run", sep="\n")
+            return 2
         if not canaries_sing(house):
             return 2
         status = table(mutants, Trials(house, given.jobs).verdicts(mutants))

@@ -175,8 +175,8 @@ ENDS = [
         "a release does not bury",
         "an acquire or a renewal that the network delivers late brings the permit back",
         "release",
-        "at.again = not bury(at, holder)",
-        'at.again = call("ZSCORE", at.released, holder)',
+        "    bury(at, holder)\n",
+        "",
     ),
     lua(
         "a lease that ended does not bury",
@@ -212,9 +212,8 @@ ENDS = [
         "anybody may release",
         "a release frees a permit of the resource, whoever holds it",
         "release",
-        "    at.again = not bury(at, holder)\n",
-        '    erase(at, call("ZRANGE", at.holders, 0, 0)[1] or holder)\n'
-        "    at.again = not bury(at, holder)\n",
+        "    bury(at, holder)\n",
+        '    erase(at, call("ZRANGE", at.holders, 0, 0)[1] or holder)\n    bury(at, holder)\n',
     ),
     lua(
         "an unanswered ticket stays",
@@ -379,8 +378,8 @@ LINES = [
         "a ticket's place is taken anew",
         "each refusal sends its waiter to the end of the line",
         "_asking",
-        '    if ticket:match("^%d%d%d%.%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%..") then\n',
-        '    if ticket == "kept" then\n',
+        '    if ticket ~= "" then\n        return ticket\n',
+        '    if ticket == "kept" then\n        return ticket\n',
     ),
     lua(
         "a repeated acquire makes a second ticket",
@@ -414,8 +413,8 @@ LINES = [
         "a ticket stands in two lines",
         "refused by another claim than before, it is still counted at the first",
         "_asking",
-        '            payload = call("HGET", at.payloads, ticket)\n            leave(at, ticket)\n',
-        '            payload = call("HGET", at.payloads, ticket)\n',
+        "local payload, before = forget_ticket()",
+        'local payload, before = call("HGET", claim.at.payloads, ticket), ticket_info(claim.at, ticket)',
     ),
     lua(
         "an admitted ticket stays in line",
@@ -428,7 +427,7 @@ LINES = [
         "the whole wait has no end",
         "wait_timeout bounds each countdown, and never their sum",
         "_asking",
-        "    elseif left <= 0 then\n",
+        "    elseif left() <= 0 then\n",
         "    elseif false then\n",
     ),
     lua(
@@ -463,8 +462,8 @@ LINES = [
         "who would not wait gets a ticket",
         "drop and fail leave a line of waiters that never come",
         "_asking",
-        '    if kind == "" or reason == "released" then\n',
-        '    if reason == "released" then\n',
+        '    elseif kind == "" or reason == "released" or',
+        '    elseif reason == "released" or',
     ),
 ]
 
@@ -480,8 +479,8 @@ HANDING_ON = [
         "a ticket without a message is granted",
         "it has a place, so it has a turn; but nobody can be sent",
         "_line",
-        "    if payload then\n",
-        '    if payload or info.kind == "park" then\n',
+        'local stays = payload or info.kind == "call"',
+        'local stays = payload or info.kind ~= "requeue"',
     ),
     lua(
         "an unsatisfiable head blocks its line",
@@ -508,7 +507,7 @@ HANDING_ON = [
         "a moved head loses its message",
         "it stands in the other line, but as one that comes back by itself",
         "_hand_on",
-        'stand(other, ticket, info, call("HGET", home.payloads, ticket))',
+        "stand(other, ticket, info, payload)",
         "info.due = now\n        stand(other, ticket, info, nil)",
     ),
     lua(
@@ -542,16 +541,16 @@ HANDING_ON = [
     lua(
         "a repeated release grants nothing",
         "its first answer was lost, and with it the message that was handed on",
-        "release_else",
-        "        handed_on(at, holder)\n",
-        "        local _ = at\n",
+        "_hand_on",
+        'if call("EXISTS", at.outbox) == 1 then',
+        'if granted > 0 and call("EXISTS", at.outbox) == 1 then',
     ),
     lua(
-        "a repeated release repeats everybody's grants",
+        "a message is taken by everybody",
         "what was handed on and not taken up is told to all, and published often",
-        "_hand_on",
-        'if permit and info and permit.by == "g" .. by then',
-        'if permit and info and permit.by ~= "" then',
+        "take",
+        '    call("ZREM", at.outbox, ticket)\n',
+        "",
     ),
     lua(
         "a freed permit is handed on once",
@@ -572,7 +571,7 @@ HANDING_ON = [
         "attaching grants nothing",
         "the permit came back between the refusal and the message: it waits for the next release",
         "attach",
-        "return answer_hand_on(ticket)",
+        "return answer_hand_on()",
         "return {epoch, 0, {}, {}}",
     ),
 ]

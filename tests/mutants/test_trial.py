@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from .__main__ import ALL
+from .__main__ import ALL, stale
+from .canaries import CANARIES
 from .mutant import Mutant, Stale
-from .trial import Outcome
+from .trial import ROOT, Outcome
 
 FAILED = "E   AssertionError: 2 != 1\nFAILED tests/a.py::test_a - AssertionError: 2 != 1\n1 failed"
 
@@ -59,3 +60,15 @@ def test_a_mutant_strikes_once(tmp_path: Path) -> None:
 
 def test_names_are_unique() -> None:
     assert len({mutant.name for mutant in ALL}) == len(ALL)
+
+
+def test_no_mutant_is_stale() -> None:
+    """Whoever changes the library sees at once which mutants must follow."""
+    assert stale(ROOT) == []
+
+
+def test_the_stale_are_all_told(tmp_path: Path) -> None:
+    for mutant in (*CANARIES, *ALL):
+        (tmp_path / mutant.file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / mutant.file).write_text("pass\n")
+    assert len(stale(tmp_path)) == len(CANARIES) + len(ALL)

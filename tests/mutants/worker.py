@@ -44,9 +44,11 @@ ACKNOWLEDGING = [
     worker(
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
-        "worker/publisher",
-        "        try:\n            self._publish(errand)\n",
-        "        errand.request.went_back()\n        try:\n            self._publish(errand)\n",
+        "worker/waiting",
+        "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n"
+        "        request.went_back()\n",
+        "        request.went_back()\n"
+        "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n",
         f"{CAUGHT}::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
@@ -100,7 +102,7 @@ ACKNOWLEDGING = [
         "nothing is flushed at a shutdown",
         "what is being published is acknowledged later, on a connection that is closed",
         "worker/bootstep",
-        "            limiter.publisher.flush(limiter.settings.publish_timeout)\n",
+        "            limiter.porter.flush(limiter.settings.publish_timeout)\n",
         "            pass\n",
         f"{CAUGHT}::test_a_shutdown_waits_for_what_is_being_published",
     ),
@@ -127,8 +129,8 @@ RELEASING = [
         "released when revoked",
         "the signal was sent, so the task is over; but it cleans up, or does not listen",
         "worker/request",
-        "            ledger.ended(self.holder, gone=_gone(self.worker_pid))\n",
-        "            ledger.ended(self.holder)\n",
+        "            ledger.ended(self.holder, _gone(self.worker_pid), publication)\n",
+        "            ledger.ended(self.holder, publication=publication)\n",
         f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
     ),
     worker(
@@ -203,11 +205,13 @@ RELEASING = [
         "    since = time.monotonic()\n"
         "    try:\n"
         "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
-        "        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))\n",
+        "        wait = patience.wait(headers.ticket, priority)\n"
+        "        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)\n",
         "    since = time.monotonic()\n"
         "    try:\n"
         "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
-        "        answer = side.store.acquire(claims, headers.holder, patience.wait(headers.ticket, priority))\n"
+        "        wait = patience.wait(headers.ticket, priority)\n"
+        "        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)\n"
         "        books.asked(headers.holder, claims)\n",
         f"{BEFORE}[early-SUCCESS-after acquire]",
     ),
@@ -258,8 +262,9 @@ RENEWING = [
         "the note of a release before the release",
         "a process that dies between the two leaks its permit",
         "worker/local",
-        "        side.store.release(holder, claims)\n",
-        "        notes.released(holder)\n        side.store.release(holder, claims)\n",
+        "        outgoing = side.store.release(holder, claims, publication)\n",
+        "        notes.released(holder, frozenset())\n"
+        "        outgoing = side.store.release(holder, claims, publication)\n",
         f"{GIVES_BACK}[before release-early]",
     ),
     worker(
@@ -350,8 +355,8 @@ PUTTING_BACK = [
         "a wait is a retry",
         "retries + 1, as by self.retry: waiting spends them",
         "worker/message",
-        "    if ticket is not None:\n",
-        '    headers["retries"] = headers.get("retries", 0) + 1\n    if ticket is not None:\n',
+        "    headers[TICKET] = ticket\n",
+        '    headers["retries"] = headers.get("retries", 0) + 1\n    headers[TICKET] = ticket\n',
         *UNCHANGED,
     ),
     worker(
@@ -374,8 +379,8 @@ PUTTING_BACK = [
         "expires is dropped",
         "eta is enough",
         "worker/message",
-        "    if ticket is not None:\n",
-        '    headers.pop("expires", None)\n    if ticket is not None:\n',
+        "    headers[TICKET] = ticket\n",
+        '    headers.pop("expires", None)\n    headers[TICKET] = ticket\n',
         f"{WAITING}::test_expires_while_it_waits",
     ),
     worker(
@@ -406,8 +411,8 @@ PUTTING_BACK = [
         "the ticket is not sent along",
         "each delivery is a wait of its own: no time-out ever ends it",
         "worker/message",
-        "        headers[TICKET] = ticket\n",
-        "        pass\n",
+        "    headers[TICKET] = ticket\n",
+        "",
         f"{WAITING}::test_wait_timeout",
     ),
     worker(
