@@ -22,12 +22,14 @@ REMEMBERED = 3600.0
 class Task:
     """One task's messages, as brokers and workers may bring them."""
 
-    def __init__(self, store: Store, kind: Kind | None = Kind.REQUEUE, limit: int = 1) -> None:
-        self.store, self.claims, self.kind = store, claim(limit), kind
+    def __init__(
+        self, store: Store, kind: Kind | None = Kind.REQUEUE, limit: int = 1, of: str = "task:0"
+    ) -> None:
+        self.store, self.claims, self.kind, self.of = store, claim(limit), kind, of
         self.ticket: str | None = None
 
     def asks(self, holder: str, id: str = "", *, ticket: str | None = None, **how: Any) -> Answer:  # noqa: A002 - as the field is called
-        publication = self.brought = Publication("task:0", id, remember=REMEMBERED, **how)
+        publication = self.brought = Publication(self.of, id, remember=REMEMBERED, **how)
         wait = (
             Wait(self.kind, ticket=ticket or (self.ticket if id else None)) if self.kind else None
         )
@@ -197,6 +199,13 @@ class Copies(Suite):
     def test_a_task_id_may_be_used_again(self, task: Task, other: Task) -> None:
         task.goes_back("h1")
         task.runs("h2", "h1.1")
+        other.runs("h3")
+        other.runs("h4", redelivered=True)
+
+    def test_even_where_somebody_waits(self, task: Task, other: Task) -> None:
+        task.goes_back("h1")
+        task.runs("h2", "h1.1")
+        Task(task.store, of="task:1").goes_back("h5")
         other.runs("h3")
         other.runs("h4", redelivered=True)
 

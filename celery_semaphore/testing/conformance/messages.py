@@ -11,6 +11,7 @@ import pytest
 from ...core.permit import Kind, Wait
 from .suite import (
     LEASE,
+    TAKE_UP,
     Suite,
     admitted,
     attached,
@@ -19,6 +20,7 @@ from .suite import (
     limited,
     messages,
     parked,
+    reaped,
     refused,
     released,
     requeued,
@@ -138,3 +140,56 @@ class Messages(Suite):
         parked(store, claim(), "b")
         store.release("b", claim())
         assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_coming_back_unasked_keeps_its_end(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        ticket = named(store, "b", 10.0)
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        clock.advance(10)
+        assert messages(reaped(store)) == [b"b"]
+
+    def test_coming_back_unasked_keeps_its_name(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = named(store, "b")
+        refused(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert store.end(["b"]) == {"api"}
+
+    def test_what_was_granted_does_not_end(self, store: Store, clock: Clock) -> None:
+        """Just in time: its message is on its way, and not sent once more."""
+        admitted(store, claim(), "a")
+        named(store, "b", 10.0)
+        clock.advance(9)
+        assert messages(released(store, "a", claim())) == [b"b"]
+        clock.advance(1)
+        assert reaped(store) == []
+
+    def test_a_grant_that_nobody_took_is_not_sent(self, store: Store, clock: Clock) -> None:
+        """It ended in the outbox, and its message is back in the line."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        outgoing = store.release("a", claim())
+        store.set_limit(0, "api")
+        clock.advance(TAKE_UP)
+        store.reap()
+        assert store.take(outgoing) == []
+        assert store.snapshot("api").waiting == 1
+        assert messages(limited(store, None, "api")) == [b"b"]
+
+    def test_sent_too_late_keeps_no_later_grant(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        late = released(store, "a", claim())
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == [b"b"]
+        clock.advance(TAKE_UP - 1)
+        store.sent(late)
+        clock.advance(1)
+        admitted(store, claim(), "c")
+
+
+def named(store: Store, holder: str, ends_in: float | None = None) -> str:
+    """The ticket of a parked message that can be ended, or ends by itself."""
+    ticket = refused(store, claim(), holder, PARK).ticket
+    assert ticket
+    assert not store.attach(ticket, claim(), holder.encode(), name=holder, ends_in=ends_in)
+    return ticket

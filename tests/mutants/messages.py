@@ -1,0 +1,320 @@
+"""Wrong ideas about messages in the scripts of Redis and Valkey: their copies, and their way out of the store."""
+
+from __future__ import annotations
+
+from .lua import KEYS, lua
+
+COPIES = [
+    lua(
+        "a copy is told by its ticket",
+        "one wait is one task; but so is what the broker delivers again after a crash, and it must run",
+        "_messages",
+        "said.admitted ~= message",
+        "said.ticket == ticket",
+    ),
+    lua(
+        "whoever was admitted has run",
+        "its holder is released, so its task is over; but it may have been interrupted",
+        "_messages",
+        'said.ran and "copy"',
+        'not other_lives() and "copy"',
+    ),
+    lua(
+        "only what ran has copies",
+        "nobody looks whether the other message of the task is running",
+        "_messages",
+        'said.ran and "copy" or other_lives() and "running" or nil',
+        'said.ran and "copy" or nil',
+    ),
+    lua(
+        "what runs will have run",
+        "the copy is thrown away while the other may still die",
+        "_messages",
+        'other_lives() and "running"',
+        'other_lives() and "copy"',
+    ),
+    lua(
+        "a first message is a copy too",
+        "task ids are unique; but senders use them again",
+        "_messages",
+        "local said = messages and not first and",
+        "local said = messages and",
+    ),
+    lua(
+        "a first message forgets nothing",
+        "what is known of an earlier task with its id holds for its own redelivery",
+        "acquire",
+        '    if messages then\n        call("DEL", messages)\n    end\n',
+        "",
+    ),
+    lua(
+        "a first message in a line forgets nothing",
+        "the same, where somebody waits",
+        "acquire_else",
+        'elseif messages then\n    call("DEL", messages)\n',
+        "",
+    ),
+    lua(
+        "an earlier task's message speaks for the later",
+        "same task id, same task",
+        "_messages",
+        'local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket ~= ticket',
+        "local of_earlier = false",
+    ),
+    lua(
+        "a message without its ticket waits anew",
+        "the answer that named it was lost, and with it the place",
+        "_messages",
+        "    ticket = said.ticket\nend\nlocal carried = ticket",
+        '    ticket = ""\nend\nlocal carried = ticket',
+    ),
+    lua(
+        "a copy stands in the line",
+        "it is refused, so it waits",
+        "_asking",
+        'reason == "released" or reason == "copy" then',
+        'reason == "released" then',
+    ),
+    lua(
+        "who waits for its other message stands in the line",
+        "and is counted, and handed a permit",
+        "_asking",
+        '    if reason == "running" then\n        ticket = carried\n    elseif',
+        "    if",
+    ),
+    lua(
+        "a refusal forgets who runs",
+        "a redelivery goes back, and what it left is no copy when the first has run",
+        "_asking",
+        ' or reason == "recovering") and not other_lives() then',
+        ' or reason == "recovering") then',
+    ),
+    lua(
+        "only a ticket is worth remembering",
+        "who would not wait goes back in the grace, and both of its messages run",
+        "_asking",
+        '(ticket ~= "" or reason == "recovering")',
+        'ticket ~= ""',
+    ),
+    lua(
+        "anybody says that a task ran",
+        "a late release of another holder ends a task that was interrupted",
+        "release",
+        "task.holder == holder and task.admitted == arg(2)",
+        "task.admitted == arg(2)",
+    ),
+    lua(
+        "whichever message ran",
+        "a holder has one message, so why compare",
+        "release",
+        "task.holder == holder and task.admitted == arg(2)",
+        "task.holder == holder",
+    ),
+    lua(
+        "what ran is remembered for ever",
+        "one key for each task that ever waited",
+        "release",
+        ', "PX", math.ceil(arg(3) / 1000))',
+        ")",
+        tests=KEYS,
+    ),
+    lua(
+        "what waits is remembered for ever",
+        "the same, of tasks that were revoked or died",
+        "_messages",
+        ', "PX", math.ceil(remembered / 1000))',
+        ")",
+        tests=KEYS,
+    ),
+]
+
+OUTBOX = [
+    lua(
+        "sent keeps the grant of another",
+        "whoever comes late with the message keeps a later grant alive",
+        "sent",
+        "if grant and grant.token == token then",
+        "if grant then",
+    ),
+    lua(
+        "what was sent stays",
+        "until somebody takes it up; so it is sent again",
+        "sent",
+        "        leave(at, ticket)\n",
+        "        local _ = leave\n",
+    ),
+    lua(
+        "the time to take up begins with the grant",
+        "publishing takes no time",
+        "sent",
+        '        call("ZADD", at.holders, now + TAKE_UP, ticket)\n',
+        "",
+    ),
+    lua(
+        "whatever is in the outbox is sent",
+        "a grant that ended before anybody took it, its message back in the line",
+        "take",
+        'if payload and (grant or not call("ZSCORE", at.parked, ticket)) then',
+        "if payload then",
+    ),
+    lua(
+        "an ended wait is granted",
+        "it stands in the line until its message is gone",
+        "_ends",
+        '        call("ZREM", at.parked, ticket)\n        call("ZADD", at.outbox',
+        '        call("ZADD", at.outbox',
+    ),
+    lua(
+        "an ended wait is offered once",
+        "whoever took it will send it",
+        "_ends",
+        '    call("ZADD", at.due, now + TAKE_UP, ticket)\n',
+        '    call("ZADD", at.due, "+inf", ticket)\n',
+    ),
+    lua(
+        "a granted wait can end",
+        "its time is over: the message is offered once more, although it is on its way",
+        "_ends",
+        '    if not call("ZSCORE", at.holders, ticket) then',
+        "    if true then",
+    ),
+    lua(
+        "nobody is told that a wait ended",
+        "the index says when to look, and nobody sets it",
+        "_ends",
+        "        use(at, now)\n    end\n",
+        "    end\n",
+    ),
+    lua(
+        "a parked message waits for ever",
+        "expires and wait_timeout are for messages that come back by themselves",
+        "_line",
+        'info.ends or "+inf"',
+        '"+inf"',
+    ),
+    lua(
+        "nobody looks when a wait ends",
+        "the next look is a lease away",
+        "_line",
+        "            use(at, info.ends)\n",
+        "            local _ = use\n",
+    ),
+    lua(
+        "parked without a name",
+        "who is revoked while it waits is not found",
+        "_line",
+        '            call("HSET", NAMES, info.name, at.name .. "\\n" .. ticket)\n',
+        "            local _ = NAMES\n",
+    ),
+    lua(
+        "names are never forgotten",
+        "one for each message that ever was parked",
+        "_ends",
+        '        call("HDEL", NAMES, ticket_info(at, ticket).name)\n    end\n    call("HDEL", at.tickets',
+        '    end\n    call("HDEL", at.tickets',
+        tests=KEYS,
+    ),
+    lua(
+        "coming back unasked forgets when the wait ends",
+        "a second delivery asks, is refused, and its message now waits for ever",
+        "_asking",
+        "asked.name, asked.ends = before.name, before.ends",
+        "asked.name = before.name",
+    ),
+    lua(
+        "coming back unasked forgets the name",
+        "and the revoked is not found any more",
+        "_asking",
+        "asked.name, asked.ends = before.name, before.ends",
+        'asked.name, asked.ends = "", before.ends',
+    ),
+    lua(
+        "who requeues leaves its message parked",
+        "the task's options changed; now it is in both",
+        "_asking",
+        '        if kind == "park" and payload then\n'
+        "            asked.name, asked.ends = before.name, before.ends\n"
+        "        end\n"
+        '        stand(claim.at, ticket, asked, kind == "park" and payload)\n',
+        "        if payload then\n"
+        "            asked.name, asked.ends = before.name, before.ends\n"
+        "        end\n"
+        "        stand(claim.at, ticket, asked, payload)\n",
+    ),
+    lua(
+        "attached again after its grant",
+        "the answer was lost: it stands in the line once more, and is granted twice",
+        "attach",
+        '    call("ZREM", home.parked, ticket)\n',
+        "    local _ = home\n",
+    ),
+    lua(
+        "nobody is told of the outbox",
+        "whoever released sends it; but a client has no broker, and a worker may die",
+        "_hand_on",
+        '        call("ZADD", home.outbox, 0, ticket)\n        use(home, now)\n',
+        '        call("ZADD", home.outbox, 0, ticket)\n',
+    ),
+    lua(
+        "what was offered was taken",
+        "whoever reaped died before it took anything",
+        "reap",
+        'call("EXISTS", at.outbox) == 1 and now or now + LEASE',
+        "now + LEASE",
+    ),
+]
+
+CALLERS = [
+    lua(
+        "the line is handed on from its end",
+        "last come, first served",
+        "_hand_on",
+        'call("ZRANGE", home.parked, skipped, skipped)',
+        'call("ZREVRANGE", home.parked, skipped, skipped)',
+    ),
+    lua(
+        "a caller hears nothing",
+        "it asks again in a third of a lease anyway",
+        "_hand_on",
+        '        call("PUBLISH", CHANNEL .. ticket, "")\n',
+        "        local _ = CHANNEL\n",
+    ),
+    lua(
+        "a dead caller's ticket stays",
+        "its grant ended, but it may come back",
+        "_ends",
+        "        else -- it was sent, or whoever called is gone\n            leave(at, name)\n",
+        "        else\n            local _ = name\n",
+    ),
+    lua(
+        "a dead caller goes to its place",
+        "as a message that nobody sent: the line stops at it again and again",
+        "_ends",
+        "        else -- it was sent, or whoever called is gone\n            leave(at, name)\n",
+        '        elseif call("HEXISTS", at.tickets, name) == 1 then\n'
+        '            call("ZADD", at.parked, 0, name)\n',
+    ),
+    lua(
+        "a ticket cannot be given up",
+        "only holders are released",
+        "release",
+        "        leave(at, holder)\n",
+        "        local _ = holder\n",
+    ),
+    lua(
+        "who parks or calls may be late",
+        "there is a permit, so it gets it; but it was sent back for nothing else than to hear that it timed out",
+        "acquire_else",
+        'if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+        "if false then",
+    ),
+    lua(
+        "a grant in time is too late",
+        "the way from the store to the worker counts as waiting",
+        "acquire_else",
+        'if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+        'if kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+    ),
+]
+
+MUTANTS = (*COPIES, *OUTBOX, *CALLERS)
