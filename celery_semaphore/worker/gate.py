@@ -79,6 +79,8 @@ def _acquire(
         answer = side.store.acquire(claims, headers.holder, wait, headers.publication)
     except StoreUnavailable as error:
         side.breaker.failed(error)
+        # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
+        task.request.__dict__[ASKING] = (headers.holder, claims, None)
         raise _unanswered(task, headers, patience, error, asked=False) from None
     side.breaker.succeeded()
     if isinstance(answer, Refusal):

@@ -446,18 +446,15 @@ ASKING = [
         "a store that fails fails the task",
         "an exception is an exception",
         "worker/gate",
-        "        side.breaker.failed(error)\n"
         "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
-        "        side.breaker.failed(error)\n        raise\n",
+        "        raise\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
     ),
     worker(
         "a store that fails is a permit",
         "better too many than none",
         "worker/gate",
-        "        side.breaker.failed(error)\n"
         "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
-        "        side.breaker.failed(error)\n"
         "        return Permit(headers.holder, 1, tuple(claims), 0.0, 0.0, 0)\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
     ),

@@ -1,0 +1,220 @@
+"""Which of a task's messages it was, and whether its task ran: at the gate, and at the end."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from celery import Celery
+from kombu.utils.imports import symbol_by_name
+
+from celery_semaphore import LimitedTask
+from celery_semaphore.core.permit import Claim, Permit, Publication, Reason, Refusal
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker import local
+from celery_semaphore.worker.headers import HOLDER, TICKET, publication_of, sent_back
+from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.refusal import Refused
+from celery_semaphore.worker.signals import task_saturated
+from tests.support.process import wait_until
+
+from .test_caught_by_mutants import message_of
+
+ONE = Claim("one", None, 1)
+SENT = sent_back("x:0", 1, None)  # the header of a message that went back once
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("waits", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def limited(app: Celery, **options: Any) -> Any:
+    def body() -> None: ...
+
+    options = {"base": LimitedTask, "semaphore": "one", "limit": 1, "shared": False, **options}
+    app.task(name="limited", **options)(body)
+    app.finalize()
+    return app.tasks["limited"]
+
+
+# -- which message it was, and whether its task ran
+
+
+def delivered(task: Any, ends: str = "SUCCESS", **headers: Any) -> None:
+    """Let a delivery come to its gate in this process, and end."""
+    request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
+    task.push_request(**request)
+    try:
+        task.before_start("x", (), {})
+    finally:
+        local._release(task, ends)
+        task.pop_request()
+
+
+def runs_again(task: Any) -> bool:
+    """Whether the message that comes again, after another one was admitted, runs."""
+    side = limiter_of(task.app).side
+    side.releaser.start()
+    wait_until(lambda: side.store.snapshot("one").occupied == 0, 10, "it is released")
+    again = Publication("x:0", redelivered=True)
+    answer = side.store.acquire([ONE], "x:2", None, again)
+    assert isinstance(answer, Permit) or answer.reason is Reason.COPY
+    side.releaser.close(5)
+    return isinstance(answer, Permit)
+
+
+@pytest.mark.parametrize(("ends", "again"), [("SUCCESS", False), ("REJECTED", True)])
+def test_what_was_rejected_may_run_again(app: Celery, ends: str, again: bool) -> None:
+    task = limited(app)
+    delivered(task, ends, **{TICKET: SENT})
+    assert runs_again(task) is again
+
+
+def test_an_unanswered_acquire_has_not_run(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store said yes to nobody: the task's message goes back, and must not be taken for a copy."""
+    task = limited(app)
+    store = limiter_of(app).side.store
+    acquire = store.acquire
+
+    def unanswered(*args: Any) -> Any:
+        acquire(*args)
+        raise StoreUnavailable("hung")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "acquire", unanswered, raising=False)
+        with pytest.raises(Refused):
+            delivered(task, "IGNORED", **{TICKET: SENT})
+    assert runs_again(task)
+
+
+@pytest.fixture
+def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[Publication | None]:
+    """With which messages the main process releases."""
+    found: list[Publication | None] = []
+
+    def release(_: str, __: Any, publication: Publication | None = None) -> None:
+        found.append(publication)
+
+    monkeypatch.setattr(limiter_of(app).side.releaser, "release", release)
+    return found
+
+
+def request_of(task: Any, queue: str = "celery", **headers: Any) -> Any:
+    message = message_of(task)
+    message.headers.update(headers)
+    message.delivery_info["routing_key"] = queue
+    request = symbol_by_name(task.Request)(message, app=task.app, task=task)
+    limiter_of(task.app).side.ledger.asked(request.holder, [ONE])
+    return request
+
+
+def test_the_end_of_a_request_names_its_message(
+    app: Celery, releases: list[Publication | None]
+) -> None:
+    request = request_of(limited(app), **{TICKET: SENT})
+    request._ended(reported=True)
+    assert [found and found.id for found in releases] == ["0.1"]
+
+
+def test_a_request_that_was_returned_has_not_ended(
+    app: Celery, releases: list[Publication | None]
+) -> None:
+    request = request_of(limited(app), **{TICKET: SENT})
+    request.reject(requeue=True)
+    request._ended(reported=True)
+    assert releases == [None]
+
+
+def test_a_request_whose_acquire_was_not_answered_has_not_ended(
+    app: Celery, releases: list[Publication | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(limited(app), **{TICKET: SENT})
+    monkeypatch.setattr(limiter_of(app).porter, "put_back", lambda *_: None)
+    request._go_back(Refused("hung", delay=1.0, asked=False))
+    assert releases == [None]
+
+
+def test_a_retry_is_another_wait() -> None:
+    first, retry = (publication_of("x", retries, None, True, 1.0) for retries in (0, 1))
+    assert first.of != retry.of
+
+
+# -- refusals of those who wait
+
+
+def refusals(app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason) -> list[Refused]:
+    """How a task that would be dropped is sent away because of another of its messages."""
+    task = limited(app, on_saturated="drop")
+    refusal = Refusal(ONE, reason, 1, 1, None, 0, 3.0, 0.0)
+    store = limiter_of(app).side.store
+    monkeypatch.setattr(store, "acquire", lambda *_: refusal, raising=False)
+    saturated: list[Any] = []
+    task_saturated.connect(lambda **_: saturated.append(1), weak=False, dispatch_uid="saturated")
+    try:
+        with pytest.raises(Refused) as found:
+            delivered(task, "IGNORED")
+    finally:
+        task_saturated.disconnect(dispatch_uid="saturated")
+    assert saturated == []
+    assert app.AsyncResult("x").state == "PENDING", "the other one says how it ended"
+    return [found.value]
+
+
+def test_a_copy_is_acknowledged_and_nothing_else(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (refused,) = refusals(app, monkeypatch, Reason.COPY)
+    assert (refused.delay, refused.asked) == (None, True)
+
+
+def test_who_waits_for_its_other_message_comes_again(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (refused,) = refusals(app, monkeypatch, Reason.RUNNING)
+    assert refused.delay == 3.0
+
+
+def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
+    task = limited(app, on_saturated="park", wait_timeout=10)
+    limiter_of(app).side.store.acquire([ONE], "other")
+    with pytest.raises(Refused) as found:
+        delivered(task, "IGNORED")
+    refused: Refused = pickle.loads(pickle.dumps(found.value))  # noqa: S301 - as it travels
+    assert refused.parks
+    assert refused.ticket
+    assert refused.left is not None
+    assert 9 < refused.left <= 10
+
+
+@pytest.mark.parametrize(("left", "expires", "ends"), [(None, 60, 60), (5.0, 60, 5), (60.0, 5, 5)])
+def test_a_parked_wait_ends_when_it_expires(
+    app: Celery, left: float | None, expires: float, ends: float
+) -> None:
+    when = datetime.now(UTC) + timedelta(seconds=expires)
+    request = request_of(limited(app), expires=when.isoformat())
+    assert ends - 2 < request._ends_in(left) < ends + 1
+
+
+# -- the queue beside
+
+
+def test_a_retry_goes_to_its_own_queue(app: Celery) -> None:
+    request = request_of(limited(app), "celery.granted")
+    assert request.delivery_info["routing_key"] == "celery"
+
+
+def test_who_waits_again_goes_to_its_own_queue(app: Celery) -> None:
+    assert request_of(limited(app), "celery.granted").came_from() == "celery"
+
+
+def test_who_is_granted_comes_by_a_queue_that_is_consumed(app: Celery) -> None:
+    limiter = limiter_of(app)
+    assert limiter.comes_back_to("celery") == "celery"
+    limiter.granted = frozenset({"celery"})
+    assert limiter.comes_back_to("celery") == "celery.granted"
+    assert limiter.comes_back_to("other") == "other"
