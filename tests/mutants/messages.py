@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lua import KEYS, lua
+from .lua import CONFORMANCE, KEYS, lua
 
 COPIES = [
     lua(
@@ -278,6 +278,7 @@ CALLERS = [
         "_hand_on",
         '        call("PUBLISH", CHANNEL .. ticket, "")\n',
         "        local _ = CHANNEL\n",
+        tests=(f"{CONFORMANCE[0]}::test_hears_while_it_waits",),
     ),
     lua(
         "a dead caller's ticket stays",

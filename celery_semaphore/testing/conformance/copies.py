@@ -253,6 +253,20 @@ class Copies(Suite):
         task.runs("h2", "h1.1")
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
 
+    def test_that_it_went_back_in_the_grace_is_known(self, store: Store, clock: Clock) -> None:
+        """It had run, and is delivered again; what it leaves behind is no copy of it."""
+        task = Task(store, kind=None)
+        task.runs("h0")
+        known = store.epoch
+        clock.advance(1)
+        self.forget(store)
+        store.epoch = None
+        task.runs("h2", "h1.1")
+        store.epoch = known  # whoever knows that permits may have been forgotten comes later
+        assert task.is_refused("h3", "h1.1", redelivered=True) is Reason.RECOVERING
+        clock.advance(LEASE)
+        task.runs("h4", "h3.1")
+
     def test_a_copy_stands_in_no_line(self, task: Task) -> None:
         task.goes_back("h1")
         task.runs("h2", "h1.1")

@@ -186,6 +186,13 @@ class Messages(Suite):
         clock.advance(1)
         admitted(store, claim(), "c")
 
+    def test_an_ended_one_that_nobody_took_is_found_by_reaping(self, store: Store) -> None:
+        """Whoever ended it died before it took the message."""
+        admitted(store, claim(), "a")
+        named(store, "b")
+        store.end(["b"])
+        assert messages(reaped(store)) == [b"b"]
+
 
 def named(store: Store, holder: str, ends_in: float | None = None) -> str:
     """The ticket of a parked message that can be ended, or ends by itself."""
