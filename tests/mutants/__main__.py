@@ -18,11 +18,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from . import canaries, lua, messages, outside, worker
+from . import canaries, lua, messages, outside, parking, worker
 from .mutant import Mutant, Stale
 from .trial import ROOT, Outcome, copy, run
 
-ALL: Sequence[Mutant] = (*lua.MUTANTS, *messages.MUTANTS, *outside.MUTANTS, *worker.MUTANTS)
+ALL: Sequence[Mutant] = (
+    *lua.MUTANTS,
+    *messages.MUTANTS,
+    *outside.MUTANTS,
+    *worker.MUTANTS,
+    *parking.MUTANTS,
+)
 
 
 class House:
