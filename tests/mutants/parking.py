@@ -7,6 +7,7 @@ from .worker import PUT_BACK
 
 HERE = "tests/worker"
 CAUGHT = f"{HERE}/test_caught_while_waiting.py"
+ERRANDS = f"{HERE}/test_errands.py"
 COPIES = f"{HERE}/test_copies.py"
 QUEUES = f"{HERE}/test_parking_queues.py"
 ENDS = f"{HERE}/test_parking_ends.py"
@@ -181,7 +182,15 @@ OUT_OF_THE_STORE = [
         "errands",
         "0.0 if errand.urgent else now",
         "now",
-        f"{CAUGHT}::test_the_urgent_goes_first",
+        f"{ERRANDS}::test_the_urgent_goes_first",
+    ),
+    parking(
+        "what is brought back is not urgent",
+        "an errand is an errand",
+        "waiting",
+        "    urgent = True  # a permit is kept for them\n",
+        "    urgent = False\n",
+        f"{ERRANDS}::test_the_urgent_goes_first",
     ),
     parking(
         "an errand that fails is tried until it is done",
@@ -189,7 +198,7 @@ OUT_OF_THE_STORE = [
         "errands",
         "            entry.due = now + AGAIN * 2 ** (entry.attempts - 1)\n",
         "            entry.due = 0.0\n",
-        f"{CAUGHT}::test_what_fails_holds_up_nobody",
+        f"{ERRANDS}::test_what_fails_holds_up_nobody",
     ),
     parking(
         "an errand is never given up",
@@ -197,7 +206,7 @@ OUT_OF_THE_STORE = [
         "errands",
         "            if now - entry.since > self._timeout:\n",
         "            if False:\n",
-        f"{CAUGHT}::test_what_fails_holds_up_nobody",
+        f"{ERRANDS}::test_what_fails_holds_up_nobody",
     ),
 ]
 
@@ -208,7 +217,7 @@ NOBODY_RELEASES = [
         "sweeper",
         "            outgoing |= store.end(sorted(new))\n",
         "            pass\n",
-        f"{CAUGHT}::test_a_sweep_looks_for_the_revoked",
+        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "the revoked are looked for again and again",
@@ -216,7 +225,7 @@ NOBODY_RELEASES = [
         "sweeper",
         "        self._known = revoked\n",
         "",
-        f"{CAUGHT}::test_a_sweep_looks_for_the_revoked",
+        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "the revoked are looked for once, whatever the store says",
@@ -224,7 +233,7 @@ NOBODY_RELEASES = [
         "sweeper",
         "            outgoing |= store.end(sorted(new))\n        self._known = revoked\n",
         "            self._known = revoked\n            outgoing |= store.end(sorted(new))\n",
-        f"{CAUGHT}::test_a_sweep_looks_for_the_revoked",
+        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "a sweep does not reap",
@@ -232,7 +241,7 @@ NOBODY_RELEASES = [
         "sweeper",
         "        outgoing = store.reap()\n",
         "        outgoing: Outgoing = frozenset()\n",
-        f"{CAUGHT}::test_a_sweep_finds_what_nobody_sent",
+        f"{ERRANDS}::test_a_sweep_finds_what_nobody_sent",
     ),
     parking(
         "what a process handed on is forgotten",
@@ -240,7 +249,7 @@ NOBODY_RELEASES = [
         "ledger",
         "        self._keeper.discard(holder)\n        self._handed_on(outgoing)\n",
         "        self._keeper.discard(holder)\n",
-        f"{CAUGHT}::test_what_a_process_handed_on_is_sent",
+        f"{ERRANDS}::test_what_a_process_handed_on_is_sent",
     ),
     parking(
         "a note names all that was handed on",
@@ -248,7 +257,7 @@ NOBODY_RELEASES = [
         "note",
         "note if len(note) < select.PIPE_BUF else",
         "note if note else",
-        f"{CAUGHT}::test_a_note_of_much_that_was_handed_on",
+        f"{ERRANDS}::test_a_note_of_much_that_was_handed_on",
     ),
     parking(
         "nobody sweeps",

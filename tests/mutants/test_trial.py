@@ -26,6 +26,7 @@ FAILED = "E   AssertionError: 2 != 1\nFAILED tests/a.py::test_a - AssertionError
         (1, "ERROR tests/a.py::test_a - TimeoutError: a server\n1 error", "broken"),
         (1, f"E   NameError: name 'x' is not defined\n{FAILED}", "broken"),
         (1, f"E   redis.ResponseError: Error compiling script\n{FAILED}", "broken"),
+        (1, f"E   redis.ResponseError: not an integer, on @user_script:7\n{FAILED}", "broken"),
         (-1, "", "broken"),
     ],
 )

@@ -20,7 +20,7 @@ OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-
 
 # A mutant that raises these is not a wrong idea but a wrong spelling.
 BROKEN = re.compile(
-    r"(?m)Error compiling script|nonexistent global variable|user_script:\d+: .*attempt to "
+    r"(?m)Error compiling script|nonexistent global variable|user_script:\d+"
     r"|^E +(?:\w+\.)*(?:SyntaxError|ImportError|ModuleNotFoundError|NameError|UnboundLocalError)\b"
 )
 
