@@ -126,6 +126,23 @@ def test_what_was_released_while_its_note_was_on_its_way_was_not_lost(
     assert events == []
 
 
+def test_what_was_discarded_at_the_last_moment_was_not_lost(store: Renewing, clock: Clock) -> None:
+    """By another thread, after the keeper has looked at what it keeps."""
+    announce, events = Announcer(), list[Event]()
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+
+    def told(event: Event) -> None:
+        events.append(event)
+        keeper.discard("b")
+
+    announce.subscribe(told)
+    for holder in "ab":
+        keeper.add(permit(holder))
+        store.answers[holder] = Renewal.LOST
+    passes(keeper, clock, 60)
+    assert len(events) == 1
+
+
 def test_unrenewed_for_almost_a_lease_counts_as_lost(
     keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
 ) -> None:

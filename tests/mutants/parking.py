@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from .mutant import Mutant
-from .worker import PUT_BACK
+from .worker import COPIES, PUT_BACK
 
 HERE = "tests/worker"
 CAUGHT = f"{HERE}/test_caught_while_waiting.py"
 ERRANDS = f"{HERE}/test_errands.py"
-COPIES = f"{HERE}/test_copies.py"
 QUEUES = f"{HERE}/test_parking_queues.py"
 ENDS = f"{HERE}/test_parking_ends.py"
 OVERTAKES = f"{QUEUES}::test_overtakes_the_backlog_of_its_queue"

@@ -7,6 +7,7 @@ from .mutant import Mutant
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
 CAUGHT = f"{HERE}/test_caught_by_mutants.py"
+COPIES = f"{HERE}/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
 FAULTS = f"{HERE}/test_faults.py"
 POOLS = f"{HERE}/test_pools.py"
@@ -147,15 +148,15 @@ RELEASING = [
         "worker/process",
         "        return True  # reaped already\n",
         "        return False\n",
-        f"{ENDS}::test_revoked_while_it_runs[early-SIGKILL]",
+        f"{CAUGHT}::test_a_process_is_gone_once_it_ended",
     ),
     worker(
         "a failure keeps its permit",
-        "only success gives it back",
+        "its process gave it back; but it may have died",
         "worker/request",
         "        finally:\n            self._ended(reported=return_ok)\n",
         "        finally:\n            pass\n",
-        f"{ENDS}::test_gives_the_permit_back[early-failure-FAILURE]",
+        f"{ENDS}::test_gives_the_permit_back[early-kill-FAILURE]",
     ),
     worker(
         "a success keeps its permit",
@@ -163,7 +164,7 @@ RELEASING = [
         "worker/request",
         "            cls.on_success = on_success  # type: ignore[attr-defined]\n",
         "            cls.on_success = generated  # type: ignore[attr-defined]\n",
-        f"{ENDS}::test_gives_the_permit_back[early-success-SUCCESS]",
+        f"{COPIES}::test_a_success_is_an_end",
     ),
     worker(
         "a shutdown does not wait for its releases",
@@ -171,7 +172,7 @@ RELEASING = [
         "worker/bootstep",
         "        limiter_of(c.app).close(FAREWELL)\n",
         "        pass\n",
-        f"{CAUGHT}::test_a_shutdown_waits_for_its_releases",
+        f"{CAUGHT}::test_the_last_step_waits_for_releases",
     ),
     worker(
         "an unanswered release is given up",
@@ -187,7 +188,7 @@ RELEASING = [
         "worker/request",
         "        if refused.asked:\n",
         "        if True:\n",
-        f"{FAULTS}::test_lost_answers",
+        f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
     ),
     worker(
         "the holder is the task's id",

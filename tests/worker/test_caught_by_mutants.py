@@ -21,11 +21,13 @@ from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.alarm import Alarm
+from celery_semaphore.worker.bootstep import SemaphoreConsumerStep
 from celery_semaphore.worker.headers import EPOCH, HOLDER
 from celery_semaphore.worker.ledger import Ledger
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.message import publication
 from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.process import is_gone
 from celery_semaphore.worker.refusal import Refused
 from celery_semaphore.worker.releaser import Releaser
 from celery_semaphore.worker.route import Route
@@ -295,6 +297,42 @@ def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
         own = limiter.side is not side and limiter.side.pid == os.getpid()
         os._exit(0 if own and limiter.side.store.epoch == 7 else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_process_is_gone_once_it_ended() -> None:
+    """Whether its pool has waited for it or not."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:  # pragma: no cover - in the child
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    assert not is_gone(pid)
+    os.close(write)
+    wait_until(lambda: is_gone(pid), 10, "it is gone")
+    os.waitpid(pid, 0)
+    assert is_gone(pid)
+
+
+def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tasks whose processes did not live to release them."""
+    limited(app)
+    limiter = limiter_of(app)
+    side = limiter.side
+    release = side.store.release
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.3)
+        return release(*args)
+
+    monkeypatch.setattr(side.store, "release", slow, raising=False)
+    limiter.start()
+    side.ledger.asked("x", [ONE])
+    assert isinstance(side.store.acquire([ONE], "x"), Permit)
+    side.ledger.ended("x")
+    SemaphoreConsumerStep(None).shutdown(SimpleNamespace(app=app))
+    assert side.store.snapshot("one").occupied == 0
 
 
 # -- with workers

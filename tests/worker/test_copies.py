@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
@@ -104,11 +106,11 @@ def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[Publication |
     return found
 
 
-def request_of(task: Any, queue: str = "celery", **headers: Any) -> Any:
+def request_of(task: Any, queue: str = "celery", cls: Any = None, **headers: Any) -> Any:
     message = message_of(task)
     message.headers.update(headers)
     message.delivery_info["routing_key"] = queue
-    request = symbol_by_name(task.Request)(message, app=task.app, task=task)
+    request = (cls or symbol_by_name(task.Request))(message, app=task.app, task=task)
     limiter_of(task.app).side.ledger.asked(request.holder, [ONE])
     return request
 
@@ -118,6 +120,17 @@ def test_the_end_of_a_request_names_its_message(
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
     request._ended(reported=True)
+    assert [found and found.id for found in releases] == ["0.1"]
+
+
+def test_a_success_is_an_end(app: Celery, releases: list[Publication | None]) -> None:
+    """Its process could perhaps not reach the store."""
+    task = limited(app)
+    pool = SimpleNamespace(apply_async=None)
+    base = symbol_by_name(task.Request)
+    cls = create_request_cls(base, task, pool, "here", None, trace=print, app=app)
+    request = request_of(task, cls=cls, **{TICKET: SENT})
+    request.on_success((0, "done", 0.1))
     assert [found and found.id for found in releases] == ["0.1"]
 
 
