@@ -22,7 +22,10 @@ class Mutant:
 
     def checked(self, root: Path) -> str:
         """The mutated file's content."""
-        before = (root / self.file).read_text("utf-8")
+        try:
+            before = (root / self.file).read_text("utf-8")
+        except FileNotFoundError:
+            raise Stale(f"there is no {self.file}") from None
         if (count := before.count(self.text)) != 1:
             raise Stale(f"found {count} times in {self.file}: {self.text!r}")
         after = before.replace(self.text, self.instead)

@@ -53,6 +53,11 @@ def test_stale_mutants_are_noticed(tmp_path: Path, text: str, instead: str, why:
         Mutant("name", "why", "a.py", text, instead, ()).strike(tmp_path)
 
 
+def test_a_mutant_of_a_file_that_is_gone_is_stale(tmp_path: Path) -> None:
+    with pytest.raises(Stale, match=r"there is no a\.py"):
+        Mutant("name", "why", "a.py", "x", "y", ()).strike(tmp_path)
+
+
 def test_a_mutant_strikes_once(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     Mutant("name", "why", "a.py", "1", "2", ()).strike(tmp_path)
