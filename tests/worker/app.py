@@ -205,6 +205,14 @@ SEEN = [
 ]
 
 
+@app.task(name="retries", base=LimitedTask, bind=True, semaphore="one", limit=1, max_retries=1)
+def retries(self: LimitedTask) -> dict[str, Any]:
+    """Uses its only retry, then tells how it came."""
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    return {"delivery_info": self.request.delivery_info, "retries": self.request.retries}
+
+
 class Careless(LimitedTask):
     """A subclass that forgets ``super()``."""
 
@@ -254,5 +262,7 @@ if "FLUSH_AFTER_SETUP" in os.environ:
     faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
+if "LOG_ROUTES" in os.environ:
+    faults.log_routes()
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])

@@ -72,6 +72,20 @@ class Site:
     def wait_all_back(self, claim: Claim, timeout: float) -> None:
         wait_until(lambda: self.all_back(claim), timeout, f"all permits of {claim} are back")
 
+    def occupy(self, seconds: float, count: int = 1, task: str = "hold") -> list[AsyncResult]:
+        """Take so many permits for so long: resource "held"; returns once all are taken."""
+        results = [self.send(task, seconds, "held") for _ in range(count)]
+        wait_until(lambda: self.inside("held") == count, 20, "the permits are taken")
+        return results
+
+    def waiting(self, resource: str = "one") -> int:
+        """How many wait in the store."""
+        store = self.store()
+        try:
+            return store.snapshot(resource).waiting
+        finally:
+            store.close()
+
     def inside(self, resource: str) -> int:
         return int(self.counter.stats(resource)["inside"])
 

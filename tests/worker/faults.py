@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import redis
-from celery.signals import celeryd_after_setup
+from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
 
 from celery_semaphore.stores.redis.store import RedisStore
@@ -26,6 +26,9 @@ STEPS: dict[str, tuple[type, str]] = {
     "release": (RedisStore, "release"),
     "released": (NotePipe, "released"),
     "publish": (Publisher, "publish"),
+    "attach": (RedisStore, "attach"),
+    "take": (RedisStore, "take"),
+    "sent": (RedisStore, "sent"),
 }
 
 
@@ -78,6 +81,17 @@ def log_noted() -> None:
         get_logger(__name__).info("published %s", message.headers["id"])
 
     Publisher.publish = publish  # type: ignore[method-assign]
+
+
+def log_routes() -> None:
+    """Let a main process say by which queue each message came."""
+
+    def log(request: Any, **_: Any) -> None:
+        came_by = request.message.delivery_info
+        route = f"{came_by.get('exchange')}/{came_by.get('routing_key')}"
+        get_logger(__name__).info("%s came by %s", request.id, route)
+
+    task_received.connect(log, weak=False)
 
 
 def flush_after_setup(url: str) -> None:

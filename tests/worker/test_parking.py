@@ -1,0 +1,123 @@
+"""Parked tasks: in the store until a permit is handed to them, first come, first run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from celery.result import AsyncResult
+
+from celery_semaphore.core.permit import Claim
+from tests.support.process import wait_until
+from tests.support.servers import RabbitServer, ValkeyServer
+
+from .conftest import Site
+
+ONE = Claim("one", None, 1)
+PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
+BROKERS = ["site", pytest.param("rabbit_site", marks=pytest.mark.rabbitmq)]
+
+
+def done(results: list[AsyncResult], timeout: float = 60) -> None:
+    wait_until(lambda: all(r.ready() for r in results), timeout, "all are done")
+    assert {result.state for result in results} == {"SUCCESS"}
+
+
+def deliveries(site: Site) -> Counter[str]:
+    """How often each task was received."""
+    logs = "".join(worker.log() for worker in site.workers)
+    return Counter(line.partition("[")[2][:36] for line in logs.split(" Task ") if "] received" in line)
+
+
+def started(site: Site, resource: str) -> list[str]:
+    return [task for _, event, task, *_ in site.counter.log(resource) if event == "entered"]
+
+
+def ran_once(site: Site, resource: str, results: list[AsyncResult], limit: int) -> None:
+    stats = site.counter.stats(resource)
+    assert stats["max_inside"] <= limit
+    assert {i: t["entries"] for i, t in stats["tasks"].items()} == {r.id: 1 for r in results}
+    received = deliveries(site)
+    assert max(received[result.id] for result in results) <= 2
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize(("name", "limit"), [("call", 1), ("call_late", 2), ("call", 5)])
+def test_first_come_first_run(
+    broker: str, name: str, limit: int, request: pytest.FixtureRequest
+) -> None:
+    """One process asks for all of them, one after the other, so their places are known."""
+    site: Site = request.getfixturevalue(broker)
+    conf = PARK | {"task_annotations": {name: {"limit": limit}}}
+    worker = site.start(concurrency=limit + 1, conf=conf)
+    held = site.occupy(6.0, limit, name)
+    results = [site.send(name, 0.1, "w") for _ in range(30)]
+    wait_until(lambda: site.waiting("api") == 30, 20, "all are parked")
+    wait_until(lambda: messages(site, request) == (limit if "late" in name else 0), 5, "broker")
+    done(held + results)
+    ran_once(site, "w", results, limit)
+    places = {result.id: n for n, result in enumerate(results)}
+    moved = [abs(places[task] - n) for n, task in enumerate(started(site, "w"))]
+    assert max(moved) < limit, "of those who are let in together, any may be the first"
+    assert worker.log().count("is parked") == 30
+    site.wait_all_back(Claim("api", None, limit), 5)
+
+
+def messages(site: Site, request: pytest.FixtureRequest) -> int:
+    """All that the broker has of task messages, those that a worker holds too."""
+    if site.broker.startswith("redis"):
+        valkey: ValkeyServer = request.getfixturevalue("valkey")
+        with valkey.client() as broker:
+            return int(sum(broker.llen(q) for q in ("celery", "celery.granted")) + broker.hlen("unacked"))
+    server: RabbitServer = request.getfixturevalue("rabbitmq_server")
+    host = site.broker.rpartition("/")[2]
+    listed = server.control("list_queues", "-p", host, "name", "messages").splitlines()
+    counts = {line.split()[0]: line.split()[1] for line in listed if line}
+    return sum(int(counts[queue]) for queue in ("celery", "celery.granted"))
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+@pytest.mark.parametrize("name", ["call", "call_late"])
+def test_a_crowd(site: Site, pool: str, name: str) -> None:
+    site.lease = 60.0
+    for worker in "ab":
+        site.start(name=worker, pool=pool, concurrency=6, conf=PARK)
+    results = [site.send(name, 0.05, "api") for _ in range(150)]
+    done(results)
+    ran_once(site, "api", results, 5)
+    assert site.counter.stats("api")["max_inside"] > 1
+    site.wait_all_back(Claim("api", None, 5), 5)
+
+
+def test_each_key_has_its_line(site: Site) -> None:
+    site.lease = 60.0
+    site.start(concurrency=8, conf=PARK)
+    tenants = ["a", "", "{x}", "é\x00\n", "a:b"]
+    results = {t: [site.send("export", t, 0.1) for _ in range(12)] for t in tenants}
+    done([result for each in results.values() for result in each])
+    for tenant, each in results.items():
+        ran_once(site, f"tenant {tenant}", each, 2)
+        site.wait_all_back(Claim("tenant", tenant, 2), 5)
+
+
+def test_several_limits_at_once(site: Site) -> None:
+    site.lease = 60.0
+    site.start(concurrency=8, conf=PARK)
+    results = [site.send("both", t, 0.05) for _ in range(10) for t in "abcd"]
+    done(results)
+    assert site.counter.stats("total")["max_inside"] <= 3
+    assert all(site.counter.stats(f"each {t}")["max_inside"] == 1 for t in "abcd")
+    assert site.counter.stats("total")["entries"] == 40
+    assert max(deliveries(site)[result.id] for result in results) <= 2
+    site.wait_all_back(Claim("total", None, 3), 5)
+
+
+def test_priorities(site: Site) -> None:
+    """Redis counts them downwards."""
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy(3.0)
+    results = [site.send("hold", 0.05, "w", priority=priority) for priority in (9, 6, 3, 0)]
+    wait_until(lambda: site.waiting() == 4, 20, "all are parked")
+    done(held + results)
+    assert started(site, "w") == [result.id for result in reversed(results)]
