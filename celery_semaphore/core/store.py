@@ -34,9 +34,10 @@ class Store(Protocol):
     lease: float  # seconds a permit lives unrenewed; one length for the whole store
     epoch: int | None  # the newest memory of the store that this client, or who made it, has seen
 
-    def check(self) -> list[str]:
+    def check(self, *, parks: bool = False) -> list[str]:
         """Connect and verify that the server can keep permits; the warnings to log.
 
+        With ``parks`` it is to keep messages too: one that would lose them is worth a warning.
         Raises ``ConfigurationError`` for a server that must not be used, ``StoreUnavailable`` for one
         that does not answer.
         """

@@ -59,6 +59,35 @@ def test_a_server_that_forbids_config(start_server: StartServer) -> None:
     assert "maxmemory-policy" in warning
 
 
+@pytest.mark.parametrize("kept", [{"appendonly": "yes"}, {"save": "3600 1"}])
+def test_a_server_that_keeps_parked_tasks(start_server: StartServer, kept: dict[str, str]) -> None:
+    assert store_from_url(start_server(**kept).url).check(parks=True) == []
+
+
+def test_a_server_that_would_lose_parked_tasks(server: RedisServer) -> None:
+    (warning,) = store_from_url(server.url).check(parks=True)
+    assert "neither an AOF nor save points" in warning
+    assert "appendonly yes" in warning
+    assert "on_saturated='requeue'" in warning
+
+
+def test_a_server_that_does_not_say_whether_it_loses_them(start_server: StartServer) -> None:
+    server = start_server()
+    with server.client() as client:
+        client.acl_setuser(
+            "worker", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-config"]
+        )
+    store = store_from_url(server.url.replace("//", "//worker:any@"))
+    assert any("make sure that it has an AOF" in warning for warning in store.check(parks=True))
+
+
+def test_memory_loses_parked_tasks() -> None:
+    store = store_from_url("memory://")
+    assert store.check() == []
+    (warning,) = store.check(parks=True)
+    assert "lost at its end" in warning
+
+
 def test_a_server_that_forbids_info(start_server: StartServer) -> None:
     server = start_server()
     with server.client() as client:

@@ -27,7 +27,9 @@ def done(results: list[AsyncResult], timeout: float = 60) -> None:
 def deliveries(site: Site) -> Counter[str]:
     """How often each task was received."""
     logs = "".join(worker.log() for worker in site.workers)
-    return Counter(line.partition("[")[2][:36] for line in logs.split(" Task ") if "] received" in line)
+    return Counter(
+        line.partition("[")[2][:36] for line in logs.split(" Task ") if "] received" in line
+    )
 
 
 def started(site: Site, resource: str) -> list[str]:
@@ -69,7 +71,9 @@ def messages(site: Site, request: pytest.FixtureRequest) -> int:
     if site.broker.startswith("redis"):
         valkey: ValkeyServer = request.getfixturevalue("valkey")
         with valkey.client() as broker:
-            return int(sum(broker.llen(q) for q in ("celery", "celery.granted")) + broker.hlen("unacked"))
+            return int(
+                sum(broker.llen(q) for q in ("celery", "celery.granted")) + broker.hlen("unacked")
+            )
     server: RabbitServer = request.getfixturevalue("rabbitmq_server")
     host = site.broker.rpartition("/")[2]
     listed = server.control("list_queues", "-p", host, "name", "messages").splitlines()
@@ -121,3 +125,11 @@ def test_priorities(site: Site) -> None:
     wait_until(lambda: site.waiting() == 4, 20, "all are parked")
     done(held + results)
     assert started(site, "w") == [result.id for result in reversed(results)]
+
+
+def test_a_store_that_would_lose_them_is_named_once(site: Site) -> None:
+    said = "Parked tasks lie in this server"
+    assert said not in site.start(name="requeues", concurrency=1).log()
+    worker = site.start(name="parks", concurrency=2, conf=PARK)
+    done([site.send("hold", 0.0, "w") for _ in range(3)])
+    assert worker.log().count(said) == 1

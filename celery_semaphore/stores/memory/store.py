@@ -52,8 +52,11 @@ class MemoryStore:
         self._clock = now
         self._listeners: set[MemoryListener] = set()
 
-    def check(self) -> list[str]:
-        return []
+    def check(self, *, parks: bool = False) -> list[str]:
+        if not parks:
+            return []
+        lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
+        return [lost]
 
     def acquire(
         self,

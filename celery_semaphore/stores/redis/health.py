@@ -11,6 +11,8 @@ import redis
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import NoSuchDatabase, plain
 
+LIES_HERE = "Parked tasks lie in this server:"
+INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
 OLDEST = (6, 2)  # ZADD LT, and scripts that replicate what they did
 
 
@@ -30,7 +32,7 @@ def denied_is_misconfigured() -> Iterator[None]:
         raise ConfigurationError(msg) from error
 
 
-def examine(connection: Any) -> list[str]:
+def examine(connection: Any, *, parks: bool = False) -> list[str]:
     """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
     info = _info(connection)
     if info is None:
@@ -48,7 +50,7 @@ def examine(connection: Any) -> list[str]:
             " name the primary in semaphore_url, or the sentinels (sentinel://...)."
         )
         raise ConfigurationError(msg)
-    return _eviction(connection)
+    return _eviction(connection) + (_forgetful(connection, info) if parks else [])
 
 
 def _info(connection: Any) -> dict[str, str] | None:
@@ -61,16 +63,13 @@ def _info(connection: Any) -> dict[str, str] | None:
 
 
 def _eviction(connection: Any) -> list[str]:
-    try:
-        found = plain(connection, ("CONFIG", "GET", "maxmemory-policy"))
-    except redis.ResponseError:  # forbidden, or renamed by a hoster
+    policy = _config(connection, "maxmemory-policy")
+    if policy is None:
         warning = (
             "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or"
             " volatile-*, for allkeys-* would throw permits away."
         )
         return [warning]
-    pairs = found.items() if isinstance(found, dict) else [tuple(found[:2])]
-    policy = next((value.decode() for _, value in pairs), "")
     if policy.startswith("allkeys"):
         msg = (
             f"The store's maxmemory-policy is {policy}: it would throw permits away when memory is short."
@@ -78,3 +77,27 @@ def _eviction(connection: Any) -> list[str]:
         )
         raise ConfigurationError(msg)
     return []
+
+
+def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
+    """Whether a restart loses parked messages, which a broker would keep."""
+    saves = _config(connection, "save")
+    if info.get("aof_enabled") == "1" or saves:
+        return []
+    if saves is None:
+        return [
+            f"{LIES_HERE} make sure that it has an AOF or save points: CONFIG is forbidden. {INSTEAD}"
+        ]
+    return [
+        f"{LIES_HERE} it has neither an AOF nor save points: a restart loses them. Set appendonly yes. {INSTEAD}"
+    ]
+
+
+def _config(connection: Any, name: str) -> str | None:
+    """None where CONFIG is forbidden, or renamed by a hoster."""
+    try:
+        found = plain(connection, ("CONFIG", "GET", name))
+    except redis.ResponseError:
+        return None
+    pairs = found.items() if isinstance(found, dict) else [tuple(found[:2])]
+    return next((value.decode() for _, value in pairs if value), "")

@@ -68,9 +68,9 @@ class RedisStore:
         self._common = pack([f"{prefix}:{name}" for name in COMMON])
         self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
 
-    def check(self) -> list[str]:
+    def check(self, *, parks: bool = False) -> list[str]:
         with denied_is_misconfigured():
-            return self._link.ask(examine)
+            return self._link.ask(partial(examine, parks=parks))
 
     def acquire(
         self,
