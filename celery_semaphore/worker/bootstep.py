@@ -139,23 +139,24 @@ def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
     """Consume, beside each queue, the one by which its parked messages come back."""
     if not limiter.settings.granted_queues:
         return frozenset()
-    homes = list(c.app.amqp.queues.consume_from.values())
-    for home in homes:
+    # Not yet consumed: the loop begins with all of them once it is ready for messages.
+    homes = dict(c.app.amqp.queues.consume_from)
+    for home in homes.values():
         queue = Queue(  # type: ignore[no-untyped-call]
             granted_queue(home.name),
             durable=home.durable,
             queue_arguments=home.queue_arguments,
             max_priority=home.max_priority,
         )
-        if not c.task_consumer.consuming_from(queue):
+        if queue.name not in homes:  # else it is the user's own, of that name by chance
             c.task_consumer.add_queue(queue)
     # Celery's own loop begins to consume, once it can handle what comes.
-    return frozenset(home.name for home in homes)
+    return frozenset(name for name in homes if granted_queue(name) not in homes)
 
 
 def _check_store(limiter: Limiter) -> None:
     try:
-        for warning in limiter.side.store.check():
+        for warning in limiter.side.store.check(parks=limiter.parks):
             logger.warning(warning)
         # Learn the store's epoch before anybody runs: a worker that knows none could not tell, if the
         # store forgot a moment later, that others hold permits.

@@ -22,7 +22,7 @@ from .note import Books, NotePipe
 from .porter import Porter
 from .process import is_gone
 from .releaser import Releaser
-from .route import granted_queue
+from .route import granted_queue, home_queue
 from .sweeper import Sweeper
 
 GRACE = 5.0  # seconds a process has to end by itself
@@ -90,6 +90,10 @@ class Limiter:
     def comes_back_to(self, queue: str) -> str:
         """Where a message of this queue shall come when it has a permit."""
         return granted_queue(queue) if queue in self.granted else queue
+
+    def home_of(self, queue: str) -> str:
+        """The queue that this one belongs to, if it is one of the granted; else itself."""
+        return home_queue(queue, self.granted)
 
     def drain(self) -> bool:
         """Read what the pool's processes noted; whether there was anything."""

@@ -29,9 +29,10 @@ OF_THE_TRANSPORT = {
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A message as it lies in the store, with the queue that it shall come back to."""
+    """A message as it lies in the store, with its queue and the one by which it shall come back."""
 
     queue: str
+    way: str
     headers: dict[str, Any]
     properties: dict[str, Any]
     content_type: str | None
@@ -39,11 +40,12 @@ class Parked:
     body: bytes | str
 
 
-def packed(message: Any, queue: str) -> bytes:
+def packed(message: Any, queue: str, way: str) -> bytes:
     """For the store: everything but the body as JSON, which keeps dates and bytes, then the body."""
     body, text = message.body, isinstance(message.body, str)
     rest = {
         "queue": queue,
+        "way": way,
         "headers": message.headers,
         "properties": {
             name: value

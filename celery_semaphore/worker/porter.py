@@ -57,7 +57,9 @@ class Porter:
     def bring_back(self, outgoing: Outgoing) -> None:
         """Out of the store, into their queues."""
         if outgoing:
-            self._errands.add(BringBack(self._store(), self._publisher, outgoing))
+            granted = self._settings.granted_queues
+            errand = BringBack(self._store(), self._publisher, outgoing, granted=granted)
+            self._errands.add(errand)
 
     def flush(self, timeout: float) -> None:
         """Wait until all is done, so many seconds at most."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .message import publication
@@ -25,13 +27,8 @@ class Publisher:
 
         After an error the message may have arrived nevertheless.
         """
-        try:
+        with self._anew_after_errors():
             self._publish(message, queue, ticket, delay)
-        except Unroutable:
-            raise
-        except Exception:
-            self.disconnect()
-            raise
 
     def disconnect(self) -> None:
         """Connect anew next time."""
@@ -44,7 +41,18 @@ class Publisher:
 
     def declare(self, queue: str) -> None:
         """Make sure that there is such a queue, as Celery does before it sends."""
-        self._app.amqp.queues[queue](self._connected().channel).declare()
+        with self._anew_after_errors():
+            self._app.amqp.queues[queue](self._connected().channel).declare()
+
+    @contextmanager
+    def _anew_after_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Unroutable:
+            raise
+        except Exception:
+            self.disconnect()
+            raise
 
     def _publish(self, message: Any, queue: str, ticket: str, delay: float) -> None:
         producer = self._connected()

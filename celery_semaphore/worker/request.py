@@ -28,7 +28,7 @@ from .headers import EPOCH, HOLDER, TICKET, publication_of
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
-from .route import home_queue, queue_of
+from .route import queue_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class LimitedRequestMixin:
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
         if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
-            came_by["routing_key"] = home_queue(came_by["routing_key"] or "")
+            came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
         self._publication = publication_of(
             self.id,
             self._request_dict.get("retries"),  # type: ignore[attr-defined]
@@ -119,7 +119,8 @@ class LimitedRequestMixin:
     def came_from(self) -> str:
         """The name of its own queue."""
         info = self.message.delivery_info
-        return home_queue(queue_of(self._app, self._limiter.consumer, info))  # type: ignore[attr-defined]
+        came_by = queue_of(self._app, self._limiter.consumer, info)  # type: ignore[attr-defined]
+        return self._limiter.home_of(came_by)
 
     def comes_back_to(self) -> str:
         """The name of the queue for when it has a permit."""

@@ -5,6 +5,7 @@ Never through its exchange: each queue that is bound there would get a copy of e
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -23,12 +24,13 @@ GRANTED = ".granted"  # of a short queue beside another: what comes back overtak
 
 def granted_queue(queue: str) -> str:
     """The queue by which this one's parked messages come back."""
-    return home_queue(queue) + GRANTED
+    return queue + GRANTED
 
 
-def home_queue(queue: str) -> str:
-    """The queue that this one belongs to, if it is a granted one."""
-    return queue.removesuffix(GRANTED)
+def home_queue(queue: str, homes: Collection[str]) -> str:
+    """The one of ``homes`` that this granted queue belongs to; any other is at home itself."""
+    home = queue.removesuffix(GRANTED)
+    return home if home in homes else queue
 
 
 class Unroutable(Exception):

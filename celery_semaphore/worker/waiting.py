@@ -22,8 +22,11 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from celery.worker import state
 
 from ..core.permit import Claim, Grant
 from ..core.store import Outgoing, Store
@@ -31,7 +34,6 @@ from ..errors import StoreUnavailable
 from .headers import sent_back
 from .message import packed, unpacked
 from .publisher import Publisher, Returned
-from .route import home_queue
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +125,7 @@ class Park:
         request = self._request
         if not request.may_go_back():
             return
-        payload = packed(request.message, request.comes_back_to())
+        payload = packed(request.message, request.came_from(), request.comes_back_to())
         if len(payload) > self._largest:
             logger.error(
                 "task %s is requeued, not parked: its message takes %d bytes, and semaphore_park_max_size"
@@ -138,6 +140,8 @@ class Park:
             outgoing = self._store.attach(
                 self._ticket, self._claims, payload, name=request.id, ends_in=self._ends_in
             )
+            if request.id in state.revoked:  # meanwhile: the sweep that looked for it found nothing
+                outgoing |= self._store.end([request.id])
         except StoreUnavailable as error:
             logger.warning("task %s is requeued, not parked: %s", request.id, error)
             self._instead()
@@ -155,24 +159,27 @@ class BringBack:
 
     urgent = True  # a permit is kept for them
 
-    def __init__(self, store: Store, publisher: Publisher, outgoing: Outgoing) -> None:
+    def __init__(
+        self, store: Store, publisher: Publisher, outgoing: Outgoing, *, granted: bool
+    ) -> None:
         self.name = "bringing parked tasks back"
+        self._granted = granted  # whether anybody consumes the granted queues
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
-        self._grants: list[Grant] = []
+        self._grants: deque[Grant] = deque()
 
     def run(self) -> None:
         """Tell the store of each that the broker has; the others come again when their grant has ended."""
         if not self._grants:
-            self._grants = self._store.take(self._outgoing)
+            self._grants.extend(self._store.take(self._outgoing))
         sent: list[Grant] = []
         try:
-            for grant in self._grants:
-                self._send(grant)
-                sent.append(grant)
+            while self._grants:
+                self._send(self._grants[0])
+                sent.append(self._grants.popleft())
         finally:
-            del self._grants[: len(sent)]
+            self._grants.rotate(-1)  # one that cannot be sent holds up no other
             if sent:
                 self._store.sent(sent)
 
@@ -183,9 +190,9 @@ class BringBack:
         message = unpacked(grant.payload)
         # Unlike one that was put back, it was sent by nobody who could have run it.
         ticket = sent_back(os.urandom(8).hex(), 1, grant.ticket)
+        way = message.way if self._granted else message.queue
         try:
-            self._publisher.publish(message, message.queue, ticket=ticket)
+            self._publisher.publish(message, way, ticket=ticket)
         except Returned:  # nobody consumes it any more
-            home = home_queue(message.queue)
-            self._publisher.declare(home)
-            self._publisher.publish(message, home, ticket=ticket)
+            self._publisher.declare(message.queue)
+            self._publisher.publish(message, message.queue, ticket=ticket)

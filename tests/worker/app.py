@@ -262,7 +262,7 @@ if "FLUSH_AFTER_SETUP" in os.environ:
     faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
-if "LOG_ROUTES" in os.environ:
-    faults.log_routes()
+if "LOG_MESSAGES" in os.environ:
+    faults.log_messages(os.environ["LOG_MESSAGES"])
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])

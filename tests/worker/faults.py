@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -83,13 +84,22 @@ def log_noted() -> None:
     Publisher.publish = publish  # type: ignore[method-assign]
 
 
-def log_routes() -> None:
-    """Let a main process say by which queue each message came."""
+def log_messages(path: str) -> None:
+    """Let a main process write down each message of a task as the broker delivered it."""
 
     def log(request: Any, **_: Any) -> None:
-        came_by = request.message.delivery_info
-        route = f"{came_by.get('exchange')}/{came_by.get('routing_key')}"
-        get_logger(__name__).info("%s came by %s", request.id, route)
+        message = request.message
+        body = message.body if isinstance(message.body, bytes) else message.body.encode()
+        came = {
+            "id": request.id,
+            "body": body.hex(),
+            "headers": message.headers,
+            "properties": message.properties,
+            "content": [message.content_type, message.content_encoding],
+            "route": "{exchange}/{routing_key}".format(**message.delivery_info),
+        }
+        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - one write, in one piece
+            file.write(json.dumps(came, default=repr) + "\n")
 
     task_received.connect(log, weak=False)
 

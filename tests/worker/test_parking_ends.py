@@ -1,0 +1,121 @@
+"""Waits that end in the store without a permit: revoked, expired, timed out; and limits that are raised."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from celery_semaphore.core.permit import Claim
+from tests.support.process import wait_until
+
+from .conftest import Site
+from .test_parking import BROKERS, ONE, PARK, done
+
+SWEEPS = 5.0  # seconds: two sweeps of two seconds each, and some
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
+    """It ends at once, though nobody releases, and one worker only says so."""
+    site: Site = request.getfixturevalue(broker)
+    workers = [site.start(name=name, concurrency=2, conf=PARK) for name in "abc"]
+    held = site.occupy(15.0)
+    revoked, others = site.send("hold", 0, "never"), [site.send("hold", 0, "w") for _ in range(3)]
+    wait_until(lambda: site.waiting() == 4, 20, "they are parked")
+    revoked.revoke()
+    wait_until(revoked.ready, SWEEPS, "it has a state")
+    assert revoked.state == "REVOKED"
+    wait_until(lambda: site.waiting() == 3, 5, "it left the store")
+    assert not held[0].ready()
+    done([*held, *others], 30)
+    assert site.counter.stats("never")["entries"] == 0
+    said = [
+        worker.log().count(f"Discarding revoked task: hold[{revoked.id}]") for worker in workers
+    ]
+    assert sum(said) == 1
+    site.wait_all_back(ONE, 5)
+
+
+def test_many_revoked_at_once(site: Site) -> None:
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy(12.0)
+    results = [site.send("hold", 0, "never") for _ in range(120)]
+    wait_until(lambda: site.waiting() == 120, 20, "they are parked")
+    site.client.control.revoke([result.id for result in results])
+    wait_until(lambda: all(result.ready() for result in results), 10, "they have a state")
+    assert {result.state for result in results} == {"REVOKED"}
+    assert not held[0].ready()
+    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
+    assert site.counter.stats("never")["entries"] == 0
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
+    site: Site = request.getfixturevalue(broker)
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy(12.0)
+    result = site.send("hold", 0, "never", expires=2.0)
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    wait_until(result.ready, 2 + SWEEPS, "it has a state")
+    assert result.state == "REVOKED"
+    assert not held[0].ready()
+    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
+    assert site.counter.stats("never")["entries"] == 0
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_wait_timeout_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
+    site: Site = request.getfixturevalue(broker)
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy(12.0)
+    result = site.send("impatient", "never")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    wait_until(result.ready, 1.5 + SWEEPS, "it gave up")
+    assert not held[0].ready()
+    assert type(result.result).__name__ == "SemaphoreTimeout"
+    said = r"waited \d\.\d s for a permit of semaphore 'one': 1 of 1 in use"
+    assert re.fullmatch(said, str(result.result))
+    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
+    assert site.counter.stats("never")["entries"] == 0
+
+
+def test_a_raised_limit_hands_on_at_once(site: Site) -> None:
+    """By an operator who has no broker: a worker's sweep sends what was handed on."""
+    site.start(concurrency=8, conf=PARK)
+    held = site.occupy(15.0)
+    results = [site.send("hold", 4.0, "w") for _ in range(6)]
+    wait_until(lambda: site.waiting() == 6, 20, "they are parked")
+    site.store().set_limit(4, "one")
+    wait_until(lambda: site.inside("w") == 3, 4, "a sweep found them")
+    site.store().set_limit(0, "one")
+    wait_until(lambda: site.inside("w") == 0, 10, "those who ran are done")
+    assert site.waiting() == 3, "paused"
+    site.store().set_limit(None, "one")
+    done([*held, *results], 40)
+    assert site.counter.stats("w")["max_inside"] == 3
+    site.wait_all_back(ONE, 5)
+
+
+def test_a_client_without_a_broker_hands_on(site: Site) -> None:
+    site.lease = 60.0
+    store = site.store()
+    store.acquire([ONE], "outside")
+    site.start(concurrency=2, conf=PARK)
+    results = [site.send("hold", 0, "w") for _ in range(3)]
+    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    store.release("outside", [ONE])
+    done(results, SWEEPS)
+    store.close()
+
+
+def test_canvas_goes_on_after_a_revoke(site: Site) -> None:
+    """Those who wait in other lines are not touched."""
+    site.start(concurrency=2, conf=PARK)
+    site.occupy(3.0)
+    others = [site.send("export", "t", 0.1) for _ in range(6)]
+    revoked = site.send("hold", 0, "never")
+    revoked.revoke()
+    done(others, 20)
+    wait_until(revoked.ready, 10, "it has a state")
+    site.wait_all_back(Claim("tenant", "t", 2), 5)

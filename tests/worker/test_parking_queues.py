@@ -1,0 +1,199 @@
+"""The way back of a parked task: a short queue beside its own, or its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+from tests.support.servers import ValkeyServer
+
+from .conftest import Site
+from .test_parking import BROKERS, ONE, PARK, done, ran_once
+from .test_queues import DIRECT, QUORUM
+
+BIG = {"semaphore_park_max_size": 3000}
+
+
+def routes(path: Path, task: str) -> list[str]:
+    came = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [each["route"].rpartition("/")[2] for each in came if each["id"] == task]
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_overtakes_the_backlog_of_its_queue(broker: str, request: pytest.FixtureRequest) -> None:
+    site: Site = request.getfixturevalue(broker)
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy(3.0)
+    waiters = [site.send("hold", 0.0, "w") for _ in range(2)]
+    wait_until(lambda: site.waiting() == 2, 20, "they are parked")
+    backlog = [site.send("free", 0.05) for _ in range(300)]
+    done([*held, *waiters], 20)
+    assert sum(result.ready() for result in backlog) < 200
+    done(backlog, 40)
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_worker_starts_on_a_backlog(broker: str, request: pytest.FixtureRequest) -> None:
+    """It consumes one more queue, and not before its event loop is ready for messages."""
+    site: Site = request.getfixturevalue(broker)
+    results = [site.send("hold", 0.0, "w") for _ in range(50)]
+    worker = site.start(concurrency=2, conf=PARK)
+    done(results)
+    ran_once(site, "w", results, 1)
+    assert "Unrecoverable" not in worker.log()
+    assert "Traceback" not in worker.log()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.FixtureRequest) -> None:
+    site: Site = request.getfixturevalue(broker)
+    parker = site.start(name="parker", concurrency=1, conf=PARK)
+    other = site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
+    held = site.send("hold", 6.0, "held", queue="other")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    result = site.send("hold", 0.0, "w")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    parker.warm()
+    parker.wait(20)
+    done([held])
+    wait_until(lambda: site.waiting() == 0, 10, "the other worker sent it")
+    site.send("free", queue="other").get(timeout=10)
+    assert not result.ready()
+    assert result.id not in other.log()
+    site.start(name="heir", concurrency=1, conf=PARK)
+    done([result])
+
+
+def test_without_granted_queues(site: Site, tmp_path: Path, valkey: ValkeyServer) -> None:
+    conf = PARK | {"semaphore_granted_queues": False}
+    site.start(concurrency=2, conf=conf, env={"LOG_MESSAGES": str(tmp_path / "messages")})
+    held = site.occupy(2.0)
+    results = [site.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    done([*held, *results])
+    ran_once(site, "w", results, 1)
+    assert routes(tmp_path / "messages", results[0].id) == ["celery", "celery"]
+    with valkey.client() as broker:
+        assert not broker.keys("*granted*")
+
+
+def test_granted_queues_turned_off_while_tasks_are_parked(site: Site) -> None:
+    """Nobody consumes those queues any more: what comes back, comes by its own."""
+    before = site.start(name="before", concurrency=2, conf=PARK)
+    store = site.store()
+    store.set_limit(0, "one")
+    results = [site.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    before.warm()
+    before.wait(20)
+    site.start(name="after", concurrency=2, conf=PARK | {"semaphore_granted_queues": False})
+    store.set_limit(None, "one")
+    store.close()
+    done(results)
+
+
+@pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
+def test_a_queue_of_the_user_may_be_called_granted(site: Site, conf: dict[str, Any]) -> None:
+    site.start(concurrency=2, queues=["access.granted"], conf=conf)
+    held = site.send("hold", 2.0, "held", queue="access.granted")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    results = [site.send("hold", 0.0, "w", queue="access.granted") for _ in range(3)]
+    retried = site.send("retries", queue="access.granted")
+    done([held, *results, retried], 20)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("queues", [["celery.granted"], ["celery", "celery.granted"]])
+def test_queues_deleted_while_it_is_parked(rabbit_site: Site, queues: list[str]) -> None:
+    """Nobody is there who would consume them: its own is declared again, and it waits there."""
+    site = rabbit_site
+    parker = site.start(name="parker", concurrency=1, conf=PARK)
+    site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
+    held = site.send("hold", 5.0, "held", queue="other")
+    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    results = [site.send("hold", 0.0, "w") for _ in range(3)]
+    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    parker.warm()
+    parker.wait(20)
+    with site.client.connection_for_write() as connection:
+        for queue in queues:
+            connection.default_channel.queue_delete(queue)
+    done([held])
+    wait_until(lambda: site.waiting() <= 2, 10, "the first is on its way")
+    site.start(name="heir", concurrency=1, conf=PARK)
+    done(results)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("conf", [QUORUM, DIRECT], ids=["topic", "direct"])
+@pytest.mark.parametrize("name", ["call", "call_late"])
+def test_quorum_queues(rabbit_site: Site, name: str, conf: dict[str, str]) -> None:
+    rabbit_site.client.conf.update(conf)
+    for worker in ("a", "b"):
+        rabbit_site.start(name=worker, concurrency=4, conf=conf | PARK)
+    results = [rabbit_site.send(name, 0.2, "api") for _ in range(60)]
+    done(results, 100)
+    ran_once(rabbit_site, "api", results, 5)
+    assert rabbit_site.counter.stats("api")["max_inside"] > 1
+
+
+def test_too_large_to_be_parked(site: Site) -> None:
+    worker = site.start(concurrency=2, conf=PARK | BIG)
+    held = site.occupy(2.5)
+    large = site.send("look", "x" * 4000)
+    small = site.send("look", "x")
+    wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    done([*held, small, large])
+    log = worker.log()
+    assert f"task {large.id} is requeued, not parked: its message takes " in log
+    assert " bytes, and semaphore_park_max_size is 3000" in log
+    assert f"task {small.id} is requeued" not in log
+    site.wait_all_back(ONE, 5)
+
+
+@pytest.fixture
+def proxy(site: Site, start_valkey: StartServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
+    """Before a store of its own, which the broker does not need."""
+    server = start_valkey(appendonly="yes", appendfsync="always")
+    proxy = start_proxy(server.port)
+    site.store_url = f"redis://127.0.0.1:{proxy.port}/1"
+    return proxy
+
+
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_the_answer_is_lost_while_it_is_parked(site: Site, proxy: Proxy, name: str) -> None:
+    """It was parked, and is requeued: one of the two runs."""
+    worker = site.start(concurrency=2, conf=PARK)
+    held = site.occupy(2.0)
+    proxy.drop_answers(1, matching=b'"content_type"')
+    result = site.send(name, "success", "w")
+    wait_until(lambda: proxy.answers_dropped == 1, 20, "the answer was lost")
+    done([*held, result], 20)
+    assert f"task {result.id} is requeued, not parked" in worker.log()
+    wait_until(lambda: site.waiting() == 0, 10, "nobody waits")
+    site.wait_all_back(ONE, 5)
+    assert site.counter.stats("w")["entries"] == 1
+
+
+@pytest.mark.parametrize("how", ["cut", "hang"])
+def test_the_store_is_away_while_tasks_are_parked(site: Site, proxy: Proxy, how: str) -> None:
+    worker = site.start(concurrency=3, conf=PARK | {"semaphore_timeout": 1})
+    held = site.occupy(3.0)
+    results = [site.send("hold", 0.0, "w") for _ in range(10)]
+    wait_until(lambda: site.waiting() == 10, 20, "they are parked")
+    getattr(proxy, how)()
+    late = [site.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until(lambda: worker.log().count("the store cannot be asked") >= 5, 20, "they go back")
+    done(held)
+    proxy.restore()
+    done(results + late)
+    stats = site.counter.stats("w")
+    assert (stats["entries"], stats["max_inside"]) == (15, 1)
+    site.wait_all_back(ONE, 5)
