@@ -150,7 +150,6 @@ def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
         )
         if queue.name not in homes:  # else it is the user's own, of that name by chance
             c.task_consumer.add_queue(queue)
-    # Celery's own loop begins to consume, once it can handle what comes.
     return frozenset(name for name in homes if granted_queue(name) not in homes)
 
 
