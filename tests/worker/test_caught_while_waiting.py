@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
@@ -100,6 +102,12 @@ def store() -> Store:
     return Store()
 
 
+@pytest.fixture
+def revoked() -> Iterator[Any]:
+    yield state.revoked
+    state.revoked.clear()
+
+
 def refused(store: MemoryStore, holder: str) -> str:
     answer = store.acquire([ONE], holder, Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
@@ -107,9 +115,9 @@ def refused(store: MemoryStore, holder: str) -> str:
     return answer.ticket
 
 
-def parked(store: MemoryStore, holder: str, queue: str = "celery.granted") -> str:
+def parked(store: MemoryStore, holder: str) -> str:
     ticket = refused(store, holder)
-    store.attach(ticket, [ONE], packed(a_message(), queue), name=holder)
+    store.attach(ticket, [ONE], packed(a_message(), "celery", "celery.granted"), name=holder)
     return ticket
 
 
@@ -162,26 +170,35 @@ def test_what_a_lost_connection_delivered_is_not_parked(store: Store) -> None:
     assert store.take(frozenset({"one"})) == []
 
 
+def test_who_was_revoked_meanwhile_is_looked_for_again(store: Store, revoked: Any) -> None:
+    """A sweep between the refusal and the attaching found nothing, and will not come again."""
+    revoked.add("x")
+    assert park(store, Request()) == ["one"]
+    (over,) = store.take(frozenset({"one"}))
+    assert over.token == 0
+
+
 def test_a_message_comes_out_as_it_went_in() -> None:
     message = a_message(
         body=b"\x80\xff\n[]",
         headers={"id": "x", "compression": "application/x-gzip"},
         properties={"expiration": "90000", "priority": 3, "delivery_tag": "1"},
     )
-    found = unpacked(packed(message, "celery"))
-    assert (found.queue, found.body, found.headers) == ("celery", message.body, message.headers)
+    found = unpacked(packed(message, "celery", "celery.granted"))
+    assert (found.queue, found.way) == ("celery", "celery.granted")
+    assert (found.body, found.headers) == (message.body, message.headers)
     sent = publication(found, route=Route("", "celery"), ticket="t", delay=0.0)
     assert (sent["expiration"], sent["priority"]) == (90.0, 3)
     assert "delivery_tag" not in sent
-    text = unpacked(packed(a_message(body="[]"), "celery"))
+    text = unpacked(packed(a_message(body="[]"), "celery", "celery"))
     assert text.body == "[]"
 
 
 # -- and out of it
 
 
-def bring_back(store: MemoryStore, broker: Broker) -> BringBack:
-    return BringBack(store, broker, frozenset({"one"}))  # type: ignore[arg-type]
+def bring_back(store: MemoryStore, broker: Broker, *, granted: bool = True) -> BringBack:
+    return BringBack(store, broker, frozenset({"one"}), granted=granted)  # type: ignore[arg-type]
 
 
 def three_granted(store: MemoryStore) -> list[str]:
@@ -192,15 +209,23 @@ def three_granted(store: MemoryStore) -> list[str]:
 
 
 def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
-    """And not what it has not, which is sent at the next attempt, and nothing else."""
+    """And not what it has not, which is sent at the next attempt, after the others."""
     tickets, broker = three_granted(store), Broker(None, ConnectionError("gone"))
     errand = bring_back(store, broker)
     with pytest.raises(ConnectionError):
         errand.run()
     assert store.told == tickets[:1]
     errand.run()
-    assert store.told == tickets
+    assert store.told == [tickets[0], tickets[2], tickets[1]]
     assert len(broker.queues) == 3
+
+
+def test_without_granted_queues_it_comes_by_its_own(store: Store) -> None:
+    """They were turned off while it was parked."""
+    three_granted(store)
+    broker = Broker()
+    bring_back(store, broker, granted=False).run()
+    assert broker.queues == ["celery"] * 3
 
 
 def test_who_has_no_queue_any_more_goes_to_its_own(store: Store) -> None:
