@@ -15,7 +15,7 @@ from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
 from .conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done, ran_once
+from .test_parking import BROKERS, ONE, PARK, done, messages, ran_once
 from .test_queues import DIRECT, QUORUM
 
 BIG = {"semaphore_park_max_size": 3000}
@@ -111,7 +111,9 @@ def test_a_queue_of_the_user_may_be_called_granted(site: Site, conf: dict[str, A
 
 @pytest.mark.rabbitmq
 @pytest.mark.parametrize("queues", [["celery.granted"], ["celery", "celery.granted"]])
-def test_queues_deleted_while_it_is_parked(rabbit_site: Site, queues: list[str]) -> None:
+def test_queues_deleted_while_it_is_parked(
+    rabbit_site: Site, queues: list[str], request: pytest.FixtureRequest
+) -> None:
     """Nobody is there who would consume them: its own is declared again, and it waits there."""
     site = rabbit_site
     parker = site.start(name="parker", concurrency=1, conf=PARK)
@@ -120,6 +122,7 @@ def test_queues_deleted_while_it_is_parked(rabbit_site: Site, queues: list[str])
     wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
     results = [site.send("hold", 0.0, "w") for _ in range(3)]
     wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
     parker.warm()
     parker.wait(20)
     with site.client.connection_for_write() as connection:
