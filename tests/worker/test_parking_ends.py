@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any, ClassVar
 
 import pytest
+from celery.worker.state import revoked
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.store import Outgoing
+from celery_semaphore.worker.waiting import Park
 from tests.support.process import wait_until
 
 from .conftest import Site
@@ -21,18 +25,16 @@ def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> No
     site: Site = request.getfixturevalue(broker)
     workers = [site.start(name=name, concurrency=2, conf=PARK) for name in "abc"]
     held = site.occupy(15.0)
-    revoked, others = site.send("hold", 0, "never"), [site.send("hold", 0, "w") for _ in range(3)]
+    never, others = site.send("hold", 0, "never"), [site.send("hold", 0, "w") for _ in range(3)]
     wait_until(lambda: site.waiting() == 4, 20, "they are parked")
-    revoked.revoke()
-    wait_until(revoked.ready, SWEEPS, "it has a state")
-    assert revoked.state == "REVOKED"
+    never.revoke()
+    wait_until(never.ready, SWEEPS, "it has a state")
+    assert never.state == "REVOKED"
     wait_until(lambda: site.waiting() == 3, 5, "it left the store")
     assert not held[0].ready()
     done([*held, *others], 30)
     assert site.counter.stats("never")["entries"] == 0
-    said = [
-        worker.log().count(f"Discarding revoked task: hold[{revoked.id}]") for worker in workers
-    ]
+    said = [worker.log().count(f"Discarding revoked task: hold[{never.id}]") for worker in workers]
     assert sum(said) == 1
     site.wait_all_back(ONE, 5)
 
@@ -109,13 +111,71 @@ def test_a_client_without_a_broker_hands_on(site: Site) -> None:
     store.close()
 
 
-def test_canvas_goes_on_after_a_revoke(site: Site) -> None:
+def test_a_revoke_touches_no_other_line(site: Site) -> None:
     """Those who wait in other lines are not touched."""
     site.start(concurrency=2, conf=PARK)
     site.occupy(3.0)
     others = [site.send("export", "t", 0.1) for _ in range(6)]
-    revoked = site.send("hold", 0, "never")
-    revoked.revoke()
+    never = site.send("hold", 0, "never")
+    never.revoke()
     done(others, 20)
-    wait_until(revoked.ready, 10, "it has a state")
+    wait_until(never.ready, 10, "it has a state")
     site.wait_all_back(Claim("tenant", "t", 2), 5)
+
+
+class Delivered:
+    """A delivery that was refused, and its message."""
+
+    holder = "h"
+    body, content_type, content_encoding = b"[]", "application/json", "utf-8"
+    headers: ClassVar[dict[str, Any]] = {}
+    properties: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, task_id: str) -> None:
+        self.id = task_id
+        self.message = self
+        self.acknowledged = False
+
+    def came_from(self) -> str:
+        return "celery"
+
+    comes_back_to = came_from
+
+    def may_go_back(self) -> bool:
+        return True
+
+    def went_back(self) -> None:
+        self.acknowledged = True
+
+    def came_to_nothing(self) -> None:
+        raise AssertionError
+
+
+def test_revoked_before_it_is_attached(site: Site) -> None:
+    """Each worker's sweep has looked for it already, and found nothing."""
+    store, outgoing = site.store(), list[Outgoing]()
+    store.acquire([ONE], "a")
+    refusal = store.acquire([ONE], "b", Wait(Kind.PARK))
+    assert isinstance(refusal, Refusal)
+    assert refusal.ticket
+    request = Delivered("revoked-early")
+    revoked.add(request.id)
+    park = Park(
+        store,
+        request,
+        refusal.ticket,
+        [ONE],
+        ends_in=None,
+        largest=1000,
+        instead=lambda: None,
+        outgoing=outgoing.append,
+    )
+    try:
+        park.run()
+    finally:
+        revoked.discard(request.id)
+    assert request.acknowledged
+    assert outgoing == [{"one"}]
+    (grant,) = store.take(outgoing[0])
+    assert (grant.ticket, grant.token) == (refusal.ticket, 0)
+    store.close()
