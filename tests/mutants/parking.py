@@ -276,11 +276,11 @@ NOBODY_RELEASES = [
     ),
     parking(
         "nobody sweeps",
-        "whoever releases hands on",
+        "renewing reaps as well; but only a sweep looks for the revoked",
         "bootstep",
         "            self.limiter.sweeper.start()\n",
         "            pass\n",
-        f"{ENDS}::test_a_client_without_a_broker_hands_on",
+        f"{ENDS}::test_revoked_while_parked[site]",
     ),
 ]
 
