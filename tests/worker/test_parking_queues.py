@@ -116,10 +116,11 @@ def test_queues_deleted_while_it_is_parked(
 ) -> None:
     """Nobody is there who would consume them: its own is declared again, and it waits there."""
     site = rabbit_site
+    site.lease = 60.0
+    store = site.store()
+    store.acquire([ONE], "outside")
     parker = site.start(name="parker", concurrency=1, conf=PARK)
     site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
-    held = site.send("hold", 5.0, "held", queue="other")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
     results = [site.send("hold", 0.0, "w") for _ in range(3)]
     wait_until(lambda: site.waiting() == 3, 20, "they are parked")
     wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
@@ -128,7 +129,8 @@ def test_queues_deleted_while_it_is_parked(
     with site.client.connection_for_write() as connection:
         for queue in queues:
             connection.default_channel.queue_delete(queue)
-    done([held])
+    store.release("outside", [ONE])
+    store.close()
     wait_until(lambda: site.waiting() <= 2, 10, "the first is on its way")
     site.start(name="heir", concurrency=1, conf=PARK)
     done(results)
