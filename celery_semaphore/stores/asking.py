@@ -39,7 +39,7 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
 
 
 def packed(claims: Sequence[Claim]) -> str:
-    return json.dumps([(c.semaphore, c.key, c.limit, c.weight) for c in claims])
+    return json.dumps([(c.semaphore, c.key, c.limit, c.weight, c.resource) for c in claims])
 
 
 def unpacked(text: str | bytes) -> tuple[Claim, ...]:

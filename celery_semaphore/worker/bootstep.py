@@ -147,6 +147,9 @@ def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
             durable=home.durable,
             queue_arguments=home.queue_arguments,
             max_priority=home.max_priority,
+            auto_delete=home.auto_delete,
+            exclusive=home.exclusive,
+            expires=home.expires,
         )
         if queue.name not in homes:  # else it is the user's own, of that name by chance
             c.task_consumer.add_queue(queue)

@@ -47,10 +47,9 @@ class Limiter:
     def __init__(self, app: Any) -> None:
         self.settings = Settings.from_app(app)
         self.alarm = Alarm()
-        self.porter = Porter(app, self.settings, self._store, done=self.alarm.ring)
-        self.sweeper = Sweeper(self._store, self.porter.bring_back)
         self.acking = threading.RLock()
         self._app = app
+        self._carry()
         self.parks = False  # whether any task of this worker does
         self.pool: Any = None  # of the worker, once it is up
         self.notes: NotePipe | None = None
@@ -117,11 +116,22 @@ class Limiter:
         later.start()
 
     def close(self, timeout: float) -> None:
-        """The worker ends: give back what it holds."""
+        """The worker ends: give back what it holds, and send what that hands on.
+
+        Another worker may begin in this process, as tests do it: it gets threads of its own.
+        """
+        side, porter = self.side, self.porter
         self.sweeper.stop()
-        self.porter.close()
-        self.side.ledger.close(timeout)
-        self.side.store.close()
+        side.ledger.close(timeout)
+        porter.flush(timeout)
+        porter.close()
+        side.store.close()
+        self._side = None
+        self._carry()
+
+    def _carry(self) -> None:
+        self.porter = Porter(self._app, self.settings, self._store, done=self.alarm.ring)
+        self.sweeper = Sweeper(self._store, self.porter.bring_back)
 
     def _store(self) -> Store:
         return self.side.store

@@ -72,7 +72,9 @@ def publication(message: Any, *, route: Route, ticket: str, delay: float) -> dic
     headers = _undelayed(message.headers)
     # The body that kombu hands out is decompressed already: it must be compressed again.
     compression = headers.pop("compression", None)
-    headers["eta"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
+    # None for at once: a worker whose clock is late would hold it, and a permit may be kept for it.
+    due = datetime.now(UTC) + timedelta(seconds=delay)
+    headers["eta"] = due.isoformat() if delay > 0 else None
     headers[TICKET] = ticket
     properties = message.properties
     kept = {

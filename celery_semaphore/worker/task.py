@@ -33,7 +33,7 @@ class LimitedTaskMixin:
     limit: Any = None  # how much may run at once; a number, or a callable
     key: Any = None  # "{tenant_id}" or a callable: each key has the whole limit to itself
     weight: Any = 1  # how much of the limit one task takes; a number, or a callable
-    on_saturated: str | None = None  # "requeue", "drop" or "fail"
+    on_saturated: str | None = None  # "requeue", "park", "drop" or "fail"
     on_lost: str | None = None  # "warn" or "terminate"
     wait_timeout: float | None = None  # seconds; of the whole wait
     requeue_delay: float | None = None  # seconds; no countdown is shorter

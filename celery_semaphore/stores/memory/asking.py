@@ -45,8 +45,15 @@ class Asking:
             if self.holder in self.books.at(ask.resource).released:
                 return self._refused(ask, Reason.RELEASED)
         if reason := self.messages.refusal():
-            return self._refused(self.wanted[0], reason)
+            return self._refused_for_another(reason)
         return self._took_up() or self._asked()
+
+    def _refused_for_another(self, reason: Reason) -> Refusal:
+        if reason is Reason.COPY:  # whatever was handed to its ticket meanwhile is for nobody
+            self.books.forget_ticket(self.wanted, self.ticket)
+            for ask in self.wanted:
+                self.books.at(ask.resource).holders.pop(self.ticket, None)
+        return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
         """The permit that was handed on to its ticket, if it is for these claims."""

@@ -182,7 +182,10 @@ class Books:
         """Its message is with the broker; its permit, if it has one, waits for it."""
         for ask in asks(grant.claims):
             at = self.at(ask.resource)
-            at.forget(grant.ticket)
-            entry = at.holders.get(grant.ticket)
+            entry, waiter = at.holders.get(grant.ticket), at.tickets.get(grant.ticket)
             if entry and entry.granted and entry.token == grant.token:
+                at.forget(grant.ticket)
                 at.holders[grant.ticket] = replace(entry, ends=self.now + self.take_up)
+            elif not grant.token and waiter and waiter.ended and grant.ticket not in at.outbox:
+                at.forget(grant.ticket)
+            # Else it came back already, and is parked anew.

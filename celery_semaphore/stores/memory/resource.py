@@ -66,6 +66,7 @@ class Resource:
     mean: float | None = None
     learnt: int = 0  # how many made the mean
     idle_since: int = 0
+    looked_at: int = 0  # by reaping, which looks at so many at a time
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.holders.values())

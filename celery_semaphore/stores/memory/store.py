@@ -122,9 +122,13 @@ class MemoryStore:
             for name, at in list(books.resources.items()):
                 if at.idle() and at.idle_since < forgotten:
                     del books.resources[name]
-            used = [Ask(name, 0, 0) for name, at in books.resources.items() if not at.idle()]
-            books.drop(used[:limit])
-            return self._handed_on(used[:limit])
+            used = [at for at in books.resources.values() if not at.idle()]
+            used.sort(key=lambda at: at.looked_at)
+            for at in used[:limit]:
+                at.looked_at = books.now
+            wanted = [Ask(at.name, 0, 0) for at in used[:limit]]
+            books.drop(wanted)
+            return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:

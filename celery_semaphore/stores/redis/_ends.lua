@@ -46,13 +46,21 @@ local function ticket_info(at, ticket)
     return packed and cmsgpack.unpack(packed)
 end
 
+-- Unless another one has it by now: a sender may use a task id again.
+local function forget_name(at, ticket)
+    local name = ticket_info(at, ticket).name
+    if call("HGET", NAMES, name) == at.name .. "\n" .. ticket then
+        call("HDEL", NAMES, name)
+    end
+end
+
 local function leave(at, ticket)
     call("ZREM", at.waiters, ticket)
     call("ZREM", at.parked, ticket)
     call("ZREM", at.due, ticket)
     if call("HDEL", at.payloads, ticket) == 1 then
         call("ZREM", at.outbox, ticket)
-        call("HDEL", NAMES, ticket_info(at, ticket).name)
+        forget_name(at, ticket)
     end
     call("HDEL", at.tickets, ticket, maker_of(ticket))
 end
@@ -62,7 +70,7 @@ local function end_wait(at, ticket)
     if not call("ZSCORE", at.holders, ticket) then -- else it is granted, and on its way
         call("ZREM", at.parked, ticket)
         call("ZADD", at.outbox, 0, ticket)
-        call("HDEL", NAMES, ticket_info(at, ticket).name)
+        forget_name(at, ticket)
         use(at, now)
     end
     call("ZADD", at.due, now + TAKE_UP, ticket)

@@ -90,7 +90,7 @@ local function answer_hand_on()
         hand_on(at)
     end
     -- The caller may die before it asks for the rest: then whoever reaps next finds it.
-    local look = (again or #undeclared > 0) and now or nil
+    local look = (again or #undeclared > 0) and now or in_grace and grace_until or nil
     local outgoing = {}
     for _, at in ipairs(resources) do
         settle(at, look)

@@ -11,7 +11,7 @@ for n, at in ipairs(resources) do
     local claim = {at = at, limit = tonumber(arg(4 + 2 * n)), weight = tonumber(arg(5 + 2 * n))}
     claims[n] = claim
     if known(at, holder).declared ~= claim.limit then -- the newest acquire decides, unless an operator did
-        at.declared = claim.limit
+        at.raised, at.declared = claim.limit > (at.declared or 0), claim.limit
         call("HSET", at.ledger, "limit", claim.limit)
     end
     at.plain = simple and call("EXISTS", at.tickets, at.weights) == 0

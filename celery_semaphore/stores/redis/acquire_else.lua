@@ -1,6 +1,9 @@
 -- Of acquire: who holds already or was released, who has a ticket, before whom somebody waits, and refusals.
 for _, at in ipairs(resources) do
     drop(at)
+    if at.raised and not at.quiet then -- a new limit has room for those who wait: somebody must hand on
+        use(at, now)
+    end
 end
 local new
 ticket, new = its_ticket()
@@ -19,6 +22,13 @@ end
 
 local other = other_message()
 if other then
+    if other == "copy" then -- whatever was handed to its ticket meanwhile is for nobody
+        for _, claim in ipairs(claims) do
+            erase(claim.at, ticket)
+            use(claim.at, now)
+        end
+        forget_ticket()
+    end
     no_room(claims[1])
     return refuse(1, other)
 end

@@ -6,7 +6,7 @@ for _, at in ipairs(resources) do
 end
 local answer = answer_hand_on()
 for _, at in ipairs(resources) do
-    local look = call("EXISTS", at.outbox) == 1 and now or now + LEASE
+    local look = call("EXISTS", at.outbox) == 1 and now or in_grace and grace_until or now + LEASE
     for _, line in ipairs({at.holders, at.due}) do
         look = math.min(look, tonumber(call("ZRANGE", line, 0, 0, "WITHSCORES")[2]) or look)
     end

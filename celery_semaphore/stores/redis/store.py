@@ -190,8 +190,14 @@ class RedisStore:
     def _end(self, names: Sequence[str]) -> Outgoing:
         """Two round trips: where they are parked, then there; some may have moved meanwhile."""
         outgoing: Outgoing = frozenset()
+        before: list[bytes | None] = []
         for _ in range(ROUNDS):
             _, found = self._run(scripts.FIND, [], names)
+            if found == before or not any(
+                found
+            ):  # what is still there was granted, and is on its way
+                break
+            before = found
             tickets: dict[str, list[Word]] = {}
             for place in filter(None, found):
                 resource, _, ticket = answers.text(place).partition("\n")
@@ -199,8 +205,6 @@ class RedisStore:
             calls = [([Ask(name, 0, 0)], words) for name, words in tickets.items()]
             for (wanted, _), answer in zip(calls, self._run_all(scripts.END, calls), strict=True):
                 outgoing |= self._handed_on(wanted, answer)
-            if not calls:
-                break
         return outgoing
 
     def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:

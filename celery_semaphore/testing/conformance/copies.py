@@ -280,3 +280,17 @@ class Copies(Suite):
         task.goes_back("h1")
         first = task.asks("h2", "h1.1")
         assert task.asks("h2", "h1.1") == first
+
+    def test_what_was_handed_to_a_copy_goes_on(self, store: Store) -> None:
+        """Its message was attached once more after the task had run by another one."""
+        task = Task(store, Kind.PARK)
+        task.goes_back("h1")
+        task.runs("h2", "h1.1")
+        admitted(store, task.claims, "busy")
+        assert task.ticket
+        assert not store.attach(task.ticket, task.claims, b"copy")
+        store.sent(store.take(store.release("busy", task.claims)))
+        assert store.snapshot("api").occupied == 1
+        assert task.is_refused("h3", "h9.1") is Reason.COPY
+        assert store.snapshot("api").occupied == 0
+        admitted(store, task.claims, "next")

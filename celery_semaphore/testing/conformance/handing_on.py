@@ -171,3 +171,9 @@ class HandingOn(Suite):
         heavy = claim(2, weight=2)
         admitted(store, claim(2), "z")
         assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED
+
+    def test_a_new_limit_that_an_acquire_declares_is_handed_on(self, store: Store) -> None:
+        admitted(store, claim(1), "a")
+        parked(store, claim(1), "b")
+        assert why(store, claim(2), "newcomer") is Reason.SATURATED
+        assert messages(reaped(store)) == [b"b"]

@@ -184,7 +184,7 @@ class Messages(Suite):
         clock.advance(TAKE_UP - 1)
         store.sent(late)
         clock.advance(1)
-        admitted(store, claim(), "c")
+        assert messages(reaped(store)) == [b"b"]
 
     def test_an_ended_one_that_nobody_took_is_found_by_reaping(self, store: Store) -> None:
         """Whoever ended it died before it took the message."""

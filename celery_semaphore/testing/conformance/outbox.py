@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Reason, Wait
+from ...core.key import resource_name
+from ...core.permit import Claim, Kind, Reason, Wait
 from .suite import (
     LEASE,
     TAKE_UP,
@@ -252,3 +253,64 @@ class Outbox(Suite):
         parked(store, claim(key="l"), "c")
         assert store.set_limit(None, "api") == {"api/k", "api/l"}
         assert limited(store, None, "api") != []
+
+    def test_one_that_is_parked_again_is_not_forgotten(self, store: Store, clock: Clock) -> None:
+        """It came, late, and was parked anew before its sender could say that it was sent."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        late = released(store, "a", claim())
+        clock.advance(TAKE_UP)
+        admitted(store, claim(), "a2", came_back(ticket, Kind.PARK))
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert not store.attach(ticket, claim(), b"b again")
+        store.sent(late)
+        assert messages(released(store, "a2", claim())) == [b"b again"]
+
+    def test_an_ended_one_that_is_parked_again_is_not_forgotten(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = ending(store, "b")
+        late = store.take(store.end(["b"]))
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert not store.attach(ticket, claim(), b"b again", name="b")
+        store.sent(late)
+        assert messages(store.take(store.end(["b"]))) == [b"b again"]
+
+    def test_a_name_that_two_tickets_had_finds_the_newer(self, store: Store, clock: Clock) -> None:
+        """A task id was used again."""
+        admitted(store, claim(), "a")
+        first = ending(store, "b")
+        clock.advance(1)
+        ticket = refused(store, claim(), "b2", Wait(Kind.PARK)).ticket
+        assert ticket
+        store.attach(ticket, claim(), b"newer", name="b")
+        store.release(first, claim())
+        assert messages(store.take(store.end(["b"]))) == [b"newer"]
+
+    def test_ending_what_is_on_its_way_ends(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ending(store, "b")
+        store.release("a", claim())
+        assert store.end(["b"]) <= {"api"}
+
+    def test_a_key_of_any_length_can_be_sent(self, store: Store, clock: Clock) -> None:
+        wanted = [Claim("api", "k" * 60, 1, 1, resource_name("api", "k" * 600))]
+        admitted(store, wanted, "a")
+        parked(store, wanted, "b")
+        (grant,) = released(store, "a", wanted)
+        assert grant.claims == tuple(wanted)
+        store.sent([grant])
+        clock.advance(TAKE_UP)
+        assert not store.reap()
+        assert list(store.resources()) == []
+
+    def test_all_that_ends_is_found_in_the_end(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        names = [str(n) for n in range(150)]
+        for n in names:
+            wanted = claim(key=n)
+            ticket = refused(store, wanted, n, Wait(Kind.PARK)).ticket
+            assert ticket
+            store.attach(ticket, wanted, n.encode(), ends_in=1.0)
+        clock.advance(1)
+        found = [message for _ in range(5) for message in messages(reaped(store))]
+        assert sorted(found) == sorted(n.encode() for n in names)
