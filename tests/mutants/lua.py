@@ -528,8 +528,8 @@ HANDING_ON = [
         "a grant is taken up twice",
         "the grant stays beside the permit that came of it",
         "acquire_else",
-        "        erase(claim.at, ticket)\n",
-        "        local _ = ticket\n",
+        "    if grant then -- taken up, or made for other claims than these: its task has changed since\n        erase(claim.at, ticket)\n",
+        "    if grant then\n        local _ = ticket\n",
     ),
     lua(
         "a grant for other claims is taken up",
@@ -563,8 +563,8 @@ HANDING_ON = [
         "an interrupted hand-on is not looked for",
         "its caller died between two calls, and the resource's next look is a lease away",
         "_hand_on",
-        "local look = (again or #undeclared > 0) and now or nil",
-        "local look = nil",
+        "local look = (again or #undeclared > 0) and now or in_grace",
+        "local look = in_grace",
         tests=LOSSES,
     ),
     lua(
