@@ -25,14 +25,16 @@ pytestmark = pytest.mark.race
 
 
 def hold(counter: Counter, permit: Permit) -> None:
-    """Run; a holder that is late on its own clock would stop, so none holds for as long as a lease."""
+    """Run; a holder that is late on its own clock would stop, so none holds for as long as a lease.
+
+    Long enough that of those who are killed some are inside."""
     names = {one.semaphore for one in permit.claims}
     with counter.inside("api", permit.holder):
         if "disk" in names:
             with counter.inside("disk", permit.holder):
-                time.sleep(random.uniform(0, 0.01))
+                time.sleep(random.uniform(0, 0.03))
         else:
-            time.sleep(random.uniform(0, 0.01))
+            time.sleep(random.uniform(0, 0.03))
 
 
 def requeue(url: str, address: str, until: float) -> None:

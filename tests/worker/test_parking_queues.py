@@ -177,9 +177,9 @@ def test_the_answer_is_lost_while_it_is_parked(site: Site, proxy: Proxy, name: s
     """It was parked, and is requeued: one of the two runs."""
     worker = site.start(concurrency=2, conf=PARK)
     held = site.occupy(2.0)
-    proxy.drop_answers(1, matching=b'"content_type"')
+    proxy.drop_answers(2, matching=b'"content_type"')
     result = site.send(name, "success", "w")
-    wait_until(lambda: proxy.answers_dropped == 1, 20, "the answer was lost")
+    wait_until(lambda: proxy.answers_dropped == 2, 20, "both answers were lost")
     done([*held, result], 20)
     assert f"task {result.id} is requeued, not parked" in worker.log()
     wait_until(lambda: site.waiting() == 0, 10, "nobody waits")
