@@ -56,8 +56,18 @@ def measure_mixed() -> list[Figure]:
 def _compared(label: str, tasks: list[float]) -> list[Figure]:
     ideal = sum(tasks) / LIMIT
     limited = _played("work", tasks, longest=3 * ideal + 60)
+    parked = _played("parked", tasks, longest=3 * ideal + 60)
     by_hand = _played("by_hand", tasks, longest=LONGEST)
     return [
+        Figure(f"{label}, parked: deliveries per task", parked.deliveries, 2.05, unit=""),
+        Figure(
+            f"{label}, parked: share of the permits used",
+            parked.used,
+            0.92,
+            at_least=True,
+            unit="",
+            detail=parked.detail(),
+        ),
         Figure(f"{label}: deliveries per task", limited.deliveries, 8.0, unit=""),
         Figure(
             f"{label}: share of the permits used",
