@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Reason
 from ..asking import Ask, asks, seconds
-from .resource import Entry, Resource, Waiter
+from .resource import Entry, Remembered, Resource, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.store import Outgoing
-    from .messages import Remembered
 
 
 @dataclass

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ..asking import microseconds
+from .resource import Remembered
 
 if TYPE_CHECKING:
     from ...core.permit import Publication
     from .books import Books
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
-
-    ticket: str
-    until: int
-    admitted: str | None = None
-    holder: str = ""
-    ran: bool = False
 
 
 class Messages:

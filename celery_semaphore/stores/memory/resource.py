@@ -52,6 +52,17 @@ class Waiter:
         return next(ask.weight for ask in self.asks if ask.resource == resource)
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
+
+    ticket: str
+    until: int
+    admitted: str | None = None
+    holder: str = ""
+    ran: bool = False
+
+
 @dataclass
 class Resource:
     """Holders, the line, and what is kept for a while of those who are gone."""
