@@ -23,6 +23,7 @@ from .admission import Admission
 from .calling import Calling
 from .copies import Copies
 from .crowd import Crowd
+from .ended_waits import EndedWaits
 from .epochs import Epochs
 from .fairness import Fairness
 from .gone_callers import GoneCallers
@@ -49,6 +50,7 @@ class StoreConformance(
     Messages,
     HandingOn,
     Outbox,
+    EndedWaits,
     Calling,
     GoneCallers,
     Listening,

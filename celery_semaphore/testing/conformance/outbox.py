@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ...core.key import resource_name
-from ...core.permit import Claim, Kind, Reason, Wait
+from ...core.permit import Claim, Kind, Reason
 from .suite import (
-    LEASE,
     TAKE_UP,
     Suite,
     admitted,
@@ -31,14 +28,6 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 BOTH = claim() + claim(of="disk")
-
-
-def ending(store: Store, holder: str, ends_in: float | None = None) -> str:
-    """A parked waiter that can be ended, or ends by itself."""
-    ticket = refused(store, claim(), holder, Wait(Kind.PARK)).ticket
-    assert ticket
-    assert not store.attach(ticket, claim(), holder.encode(), name=holder, ends_in=ends_in)
-    return ticket
 
 
 class Outbox(Suite):
@@ -158,95 +147,6 @@ class Outbox(Suite):
         assert not store.release("b2", claim())
         assert list(store.resources()) == []
 
-    @pytest.mark.parametrize("ends_in", [10.0, 1000 * LEASE])
-    def test_a_wait_ends_by_itself(self, store: Store, clock: Clock, ends_in: float) -> None:
-        """Nobody needs to release for that."""
-        store.set_limit(0, "api")
-        ticket = ending(store, "b", ends_in)
-        clock.advance(ends_in - 1)
-        assert not store.reap()
-        clock.advance(1)
-        (over,) = reaped(store)
-        assert (over.ticket, over.token, over.payload) == (ticket, 0, b"b")
-        assert store.snapshot("api").waiting == store.snapshot("api").occupied == 0
-
-    def test_a_wait_can_be_ended(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        ending(store, "b")
-        ending(store, "c")
-        assert store.end(["b", "nobody"]) == {"api"}
-        (over,) = store.take(frozenset({"api"}))
-        assert (over.payload, over.token) == (b"b", 0)
-        assert not store.end(["b"])
-        assert messages(released(store, "a", claim())) == [b"c"]
-
-    def test_what_was_granted_is_not_ended(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        ending(store, "b")
-        outgoing = store.release("a", claim())
-        store.end(["b"])
-        assert [grant.token > 0 for grant in store.take(outgoing)] == [True]
-
-    def test_an_ended_one_is_granted_nothing(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        ending(store, "b")
-        parked(store, claim(), "c")
-        store.end(["b"])
-        assert sorted(messages(released(store, "a", claim()))) == [b"b", b"c"]
-        assert store.snapshot("api").occupied == 1
-
-    def test_an_ended_one_blocks_nobody(self, store: Store, clock: Clock) -> None:
-        admitted(store, claim(), "a")
-        ending(store, "b")
-        clock.advance(1)
-        store.end(["b"])
-        admitted(store, claim(2), "c")
-        assert refused(store, claim(2), "d").position == 0
-
-    def test_an_ended_one_comes_until_it_is_sent(self, store: Store, clock: Clock) -> None:
-        """Who took it may have died before the broker had it."""
-        store.set_limit(0, "api")
-        ending(store, "b", 10.0)
-        clock.advance(10)
-        assert messages(reaped(store)) == [b"b"]
-        assert not store.reap()
-        clock.advance(TAKE_UP)
-        (over,) = reaped(store)
-        assert (over.payload, over.token) == (b"b", 0)
-        store.sent([over])
-        clock.advance(10 * TAKE_UP)
-        assert not store.reap()
-        assert list(store.resources()) == []
-
-    def test_who_parks_and_waits_too_long_times_out(self, store: Store, clock: Clock) -> None:
-        """It went back for that, so even a free permit is not for it."""
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
-        clock.advance(11)
-        store.release("a", claim())
-        store.release(ticket, claim())
-        late = came_back(ticket, Kind.PARK, timeout=10.0)
-        assert why(store, claim(), "b2", late) is Reason.TIMED_OUT
-
-    def test_a_grant_in_time_is_not_too_late(self, store: Store, clock: Clock) -> None:
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
-        clock.advance(9)
-        store.sent(released(store, "a", claim()))
-        clock.advance(2)
-        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK, timeout=10.0))
-
-    def test_an_ended_wait_may_park_again(self, store: Store, clock: Clock) -> None:
-        """Its message came, and Celery let it run after all: the revocation was unknown there."""
-        admitted(store, claim(), "a")
-        ticket = ending(store, "b")
-        store.end(["b"])
-        store.sent(store.take(frozenset({"api"})))
-        clock.advance(1)
-        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
-        assert not store.attach(ticket, claim(), b"b again")
-        assert messages(released(store, "a", claim())) == [b"b again"]
-
     def test_a_raised_limit_says_where(self, store: Store) -> None:
         store.set_limit(0, "api")
         parked(store, claim(key="k"), "b")
@@ -266,32 +166,6 @@ class Outbox(Suite):
         store.sent(late)
         assert messages(released(store, "a2", claim())) == [b"b again"]
 
-    def test_an_ended_one_that_is_parked_again_is_not_forgotten(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        ticket = ending(store, "b")
-        late = store.take(store.end(["b"]))
-        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
-        assert not store.attach(ticket, claim(), b"b again", name="b")
-        store.sent(late)
-        assert messages(store.take(store.end(["b"]))) == [b"b again"]
-
-    def test_a_name_that_two_tickets_had_finds_the_newer(self, store: Store, clock: Clock) -> None:
-        """A task id was used again."""
-        admitted(store, claim(), "a")
-        first = ending(store, "b")
-        clock.advance(1)
-        ticket = refused(store, claim(), "b2", Wait(Kind.PARK)).ticket
-        assert ticket
-        store.attach(ticket, claim(), b"newer", name="b")
-        store.release(first, claim())
-        assert messages(store.take(store.end(["b"]))) == [b"newer"]
-
-    def test_ending_what_is_on_its_way_ends(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        ending(store, "b")
-        store.release("a", claim())
-        assert store.end(["b"]) <= {"api"}
-
     def test_a_key_of_any_length_can_be_sent(self, store: Store, clock: Clock) -> None:
         wanted = [Claim("api", "k" * 60, 1, 1, resource_name("api", "k" * 600))]
         admitted(store, wanted, "a")
@@ -302,15 +176,3 @@ class Outbox(Suite):
         clock.advance(TAKE_UP)
         assert not store.reap()
         assert list(store.resources()) == []
-
-    def test_all_that_ends_is_found_in_the_end(self, store: Store, clock: Clock) -> None:
-        store.set_limit(0, "api")
-        names = [str(n) for n in range(150)]
-        for n in names:
-            wanted = claim(key=n)
-            ticket = refused(store, wanted, n, Wait(Kind.PARK)).ticket
-            assert ticket
-            store.attach(ticket, wanted, n.encode(), ends_in=1.0)
-        clock.advance(1)
-        found = [message for _ in range(5) for message in messages(reaped(store))]
-        assert sorted(found) == sorted(n.encode() for n in names)
