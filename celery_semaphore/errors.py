@@ -12,7 +12,14 @@ class ConfigurationError(SemaphoreError, ValueError):
 
 
 class StoreUnavailable(SemaphoreError):
-    """The store did not answer in time, or refused to: nobody new runs until it does."""
+    """The store did not answer in time, or refused to: nobody new runs until it does.
+
+    ``reason`` is why, without the words of those who passed it on.
+    """
+
+    def __init__(self, message: str = "", reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = message if reason is None else reason
 
 
 class SemaphoreSaturated(SemaphoreError):

@@ -26,13 +26,13 @@ class CircuitBreaker:
         self._clock = clock
         self._pause = 0.0
         self._until = 0.0
-        self._why = ""
+        self._why = self._reason = ""
 
     def check(self) -> None:
         """Raise ``StoreUnavailable`` while the store should not be asked."""
         if (left := self._until - self._clock()) > 0:
             msg = f"the store failed a moment ago and is asked again in {left:.1f} s: {self._why}"
-            raise StoreUnavailable(msg)
+            raise StoreUnavailable(msg, self._reason)
 
     def succeeded(self) -> None:
         """The store answered."""
@@ -42,4 +42,4 @@ class CircuitBreaker:
         """The store did not answer."""
         self._pause = min(max(2 * self._pause, self._shortest), self._longest)
         self._until = self._clock() + self._pause
-        self._why = str(error)
+        self._why, self._reason = str(error), error.reason

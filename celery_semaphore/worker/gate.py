@@ -97,9 +97,6 @@ def _unanswered(
 ) -> Refused:
     """A store that fails is no permit, and no reason to fail the task: it waits."""
     delay = patience.unanswered()
-    reason = str(error).rpartition(" did not answer: ")[
-        2
-    ]  # without the words of those who passed it on
     text, name = "the store cannot be asked", f"{task.name}[{task.request.id}]"
-    logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, reason)
+    logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     return Refused(text, delay=delay, ticket=headers.ticket, asked=asked)

@@ -144,8 +144,9 @@ def translated() -> Iterator[None]:
     try:
         yield
     except redis.RedisError as error:
-        msg = f"The store did not answer: {said(error) or type(error).__name__}"
-        raise StoreUnavailable(msg) from error
+        reason = said(error) or type(error).__name__
+        msg = f"The store did not answer: {reason}"
+        raise StoreUnavailable(msg, reason) from error
 
 
 def pack(words: Sequence[Word]) -> bytes:
