@@ -220,7 +220,7 @@ class TestHandOnInSeveralCalls:
         ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
         assert ticket
         store.attach(ticket, both, b"b")
-        answer = store._run(scripts.RELEASE, asks(claim()), ["a"])
+        answer = store._runner.run(scripts.RELEASE, asks(claim()), ["a"])
         assert sorted(answer[2]) == [b"api", b"disk"]
         assert refusal_of(store.acquire(claim(), "newcomer")).reason is Reason.SATURATED
         assert [grant.payload for grant in store.take(store.reap())] == [b"b"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import redis
 
 from ...core.key import resource_name
 from ...core.permit import (
@@ -22,10 +20,10 @@ from ...core.permit import (
 )
 from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_parts
 from . import answers, scripts
-from .connection import Link, Word, exchanged, pack, plain, run_id_of
+from .connection import Link, Word, pack, plain
 from .health import denied_is_misconfigured, examine
 from .listener import RedisListener
-from .scripts import PARTS, Script
+from .runner import BATCH, Call, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,10 +33,7 @@ if TYPE_CHECKING:
     from ...core.store import Outgoing
 
 
-COMMON = ("epoch", "limits", "index", "names")
-_Call = tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", bytes]
 _ANYHOW = Wait(Kind.REQUEUE)
-BATCH = 500  # calls sent together; more of them would keep others waiting
 
 
 class RedisStore:
@@ -59,14 +54,19 @@ class RedisStore:
         now: Callable[[], float] | None = None,
     ) -> None:
         self.lease = lease
-        self.epoch = epoch
         self._link = Link(pool)
+        self._runner = Runner(self._link, prefix, (lease, take_up or lease), epoch, now)
         self._pool = pool
         self._prefix = prefix
-        self._durations = pack((microseconds(lease), microseconds(take_up or lease)))
-        self._now = now
-        self._common = pack([f"{prefix}:{name}" for name in COMMON])
-        self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
+
+    @property
+    def epoch(self) -> int | None:
+        """The newest that the server told."""
+        return self._runner.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int | None) -> None:
+        self._runner.epoch = epoch
 
     def check(self, *, parks: bool = False) -> list[str]:
         with denied_is_misconfigured():
@@ -83,7 +83,7 @@ class RedisStore:
         ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
         words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
         words += [_brought_by(publication), *_figures(wanted)]
-        answer = self._run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
+        answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
             return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
@@ -104,7 +104,7 @@ class RedisStore:
         wanted = asks(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket, payload, name, ends, packed(claims), *_figures(wanted)]
-        return self._handed_on(wanted, self._run(scripts.ATTACH, wanted, words))
+        return self._handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         permits = list(permits)
@@ -113,7 +113,7 @@ class RedisStore:
             wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
             words: list[Word] = [permit.holder, permit.token, since, permit.epoch]
             calls.append((wanted, [*words, *_figures(wanted)]))
-        said = self._run_all(scripts.RENEW, calls)
+        said = self._runner.run_all(scripts.RENEW, calls)
         return {
             permit.holder: Renewal(answer[1].decode())
             for permit, answer in zip(permits, said, strict=True)
@@ -124,13 +124,13 @@ class RedisStore:
     ) -> Outgoing:
         wanted, words = asks(claims), [holder]
         if publication is None or publication.is_first:
-            return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, words))
+            return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words))
         words += [publication.id, str(microseconds(publication.remember))]
         key = self._key_of(wanted, publication)
-        return self._handed_on(wanted, self._run(scripts.RELEASE, wanted, words, key))
+        return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words, key))
 
     def reap(self, limit: int = 100) -> Outgoing:
-        _, names = self._run(scripts.OVERDUE, [], [limit])
+        _, names = self._runner.run(scripts.OVERDUE, [], [limit])
         return self._look_at([name.decode() for name in names])
 
     def end(self, names: Sequence[str]) -> Outgoing:
@@ -141,21 +141,21 @@ class RedisStore:
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         calls = [([Ask(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
-        said = self._run_all(scripts.TAKE, calls)
+        said = self._runner.run_all(scripts.TAKE, calls)
         return [answers.grant(each) for answer in said for each in answer[1]]
 
     def sent(self, grants: Sequence[Grant]) -> None:
-        calls: list[_Call] = []
+        calls: list[Call] = []
         for grant in grants:
             words: list[Word] = [grant.ticket, grant.token]
             calls.append((asks(grant.claims), words))
-        self._run_all(scripts.SENT, calls)
+        self._runner.run_all(scripts.SENT, calls)
 
     def listen(self, ticket: str) -> RedisListener:
         return RedisListener(self._pool, f"{self._prefix}:granted:{ticket}")
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
-        answer = self._run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
+        answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
         return answers.snapshot(resource, waiters, answer)
 
     def resources(self) -> Iterator[str]:
@@ -173,7 +173,7 @@ class RedisStore:
             msg = f"a limit is a whole number from 0 on, not {limit!r}"
             raise ValueError(msg)
         name = resource_name(semaphore, key)
-        self._run(scripts.SET_LIMIT, [], [name, "" if limit is None else limit])
+        self._runner.run(scripts.SET_LIMIT, [], [name, "" if limit is None else limit])
         of_semaphore = f"{name}/"
         return self._look_at(
             [used for used in self.resources() if used == name or used.startswith(of_semaphore)]
@@ -183,29 +183,35 @@ class RedisStore:
         self._link.close()
 
     def _look_at(self, names: list[str]) -> Outgoing:
-        calls = [([Ask(name, 0, 0)], [""]) for name in names]
-        said = zip(calls, self._run_all(scripts.REAP, calls), strict=True)
-        return frozenset().union(*(self._handed_on(wanted, answer) for (wanted, _), answer in said))
+        calls: list[Call] = [([Ask(name, 0, 0)], ()) for name in names]
+        said = zip(calls, self._runner.run_all(scripts.REAP, calls), strict=True)
+        return frozenset().union(*(self._handed_on(call[0], answer) for call, answer in said))
 
     def _end(self, names: Sequence[str]) -> Outgoing:
         """Two round trips: where they are parked, then there; some may have moved meanwhile."""
         outgoing: Outgoing = frozenset()
         before: list[bytes | None] = []
         for _ in range(ROUNDS):
-            _, found = self._run(scripts.FIND, [], names)
-            if found == before or not any(
-                found
-            ):  # what is still there was granted, and is on its way
-                break
+            _, found = self._runner.run(scripts.FIND, [], names)
+            if found == before or not any(found):
+                break  # what is still there was granted, and is on its way
             before = found
             tickets: dict[str, list[Word]] = {}
             for place in filter(None, found):
                 resource, _, ticket = answers.text(place).partition("\n")
                 tickets.setdefault(resource, []).append(ticket)
             calls = [([Ask(name, 0, 0)], words) for name, words in tickets.items()]
-            for (wanted, _), answer in zip(calls, self._run_all(scripts.END, calls), strict=True):
+            for (wanted, _), answer in zip(
+                calls, self._runner.run_all(scripts.END, calls), strict=True
+            ):
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing
+
+    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> bytes:
+        """Of what is remembered of a task's messages."""
+        if publication is None:
+            return b""
+        return pack([f"{self._prefix}:{{{wanted[0].resource}}}:of:{publication.of}"])
 
     def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:
         """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
@@ -219,67 +225,8 @@ class RedisStore:
                 break
             more = {ask.resource: ask for ask in wanted}
             more |= {name.decode(): Ask(name.decode(), 0, 0) for name in needed}
-            answer = self._run(scripts.REAP, list(more.values()), [""])
+            answer = self._runner.run(scripts.REAP, list(more.values()))
         return outgoing
-
-    def _run(
-        self, script: Script, wanted: list[Ask], words: Sequence[Word], key: bytes = b""
-    ) -> list[Any]:
-        return self._run_all(script, [(wanted, words, key)])[0]
-
-    def _run_all(self, script: Script, calls: Sequence[_Call]) -> list[list[Any]]:
-        """One round trip for many calls; another for those that the server had to learn the script for."""
-        said: list[list[Any]] = []
-        for start in range(0, len(calls), BATCH):
-            said += self._run_batch(script, calls[start : start + BATCH])
-        return said
-
-    def _run_batch(self, script: Script, calls: Sequence[_Call]) -> list[list[Any]]:
-        def exchange(connection: Any) -> list[Any]:
-            commands = [self._command(script, connection, *call) for call in calls]
-            said = exchanged(connection, commands)
-            for n, answer in enumerate(said):
-                if isinstance(answer, redis.exceptions.NoScriptError):
-                    whole = self._command(script, connection, *calls[n], whole=True)
-                    said[n] = exchanged(connection, [whole])[0]
-            for answer in said:
-                if isinstance(answer, Exception):
-                    raise answer
-            return said
-
-        said = self._link.ask(exchange)
-        self.epoch = said[-1][0]
-        return said
-
-    def _command(
-        self,
-        script: Script,
-        connection: Any,
-        wanted: list[Ask],
-        words: Sequence[Word],
-        key: bytes = b"",
-        *,
-        whole: bool = False,
-    ) -> bytes:
-        names = [ask.resource for ask in wanted]
-        fixed = (self._common, *map(self._keys, names), key, self._durations)
-        keys = len(COMMON) + len(names) * len(PARTS) + bool(key)
-        now = "" if self._now is None else microseconds(self._now())
-        known = "" if self.epoch is None else self.epoch
-        head = (now, run_id_of(connection), known, len(names))
-        return script.command(keys, fixed, [*head, *names, *words], whole=whole)
-
-    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> bytes:
-        """Of what is remembered of a task's messages."""
-        if publication is None:
-            return b""
-        return pack([f"{self._prefix}:{{{wanted[0].resource}}}:of:{publication.of}"])
-
-    def _packed_keys(self, resource: str) -> bytes:
-        start = f"{self._prefix}:{{{resource}}}:".encode()
-        return b"".join(
-            b"$%d\r\n%b%b\r\n" % (len(start) + len(part), start, part) for part in PARTS
-        )
 
 
 def _figures(wanted: list[Ask]) -> list[Word]:

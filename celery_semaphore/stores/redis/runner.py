@@ -1,0 +1,92 @@
+"""Scripts sent to a server: one round trip, with the keys and the times that each of them gets."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from ..asking import Ask, microseconds
+from .connection import Link, Word, exchanged, pack, run_id_of
+from .scripts import PARTS, Script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+COMMON = ("epoch", "limits", "index", "names")
+BATCH = 500  # calls sent together; more of them would keep others waiting
+Call = tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", bytes]
+
+
+class Runner:
+    """Runs scripts over a link; knows the store's epoch from their answers."""
+
+    def __init__(
+        self,
+        link: Link,
+        prefix: str,
+        durations: tuple[float, float],
+        epoch: int | None,
+        now: Callable[[], float] | None,
+    ) -> None:
+        self.epoch = epoch
+        self._link = link
+        self._prefix = prefix
+        self._durations = pack([microseconds(each) for each in durations])
+        self._now = now
+        self._common = pack([f"{prefix}:{name}" for name in COMMON])
+        self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
+
+    def run(
+        self, script: Script, wanted: list[Ask], words: Sequence[Word] = (), key: bytes = b""
+    ) -> list[Any]:
+        return self.run_all(script, [(wanted, words, key)])[0]
+
+    def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
+        """One round trip for many calls; another for those that the server had to learn the script for."""
+        said: list[list[Any]] = []
+        for start in range(0, len(calls), BATCH):
+            said += self._run_batch(script, calls[start : start + BATCH])
+        return said
+
+    def _run_batch(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
+        def exchange(connection: Any) -> list[Any]:
+            commands = [self._command(script, connection, *call) for call in calls]
+            said = exchanged(connection, commands)
+            for n, answer in enumerate(said):
+                if isinstance(answer, redis.exceptions.NoScriptError):
+                    whole = self._command(script, connection, *calls[n], whole=True)
+                    said[n] = exchanged(connection, [whole])[0]
+            for answer in said:
+                if isinstance(answer, Exception):
+                    raise answer
+            return said
+
+        said = self._link.ask(exchange)
+        self.epoch = said[-1][0]
+        return said
+
+    def _command(
+        self,
+        script: Script,
+        connection: Any,
+        wanted: list[Ask],
+        words: Sequence[Word],
+        key: bytes = b"",
+        *,
+        whole: bool = False,
+    ) -> bytes:
+        names = [ask.resource for ask in wanted]
+        fixed = (self._common, *map(self._keys, names), key, self._durations)
+        keys = len(COMMON) + len(names) * len(PARTS) + bool(key)
+        now = "" if self._now is None else microseconds(self._now())
+        known = "" if self.epoch is None else self.epoch
+        head = (now, run_id_of(connection), known, len(names))
+        return script.command(keys, fixed, [*head, *names, *words], whole=whole)
+
+    def _packed_keys(self, resource: str) -> bytes:
+        start = f"{self._prefix}:{{{resource}}}:".encode()
+        return b"".join(
+            b"$%d\r\n%b%b\r\n" % (len(start) + len(part), start, part) for part in PARTS
+        )
