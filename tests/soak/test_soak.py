@@ -57,12 +57,12 @@ def send(site: Site) -> dict[str, Any]:
 
 
 def kill_at_random(site: Site, workers: list[CeleryWorker], until: Any) -> Tally[str]:
-    """A child about each second, a main process about each ten, until all is done."""
+    """A child about three times a second, a main process about each ten, until nearly all is done."""
     killed: Tally[str] = Tally()
     while not until():
-        time.sleep(random.uniform(0.5, 1.5))  # the pace of the faults, not a wait for anything
+        time.sleep(random.uniform(0.1, 0.5))  # the pace of the faults, not a wait for anything
         worker = random.choice(workers)
-        if random.random() < 0.1 or (killed["child"] == 5 and not killed["main"]):
+        if random.random() < 0.03 or (killed["child"] == 5 and not killed["main"]):
             worker.kill()
             worker.start()
             killed["main"] += 1
