@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ..errors import ConfigurationError
 
@@ -23,6 +23,17 @@ def resource_name(semaphore: str, key: str | None) -> str:
     """
     name = _encoded(semaphore)
     return name if key is None else f"{name}/{_encoded(key)}"
+
+
+def names_of(resource: str) -> tuple[str, str | None]:
+    """The semaphore and the key that a resource is named after; of a long one its beginning and digest."""
+    semaphore, slash, key = resource.partition("/")
+    return _decoded(semaphore), _decoded(key) if slash else None
+
+
+def _decoded(name: str) -> str:
+    # A long name's beginning may end within a character.
+    return unquote(name, errors="replace" if "~" in name else "surrogatepass")
 
 
 def _encoded(text: str) -> str:

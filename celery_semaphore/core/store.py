@@ -107,5 +107,8 @@ class Store(Protocol):
     def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
         """Put a limit in force for a semaphore or one key of it until cleared by None; 0 pauses."""
 
+    def limits(self) -> dict[str, int]:
+        """What operators set, by the name of a resource, or of a semaphore."""
+
     def close(self) -> None:
         """Close the connections; the store reconnects when it is used again."""

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from celery_semaphore.core.key import KeyTemplate, resource_name
+from celery_semaphore.core.key import KeyTemplate, names_of, resource_name
 from celery_semaphore.errors import ConfigurationError
 
 HOSTILE = [
@@ -34,6 +34,21 @@ HOSTILE = [
 def test_no_two_names_collide() -> None:
     pairs = list(itertools.product([s for s in HOSTILE if s], [None, *HOSTILE]))
     assert len({resource_name(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_names_can_be_read_back() -> None:
+    for pair in itertools.product([s for s in HOSTILE if s], [None, *HOSTILE]):
+        name = resource_name(*pair)
+        assert "~" in name or names_of(name) == pair
+
+
+@pytest.mark.parametrize("start", range(8))
+def test_of_long_names_a_beginning_can_be_read_back(start: int) -> None:
+    key = "x" * start + "名" * 100
+    semaphore, begins = names_of(resource_name("s", key))
+    assert semaphore == "s"
+    assert begins is not None
+    assert begins.startswith("x" * start + "名名名")
 
 
 def test_a_digest_cannot_be_forged() -> None:

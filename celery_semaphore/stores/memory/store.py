@@ -180,6 +180,10 @@ class MemoryStore:
             books.drop(wanted)
             return self._handed_on(wanted)
 
+    def limits(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._books.limits)
+
     def close(self) -> None:
         """Nothing to close."""
 

@@ -179,6 +179,10 @@ class RedisStore:
             [used for used in self.resources() if used == name or used.startswith(of_semaphore)]
         )
 
+    def limits(self) -> dict[str, int]:
+        _, said = self._run(scripts.LIMITS, [], [])
+        return {name.decode(): int(limit) for name, limit in zip(*[iter(said)] * 2, strict=True)}
+
     def close(self) -> None:
         self._link.close()
 

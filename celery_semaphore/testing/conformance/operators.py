@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason, Refusal, Wait
 from .suite import LEASE, Suite, admitted, claim, refused, why
 
@@ -90,6 +91,14 @@ class Operators(Suite):
         assert refused(store, paused, "c", Wait(Kind.REQUEUE, longest=5.0)).retry_after == 5.0
         store.release("a", claim(1))
         assert why(store, paused, "d") is Reason.PAUSED
+
+    def test_what_is_set_is_known_though_nobody_uses_it(self, store: Store) -> None:
+        assert store.limits() == {}
+        store.set_limit(0, "api")
+        store.set_limit(2, "api", "x/y")
+        assert store.limits() == {"api": 0, resource_name("api", "x/y"): 2}
+        store.set_limit(None, "api")
+        assert store.limits() == {resource_name("api", "x/y"): 2}
 
     def test_an_error_for_less_than_nothing(self, store: Store) -> None:
         with pytest.raises(ValueError, match="-1"):

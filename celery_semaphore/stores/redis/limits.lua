@@ -1,0 +1,3 @@
+-- What operators set.
+-- Returns {epoch, {resource or semaphore, limit...}}
+return {epoch, call("HGETALL", LIMITS)}
