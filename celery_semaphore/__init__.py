@@ -3,13 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .core.limit import Limit
-from .errors import PermitLost, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
-from .worker.signals import permit_acquired, permit_lost, permit_released, task_saturated
-from .worker.task import LimitedTask, LimitedTaskMixin
-
 if TYPE_CHECKING:
+    from .core.limit import Limit
+    from .errors import PermitLost, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
     from .semaphore import Semaphore
+    from .worker.signals import permit_acquired, permit_lost, permit_released, task_saturated
+    from .worker.task import LimitedTask, LimitedTaskMixin
 
 __all__ = [
     "Limit",
@@ -26,11 +25,29 @@ __all__ = [
     "task_saturated",
 ]
 
+_HOMES = {
+    "core.limit": ["Limit"],
+    "errors": ["PermitLost", "SemaphoreError", "SemaphoreSaturated", "SemaphoreTimeout"],
+    "semaphore": ["Semaphore"],
+    "worker.signals": ["permit_acquired", "permit_lost", "permit_released", "task_saturated"],
+    "worker.task": ["LimitedTask", "LimitedTaskMixin"],
+}
+
 if not TYPE_CHECKING:  # or every misspelt name would be one
 
     def __getattr__(name: str) -> Any:
-        """Import what a process that only sends tasks does not need when it is used."""
-        if name == "Semaphore":
-            return import_module(".semaphore", __name__).Semaphore
+        """Import a name where it is first used.
+
+        Celery's command line and pytest import this package before a project's own modules. LimitedTask
+        made then would not know whether Django is used; and pytest runs that are not about tasks need not
+        wait for Celery.
+        """
+        for home, names in _HOMES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
+                return value
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -32,3 +32,7 @@ class SemaphoreTimeout(SemaphoreError):
 
 class PermitLost(SemaphoreError):
     """The permit's lease ended while its holder ran: somebody else may hold it now."""
+
+
+class UnknownSemaphore(SemaphoreError, LookupError):
+    """An operator named a semaphore that nobody uses or declares; says which is nearest."""

@@ -9,7 +9,9 @@ from typing import Any
 
 from .core.saturation import OnSaturated
 from .core.spelling import nearest
+from .core.store import Store
 from .errors import ConfigurationError
+from .stores import store_from_url
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ class Settings:
             # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
             longest_delay=(visibility or 1800.0) / 4,
             **{"copies_expire": 2 * (visibility or 3600.0), **values},
+        )
+
+    def open_store(self) -> Store:
+        """The store of these settings; it connects when it is used."""
+        return store_from_url(
+            self.url,
+            prefix=self.prefix,
+            lease=self.lease,
+            take_up=self.take_up,
+            timeout=self.timeout,
+            transport_options=self.transport_options,
+            ssl=self.ssl,
         )
 
 

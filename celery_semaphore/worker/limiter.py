@@ -15,7 +15,6 @@ from ..core.events import Announcer
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
-from ..stores import store_from_url
 from .alarm import Alarm
 from .ledger import Ledger
 from .note import Books, NotePipe
@@ -151,16 +150,7 @@ class Limiter:
             return self._side
 
     def _new(self) -> Side:
-        settings = self.settings
-        store = store_from_url(
-            settings.url,
-            prefix=settings.prefix,
-            lease=settings.lease,
-            take_up=settings.take_up,
-            timeout=settings.timeout,
-            transport_options=settings.transport_options,
-            ssl=settings.ssl,
-        )
+        store = self.settings.open_store()
         announce = Announcer()
         keeper = LeaseKeeper(store, announce, self._handed_on)
         releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)

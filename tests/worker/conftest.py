@@ -39,18 +39,21 @@ class Site:
 
     def start(self, *, conf: dict[str, Any] | None = None, **options: Any) -> CeleryWorker:
         """A worker on this site."""
-        env = {
+        env = self.env(conf) | options.pop("env", {})
+        worker = CeleryWorker(options.pop("app", "tests.worker.app"), env=env, **options)
+        self.workers.append(worker)
+        return worker.start()
+
+    def env(self, conf: dict[str, Any] | None = None) -> dict[str, str]:
+        """For the app under test."""
+        return {
             "BROKER": self.broker,
             "BACKEND": self.backend,
             "STORE": self.store_url,
             "LEASE": str(self.lease),
             "CONF": json.dumps(conf or {}),
             **self.counter_env,
-            **options.pop("env", {}),
         }
-        worker = CeleryWorker(options.pop("app", "tests.worker.app"), env=env, **options)
-        self.workers.append(worker)
-        return worker.start()
 
     def send(self, name: str, *args: Any, **options: Any) -> AsyncResult:
         return self.client.send_task(name, args, **options)
@@ -96,7 +99,7 @@ class Site:
             worker.discard()
 
 
-def _site(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iterator[Site]:
+def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iterator[Site]:
     counter = counters.client()
     base = valkey.url.removesuffix("/0")
     urls = {"broker": f"{base}/0", "backend": f"{base}/2", "store_url": f"{base}/1"}
@@ -109,22 +112,22 @@ def _site(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iter
 
 
 @pytest.fixture(scope="module")
-def module_site(counter_server: CounterServer) -> Iterator[Site]:
+def modulesite_on(counter_server: CounterServer) -> Iterator[Site]:
     """One site for a whole module; its lease is so long that it cannot hide a permit that leaked."""
     need(ValkeyServer)
     with ValkeyServer() as valkey:
-        yield from _site(valkey, counter_server, lease=60.0)
+        yield from site_on(valkey, counter_server, lease=60.0)
 
 
 @pytest.fixture
 def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) -> Iterator[Site]:
     """A site of one test, with a lease of three seconds."""
-    yield from _site(valkey, counter_server)
+    yield from site_on(valkey, counter_server)
 
 
 @pytest.fixture
-def rabbit_site(
+def rabbitsite_on(
     rabbitmq_url: str, valkey: ValkeyServer, counter_server: CounterServer, counter: Counter
 ) -> Iterator[Site]:
     """A site with RabbitMQ as its broker."""
-    yield from _site(valkey, counter_server, broker=rabbitmq_url)
+    yield from site_on(valkey, counter_server, broker=rabbitmq_url)

@@ -1,0 +1,211 @@
+"""``celery -A app semaphore …``: the inspector on the command line.
+
+Celery loads this module with each of its commands, and before the project's own: it must be cheap to
+import, and must not import what depends on the project, such as LimitedTask.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from os import EX_UNAVAILABLE
+from typing import Any
+
+import click
+from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
+
+from ..errors import SemaphoreError, StoreUnavailable
+from . import tables
+from .inspector import ASK, Inspector
+from .views import ResourceView
+
+KEYS = 50  # of a semaphore that are shown
+
+_name = click.argument("name")
+_key = click.option("-k", "--key", cls=CeleryOption, help="One key of the semaphore.")
+_json = click.option("-j", "--json", "as_json", cls=CeleryOption, is_flag=True, help="As JSON.")
+_force = click.option(
+    "-f", "--force", cls=CeleryOption, is_flag=True, help="Don't prompt for verification."
+)
+_timeout = click.option(
+    "-t",
+    "--timeout",
+    cls=CeleryOption,
+    type=click.FloatRange(0),
+    default=ASK,
+    show_default=True,
+    help="Seconds that workers have to say which tasks these are; 0 does not ask them.",
+)
+
+
+@click.group(name="semaphore")
+@click.pass_context
+@handle_preload_options  # type: ignore[untyped-decorator]
+def semaphore(ctx: click.Context, **_: Any) -> None:
+    """See who holds permits and who waits, and set limits."""
+
+
+@semaphore.command(name="list", cls=CeleryCommand)
+@_json
+@click.pass_context
+def list_(ctx: click.Context, *, as_json: bool) -> None:
+    """List all semaphores: limit, permits in use, waiting."""
+    with _inspector(ctx) as inspector:
+        views = inspector.semaphores()
+    _say(ctx, [asdict(view) for view in views] if as_json else tables.semaphores(views))
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@_key
+@click.option(
+    "-w",
+    "--waiters",
+    cls=CeleryOption,
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Show so many of those who wait.",
+)
+@_timeout
+@_json
+@click.pass_context
+def show(
+    ctx: click.Context, name: str, key: str | None, waiters: int, timeout: float, *, as_json: bool
+) -> None:
+    """Show one semaphore, or one KEY of it: its permits, and who waits in which order."""
+    with _inspector(ctx, timeout) as inspector:
+        keys = [] if key is not None else inspector.keys(name)
+        view = inspector.resource(name, key, waiters=waiters)
+    if as_json:
+        _say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
+        return
+    if view.occupied or view.waiting or not keys:
+        _say(ctx, tables.resource(view))
+    if keys:
+        _say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows who holds and who waits.")
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@click.argument("limit", type=click.IntRange(0), required=False)
+@click.option("--clear", cls=CeleryOption, is_flag=True, help="What the tasks declare is in force.")
+@_key
+@click.option("-f", "--force", cls=CeleryOption, is_flag=True, help="Also for an unknown name.")
+@click.pass_context
+def limit(
+    ctx: click.Context, name: str, limit: int | None, key: str | None, *, clear: bool, force: bool
+) -> None:
+    """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits."""
+    if (limit is None) != clear:
+        msg = "give a LIMIT, or --clear."
+        raise click.UsageError(msg)
+    with _inspector(ctx) as inspector:
+        if not force:
+            inspector.check(name)
+        inspector.set_limit(limit, name, key)
+        _say_limit(ctx, inspector, name, key)
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@_key
+@click.pass_context
+def pause(ctx: click.Context, name: str, key: str | None) -> None:
+    """Let nobody new run, until it is resumed; those who run go on."""
+    with _inspector(ctx) as inspector:
+        inspector.check(name)
+        inspector.pause(name, key)
+        _say_limit(ctx, inspector, name, key)
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@_key
+@click.pass_context
+def resume(ctx: click.Context, name: str, key: str | None) -> None:
+    """End a pause: the limit that the tasks declare is in force again."""
+    with _inspector(ctx) as inspector:
+        inspector.check(name)
+        inspector.resume(name, key)
+        _say_limit(ctx, inspector, name, key)
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@click.argument("holder")
+@_key
+@_force
+@click.pass_context
+def release(ctx: click.Context, name: str, holder: str, key: str | None, *, force: bool) -> None:
+    """Take one permit away; HOLDER is a task's id as `show` tells it.
+
+    Its task is not ended: while it runs there is one more than the limit.
+    """
+    if not force:
+        click.confirm(
+            f"If {holder} still runs, one more than the limit will run. Release its permit?",
+            abort=True,
+        )
+    with _inspector(ctx) as inspector:
+        inspector.check(name)
+        permit = inspector.release(holder, name, key)
+    _say(ctx, f"Released the permit of {permit.task_id}, held for {permit.held_for:.1f} s.")
+
+
+@semaphore.command(cls=CeleryCommand)
+@_name
+@click.argument("task_ids", nargs=-1, required=True)
+@_key
+@_force
+@_timeout
+@click.pass_context
+def drop(
+    ctx: click.Context,
+    name: str,
+    task_ids: tuple[str, ...],
+    key: str | None,
+    timeout: float,
+    *,
+    force: bool,
+) -> None:
+    """Revoke tasks that wait: they end without having run."""
+    if not force:
+        click.confirm(f"{len(task_ids)} waiting task(s) will never run. Revoke them?", abort=True)
+    with _inspector(ctx, timeout) as inspector:
+        inspector.check(name)
+        inspector.drop(task_ids, name, key)
+    _say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
+
+
+class _Unavailable(click.ClickException):
+    exit_code = EX_UNAVAILABLE
+
+
+@contextmanager
+def _inspector(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
+    """That of the app; what goes wrong is said in one line."""
+    app = ctx.obj.app
+    app.loader.import_default_modules()  # the tasks, which declare limits
+    try:
+        inspector = Inspector.of(app, timeout=timeout)
+        try:
+            yield inspector
+        finally:
+            inspector.close()
+    except StoreUnavailable as error:
+        raise _Unavailable(str(error)) from error
+    except SemaphoreError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _say(ctx: click.Context, what: Any) -> None:
+    ctx.obj.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
+
+
+def _say_limit(ctx: click.Context, inspector: Inspector, name: str, key: str | None) -> None:
+    view: ResourceView = inspector.resource(name, key, waiters=0)
+    place = f"{view.semaphore}" if key is None else f"{view.semaphore} at key {key}"
+    _say(ctx, f"{tables.printable(place)}: the limit is {tables.limit_of(view)}.")

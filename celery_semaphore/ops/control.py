@@ -1,0 +1,74 @@
+"""Control: what the workers themselves know of their tasks, and what they shall do, by Celery's remote control.
+
+The store keeps no names of tasks and workers: every permit would pay for what an operator reads once a week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import SemaphoreError
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAt:
+    """A task that a worker has."""
+
+    name: str
+    worker: str
+    active: bool  # runs there; else it is only kept, as one that waits for its countdown
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the workers said of some tasks, by task id."""
+
+    tasks: Mapping[str, list[TaskAt]] = field(default_factory=dict)
+    problem: str | None = None  # why that is nothing, or may not be all
+
+    def name_of(self, task_id: str) -> str | None:
+        return next((task.name for task in self.tasks.get(task_id, ())), None)
+
+    def worker_of(self, task_id: str) -> str | None:
+        """Where it runs."""
+        return next((task.worker for task in self.tasks.get(task_id, ()) if task.active), None)
+
+
+def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Heard:
+    """What each worker that answers within so many seconds knows of these tasks."""
+    try:
+        answers = _broadcast(app, timeout, "query_task", ids=list(task_ids))
+    except Exception as error:  # noqa: BLE001 - whatever the transport raises, what the store knows is shown
+        return Heard(
+            problem=f"the workers could not be asked: {str(error) or type(error).__name__}"
+        )
+    if not answers:
+        return Heard(problem=f"no worker answered within {timeout:g} s")
+    tasks: dict[str, list[TaskAt]] = {}
+    for worker, known in answers:
+        for task_id, (state, info) in known.items() if "error" not in known else ():
+            tasks.setdefault(task_id, []).append(TaskAt(info["name"], worker, state == "active"))
+    return Heard(tasks)
+
+
+def revoke(app: Any, task_ids: Collection[str], timeout: float) -> list[str]:
+    """Have these tasks revoked; the workers that will see to it, for only those that run remember it."""
+    try:
+        answers = _broadcast(app, timeout, "revoke", task_id=list(task_ids))
+    except Exception as error:
+        msg = f"the workers could not be told: {str(error) or type(error).__name__}"
+        raise SemaphoreError(msg) from error
+    return sorted(worker for worker, _ in answers)
+
+
+def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list[tuple[str, Any]]:
+    """What each worker answered; two of one name, which Celery's own inspect would merge, among them."""
+    # Celery's own way to connect would try for ever if the broker is away.
+    with app.connection_for_write(connect_timeout=timeout) as connection:
+        connection.ensure_connection(max_retries=1, timeout=timeout)
+        answers = app.control.broadcast(
+            command, arguments=arguments, reply=True, timeout=timeout, connection=connection
+        )
+    return [pair for answer in answers or () for pair in answer.items()]

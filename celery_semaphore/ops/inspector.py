@@ -1,0 +1,226 @@
+"""Inspector: one API for all who look after semaphores, be it a command line or a web page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..core.key import names_of, resource_name
+from ..core.permit import Claim, Kind, Snapshot
+from ..core.spelling import nearest
+from ..core.store import Store
+from ..errors import SemaphoreError, UnknownSemaphore
+from ..settings import Settings
+from .control import Heard, ask_workers, revoke
+from .views import PermitView, ResourceView, SemaphoreView, WaiterView
+
+ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
+
+Ask = Callable[[Collection[str]], Heard]
+Revoke = Callable[[Collection[str]], list[str]]
+
+
+class Inspector:
+    """The semaphores of one store, as it sees them at the moment of each call.
+
+    Raises ``StoreUnavailable`` while the store is out of reach, and ``SemaphoreError`` with the reason
+    for what cannot be done.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        declared: Mapping[str, int | None] | None = None,
+        ask: Ask = lambda _: Heard(),
+        revoke: Revoke = lambda _: [],
+    ) -> None:
+        self._store = store
+        self._declared = declared or {}
+        self._ask = ask
+        self._revoke = revoke
+
+    @classmethod
+    def of(cls, app: Any, *, timeout: float = ASK) -> Inspector:
+        """Those of a Celery app; its workers are asked for so many seconds, with 0 not at all."""
+        store = Settings.from_app(app).open_store()
+        return cls(
+            store,
+            declared=declared_by(app.tasks.values()),
+            ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Heard(),
+            revoke=partial(revoke, app, timeout=timeout or ASK),
+        )
+
+    def close(self) -> None:
+        self._store.close()
+
+    # -- looking
+
+    def semaphores(self) -> list[SemaphoreView]:
+        """All that are in use, declared by a task of the app, or limited by an operator; by name."""
+        seen: dict[str, list[Snapshot]] = {}
+        for resource in self._store.resources():
+            found = self._store.snapshot(resource, waiters=1)
+            seen.setdefault(names_of(resource)[0], []).append(found)
+        limits, names = self._limits(), {*seen, *self._declared}
+        names |= {semaphore for semaphore, _ in limits}
+        return [self._summed_up(name, seen.get(name, []), limits) for name in sorted(names)]
+
+    def keys(self, semaphore: str) -> list[ResourceView]:
+        """The keys in use, without their waiters; who has most waiting goes first."""
+        self.check(semaphore)
+        mine = f"{resource_name(semaphore, None)}/"
+        found = [name for name in self._store.resources() if name.startswith(mine)]
+        views = [ResourceView.of(self._store.snapshot(name, waiters=1)) for name in found]
+        bare = [replace(view, waiters=()) for view in views]
+        return sorted(bare, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
+
+    def resource(
+        self, semaphore: str, key: str | None = None, *, waiters: int = 100
+    ) -> ResourceView:
+        """One key, or a semaphore without keys: who holds, and the first so many who wait."""
+        self.check(semaphore)
+        seen = self._store.snapshot(self._name(semaphore, key), max(waiters, 1))
+        view = ResourceView.of(replace(seen, waiters=seen.waiters[:waiters]))
+        if view.limit is None:
+            view = replace(view, limit=self._declared.get(semaphore))
+        ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
+        return _named(view, self._ask(ids)) if ids else view
+
+    def is_paused(self, semaphore: str, key: str | None = None) -> bool:
+        """Whether an operator paused just this."""
+        return self._store.limits().get(self._name(semaphore, key)) == 0
+
+    def check(self, semaphore: str) -> None:
+        """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
+        in_use = {names_of(name)[0] for name in self._store.resources()}
+        known = {*self._declared, *in_use, *(name for name, _ in self._limits())}
+        if semaphore in known:
+            return
+        meant = nearest(semaphore, known, alike=0.5)
+        hint = f"the nearest is {meant!r}" if meant else f"known are {_listed(known)}"
+        msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}."
+        raise UnknownSemaphore(msg)
+
+    # -- changing
+
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> None:
+        """Put a limit in force until it is cleared with None. It takes nothing from those who hold."""
+        if self._name(semaphore, key) != resource_name(semaphore, key):
+            msg = f"{_place(semaphore, key)}: a limit for such a long key needs the whole key."
+            raise SemaphoreError(msg)
+        self._store.set_limit(limit, semaphore, key)
+
+    def pause(self, semaphore: str, key: str | None = None) -> None:
+        """Nobody new runs, until it is resumed."""
+        self.set_limit(0, semaphore, key)
+
+    def resume(self, semaphore: str, key: str | None = None) -> None:
+        """End a pause: what the tasks declare is in force again."""
+        if not self.is_paused(semaphore, key):
+            msg = f"{_place(semaphore, key)} is not paused."
+            raise SemaphoreError(msg)
+        self.set_limit(None, semaphore, key)
+
+    def release(self, holder: str, semaphore: str, key: str | None = None) -> PermitView:
+        """Take one permit away, by its holder or by its task's id. Its task runs on, and learns of it.
+
+        If it holds other semaphores too it loses these with its next renewal.
+        """
+        name = self._name(semaphore, key)
+        seen = ResourceView.of(self._store.snapshot(name, 1))
+        mine = [p for p in seen.permits if holder in (p.holder, p.task_id)]
+        if len(mine) != 1:
+            names = ", ".join(permit.holder for permit in mine)
+            why = f"has several: name one of {names}." if mine else "has no permit."
+            msg = f"{_place(semaphore, key)}: {holder} {why}"
+            raise SemaphoreError(msg)
+        permit = mine[0]
+        if permit.granted:
+            msg = (
+                f"{_place(semaphore, key)}: the permit is kept for {permit.task_id}, which is on its way;"
+                f" if it does not come, the permit is free in {permit.lease_left:.0f} s."
+            )
+            raise SemaphoreError(msg)
+        self._store.release(permit.holder, [Claim(semaphore, key, 0, permit.weight, name)])
+        return permit
+
+    def drop(
+        self, task_ids: Collection[str], semaphore: str, key: str | None = None
+    ) -> list[WaiterView]:
+        """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
+        waiting = self._waiting(semaphore, key)
+        for task_id in task_ids:
+            if task_id not in waiting:
+                msg = f"{_place(semaphore, key)}: {task_id} does not wait."
+                raise SemaphoreError(msg)
+            if waiting[task_id].kind is Kind.CALL:
+                msg = f"{task_id} is no task but waits outside of them: end that process."
+                raise SemaphoreError(msg)
+        if not self._revoke(task_ids):
+            msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
+            raise SemaphoreError(msg)
+        return [waiting[task_id] for task_id in task_ids]
+
+    # -- names
+
+    def _waiting(self, semaphore: str, key: str | None) -> dict[str, WaiterView]:
+        name = self._name(semaphore, key)
+        seen = self._store.snapshot(name, max(self._store.snapshot(name, 1).waiting, 1))
+        return {view.task_id: view for view in ResourceView.of(seen).waiters}
+
+    def _limits(self) -> dict[tuple[str, str | None], int]:
+        return {names_of(name): limit for name, limit in self._store.limits().items()}
+
+    def _name(self, semaphore: str, key: str | None) -> str:
+        """The resource's name, also for a long key that is given as it is shown."""
+        name = resource_name(semaphore, key)
+        if key is None or "~" not in key:
+            return name
+        return next((n for n in self._store.resources() if names_of(n) == (semaphore, key)), name)
+
+    def _summed_up(
+        self, name: str, seen: list[Snapshot], limits: Mapping[tuple[str, str | None], int]
+    ) -> SemaphoreView:
+        in_force = {each.limit for each in seen} or {
+            limits.get((name, None), self._declared.get(name))
+        }
+        return SemaphoreView(
+            name,
+            tuple(sorted(limit for limit in in_force if limit is not None)),
+            any(semaphore == name for semaphore, _ in limits),
+            sum("/" in each.resource for each in seen),
+            sum(each.occupied for each in seen),
+            sum(each.waiting for each in seen),
+        )
+
+
+def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
+    """The semaphores that these tasks name, and their limits; None for one that a call decides."""
+    declared: dict[str, int | None] = {}
+    for task in tasks:
+        options = getattr(task, "semaphore_options", None)
+        for limit in options.limits if options else ():
+            declared[limit.semaphore] = limit.limit if isinstance(limit.limit, int) else None
+    return declared
+
+
+def _named(view: ResourceView, heard: Heard) -> ResourceView:
+    """With what the workers know."""
+    permits = [
+        replace(p, task=heard.name_of(p.task_id), worker=heard.worker_of(p.task_id))
+        for p in view.permits
+    ]
+    waiters = [replace(w, task=heard.name_of(w.task_id)) for w in view.waiters]
+    return replace(view, permits=tuple(permits), waiters=tuple(waiters), note=heard.problem)
+
+
+def _place(semaphore: str, key: str | None) -> str:
+    return f"semaphore {semaphore!r}" + ("" if key is None else f" at key {key!r}")
+
+
+def _listed(known: Collection[str], most: int = 10) -> str:
+    names = ", ".join(repr(name) for name in sorted(known)[:most])
+    return f"{names} …" if len(known) > most else names or "none"

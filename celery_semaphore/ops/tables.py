@@ -1,0 +1,131 @@
+"""Views as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .views import PermitView, ResourceView, SemaphoreView, WaiterView
+
+MINUTE, HOUR = 60.0, 3600.0
+NOTHING = "-"
+
+
+def semaphores(views: Sequence[SemaphoreView]) -> str:
+    if not views:
+        return "No semaphore is in use, limited, or declared by a task of this app."
+    rows = [
+        (
+            printable(view.semaphore),
+            _limits(view),
+            str(view.keys) if view.keys else NOTHING,
+            str(view.occupied),
+            str(view.waiting),
+        )
+        for view in views
+    ]
+    return table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
+
+
+def keys(views: Sequence[ResourceView], most: int) -> str:
+    rows = [
+        (
+            printable(view.key or ""),
+            limit_of(view),
+            str(view.occupied),
+            str(view.waiting),
+        )
+        for view in views[:most]
+    ]
+    text = table(("KEY", "LIMIT", "IN USE", "WAITING"), rows)
+    return text + _more(len(views) - len(rows), "keys")
+
+
+def resource(view: ResourceView) -> str:
+    parts = [_headline(view)]
+    if view.permits:
+        parts.append(permits(view.permits))
+    if view.waiters:
+        parts.append(waiters(view.waiters) + _more(view.waiting - len(view.waiters), "waiting"))
+    if view.note:
+        parts.append(f"Tasks and workers are not named: {view.note}.")
+    return "\n\n".join(parts)
+
+
+def permits(views: Sequence[PermitView]) -> str:
+    rows = [
+        (
+            printable(view.task_id),
+            view.task or NOTHING,
+            "(on its way)" if view.granted else view.worker or NOTHING,
+            str(view.weight),
+            duration(view.held_for),
+            duration(view.lease_left),
+        )
+        for view in views
+    ]
+    return table(("PERMIT OF", "TASK", "WORKER", "WEIGHT", "HELD FOR", "LEASE LEFT"), rows)
+
+
+def waiters(views: Sequence[WaiterView]) -> str:
+    rows = [
+        (
+            str(view.position),
+            printable(view.task_id),
+            view.task or NOTHING,
+            view.kind.value,
+            str(view.weight),
+            duration(view.waited),
+            "never" if view.unsatisfiable else duration(view.expected),
+        )
+        for view in views
+    ]
+    return table(("AHEAD", "WAITING", "TASK", "HOW", "WEIGHT", "FOR", "EXPECTED IN"), rows)
+
+
+def limit_of(view: ResourceView) -> str:
+    return _limit(() if view.limit is None else (view.limit,), by_operator=view.set_by_operator)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(_padded(line, widths)).rstrip() for line in lines)
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.1f} s"
+    return f"{seconds / MINUTE:.0f} min" if seconds < 2 * HOUR else f"{seconds / HOUR:.1f} h"
+
+
+def printable(text: str) -> str:
+    """A key may be any text; one with control characters must not speak to a terminal."""
+    return text if text.isprintable() and text else ascii(text)
+
+
+def _headline(view: ResourceView) -> str:
+    name = printable(view.semaphore)
+    place = name if view.key is None else f"{name} at key {printable(view.key)}"
+    lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
+    usage = f"{view.occupied} of {limit_of(view)} in use, {view.waiting} waiting"
+    return f"{place}: {usage}{lately}"
+
+
+def _limits(view: SemaphoreView) -> str:
+    return _limit(view.limits, by_operator=view.set_by_operator)
+
+
+def _limit(limits: Sequence[int], *, by_operator: bool) -> str:
+    text = ", ".join("0 (paused)" if limit == 0 else str(limit) for limit in limits) or NOTHING
+    return f"{text} (set)" if by_operator and 0 not in limits else text
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    for text, width in zip(line, widths, strict=True):
+        yield text.ljust(width)
+
+
+def _more(count: int, what: str) -> str:
+    return f"\n… and {count} more {what}" if count > 0 else ""

@@ -1,0 +1,121 @@
+"""What an operator sees of a semaphore. Durations are in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.key import names_of
+from ..core.permit import Held, Kind, Snapshot, Ticket
+
+PLACE = len("255.1700000000000000.")  # what stands before its maker in a ticket
+
+
+@dataclass(frozen=True, slots=True)
+class SemaphoreView:
+    """One semaphore, all its keys together."""
+
+    semaphore: str
+    limits: tuple[int, ...]  # in force, of each key; more than one where they differ
+    set_by_operator: bool  # any of them
+    keys: int  # in use; 0 for a semaphore without keys
+    occupied: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class PermitView:
+    """One permit, or one that is kept for a task on its way (``granted``)."""
+
+    holder: str  # what ``release`` wants
+    task_id: str  # or host and process, of a holder outside tasks
+    task: str | None  # its name, and ...
+    worker: str | None  # ... where it runs, if a worker told
+    weight: int
+    held_for: float
+    lease_left: float
+    granted: bool
+
+    @classmethod
+    def of(cls, held: Held, at: float) -> PermitView:
+        holder = maker_of(held.holder) if held.granted else held.holder
+        since, left = at - held.acquired_at, max(held.expires_at - at, 0.0)
+        return cls(
+            held.holder, task_id_of(holder), None, None, held.weight, since, left, held.granted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WaiterView:
+    """One who waits; nobody is before position 0."""
+
+    position: int
+    ticket: str
+    task_id: str  # or host and process, of one who waits outside tasks
+    task: str | None  # its name, if a worker told
+    kind: Kind
+    weight: int
+    priority: int
+    waited: float
+    expected: float | None  # until its turn; None where nobody can know
+    unsatisfiable: bool  # its weight is above the limit in force
+
+    @classmethod
+    def of(cls, ticket: Ticket, seen: Snapshot) -> WaiterView:
+        expected = None if ticket.unsatisfiable else _expected(ticket.position, seen)
+        return cls(
+            ticket.position,
+            ticket.id,
+            task_id_of(maker_of(ticket.id)),
+            None,
+            ticket.kind,
+            ticket.weight,
+            ticket.priority,
+            max(seen.at - ticket.since, 0.0),
+            expected,
+            ticket.unsatisfiable,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    """One key of a semaphore, or a semaphore without keys."""
+
+    semaphore: str
+    key: str | None  # of a very long one its beginning and digest
+    limit: int | None  # in force; None where nobody ever declared one
+    set_by_operator: bool
+    occupied: int
+    waiting: int  # all of them
+    mean_held: float | None  # of the permits lately
+    permits: tuple[PermitView, ...]  # oldest first
+    waiters: tuple[WaiterView, ...]  # in order, the first of them
+    note: str | None = None  # why tasks and workers are not named
+
+    @classmethod
+    def of(cls, seen: Snapshot) -> ResourceView:
+        return cls(
+            *names_of(seen.resource),
+            seen.limit,
+            seen.set_by_operator,
+            seen.occupied,
+            seen.waiting,
+            seen.mean_held,
+            tuple(PermitView.of(held, seen.at) for held in seen.holders),
+            tuple(WaiterView.of(ticket, seen) for ticket in seen.waiters),
+        )
+
+
+def maker_of(ticket: str) -> str:
+    """The holder that made it, when it was refused first."""
+    return ticket[PLACE:]
+
+
+def task_id_of(holder: str) -> str:
+    return holder.rpartition(":")[0] or holder
+
+
+def _expected(position: int, seen: Snapshot) -> float | None:
+    """As a refusal says when it is worth asking again; nobody knows when a pause ends."""
+    if not seen.limit or seen.mean_held is None:
+        return None
+    return (position + 1) / seen.limit * seen.mean_held

@@ -1,0 +1,71 @@
+"""Celery's own command line, beside real workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.support.counter import Counter, CounterServer
+from tests.support.process import ROOT
+from tests.support.servers import ValkeyServer
+from tests.worker.conftest import Site, site_on
+
+
+@dataclass
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Command:
+    """``celery -A tests.worker.app semaphore``."""
+
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *words: str, typed: str = "") -> Said:
+        command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", "semaphore", *words]
+        done = subprocess.run(
+            command,
+            input=typed,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *words: str) -> Any:
+        said = self(*words, "--json")
+        assert said.code == 0, said
+        return json.loads(said.out)
+
+    def says(self, *words: str) -> str:
+        said = self(*words)
+        assert said.code == 0, said
+        return said.out
+
+
+@pytest.fixture
+def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) -> Iterator[Site]:
+    """Broker, result backend and store of one test."""
+    sites = site_on(valkey, counter_server)
+    site = next(sites)
+    yield site
+    for worker in site.workers:  # their tasks would keep a warm shutdown waiting
+        worker.kill_group()
+    next(sites, None)
+
+
+@pytest.fixture
+def semaphore(site: Site) -> Command:
+    return Command(site.env())

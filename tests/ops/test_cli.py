@@ -1,0 +1,141 @@
+"""``celery -A app semaphore``, as its user calls it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Claim, Permit
+from tests.support.process import free_port, wait_until
+from tests.worker.conftest import Site
+
+from .conftest import Command
+
+PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
+
+
+def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
+    worker = site.start(concurrency=2)
+    (running,) = site.occupy(60)
+    waiting = [site.send("hold", 0.0), site.send("look")]
+    wait_until(lambda: site.waiting() == 2, 20, "two wait")
+    seen = semaphore.json("show", "one")
+    assert (seen["limit"], seen["occupied"], seen["waiting"]) == (1, 1, 2)
+    (permit,) = seen["permits"]
+    assert (permit["task_id"], permit["task"]) == (running.id, "hold")
+    assert permit["worker"] == worker.hostname
+    assert 0 < permit["lease_left"] <= site.lease
+    assert {w["task_id"]: w["task"] for w in seen["waiters"]} == {
+        waiting[0].id: "hold",
+        waiting[1].id: "look",
+    }
+    text = semaphore.says("show", "one", "--timeout", "0")
+    assert text.startswith("one: 1 of 1 in use, 2 waiting\n")
+    assert re.search(rf"\n0 +{waiting[0].id}  - +requeue ", text)
+
+
+def test_all_semaphores(site: Site, semaphore: Command) -> None:
+    """Also those that nobody uses, for the app's tasks declare them."""
+    store = site.store()
+    for key in ("7", "8", "\x1b[2J"):
+        store.acquire([Claim("tenant", key, 2)], f"t{key}:1")
+    store.set_limit(0, "idle")
+    lines = semaphore.says("list").splitlines()
+    cells = [re.split(" {2,}", line) for line in lines]
+    rows = {name: others for name, *others in cells}
+    assert rows["api"] == ["5", "-", "0", "0"]
+    assert rows["tenant"] == ["2", "3", "3", "0"]
+    assert rows["idle"] == ["0 (paused)", "-", "0", "0"]
+    assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
+    keys = semaphore.says("show", "tenant").splitlines()
+    assert [line.split()[0] for line in keys[1:4]] == [r"'\x1b[2J'", "7", "8"]
+    assert semaphore.json("show", "tenant", "--key", "7")["occupied"] == 1
+    store.close()
+
+
+def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
+    site.start(concurrency=3)
+    assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
+    site.occupy(60, count=2)
+    assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
+    assert semaphore.says("pause", "api") == "api: the limit is 0 (paused).\n"
+    paused = site.send("call")
+    wait_until(lambda: site.waiting("api") == 1, 20, "it waits")
+    assert semaphore.says("resume", "api") == "api: the limit is 5.\n"
+    assert paused.get(timeout=20)
+    said = semaphore("resume", "api")
+    assert (said.code, said.err) == (1, "Error: semaphore 'api' is not paused.\n")
+
+
+def test_a_raised_limit_brings_parked_tasks_back(site: Site, semaphore: Command) -> None:
+    """The command has no part in that: a worker's sweep finds what it handed on."""
+    site.start(concurrency=3, conf=PARK)
+    semaphore.says("pause", "api")
+    results = [site.send("call") for _ in range(3)]
+    wait_until(lambda: site.waiting("api") == 3, 20, "they are parked")
+    semaphore.says("resume", "api")
+    for result in results:
+        assert result.get(timeout=20)
+
+
+def test_a_permit_is_released(site: Site, semaphore: Command) -> None:
+    site.start(concurrency=2)
+    (running,) = site.occupy(60)
+    waiting = site.send("hold", 0.1)
+    assert semaphore("release", "one", running.id, typed="n\n").code == 1
+    assert site.waiting() <= 1
+    assert site.inside("held") == 1
+    said = semaphore.says("release", "one", running.id, "--force")
+    assert said.startswith(f"Released the permit of {running.id}, held for ")
+    waiting.get(timeout=20)
+    assert site.inside("held") == 1, "the first one runs on"
+    said_again = semaphore("release", "one", running.id, "-f")
+    assert said_again.err == f"Error: semaphore 'one': {running.id} has no permit.\n"
+
+
+@pytest.mark.parametrize("conf", [{}, PARK])
+def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
+    site.start(concurrency=2, conf=conf)
+    site.occupy(60)
+    first, second = (site.send("hold", 0.0, "dropped") for _ in range(2))
+    wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    assert semaphore.says("drop", "one", first.id, "--force").startswith("Revoked.")
+    wait_until(lambda: first.state == "REVOKED", 20, "it is dropped")
+    wait_until(lambda: site.waiting() == 1, 20, "only one of them")
+    assert second.state == "PENDING"
+    assert site.counter.stats("dropped")["tasks"] == {}
+
+
+def test_a_misspelt_name(site: Site, semaphore: Command) -> None:
+    for words in (("show", "ap"), ("limit", "ap", "3"), ("pause", "ap"), ("drop", "ap", "x", "-f")):
+        said = semaphore(*words)
+        assert said.code == 1
+        assert "no semaphore 'ap' is in use" in said.err
+        assert said.err.endswith("; the nearest is 'api'.\n")
+    assert semaphore.says("limit", "new", "3", "--force") == "new: the limit is 3 (set).\n"
+    assert semaphore("limit", "api").code == 2
+    assert semaphore("limit", "api", "-1").code == 2
+
+
+def test_nobody_answers(site: Site, semaphore: Command) -> None:
+    store = site.store()
+    assert isinstance(store.acquire([Claim("one", None, 1)], "t1:1"), Permit)
+    store.close()
+    assert "no worker answered within 0.2 s." in semaphore.says("show", "one", "-t", "0.2")
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    lonely = Command(site.env() | {"BROKER": away})
+    said = lonely.says("show", "one", "-t", "0.2")
+    assert "1 of 1 in use" in said
+    assert "the workers could not be asked: " in said
+    nobody = Command(site.env() | {"STORE": away})("list")
+    assert (nobody.code, nobody.out) == (69, "")
+    assert re.fullmatch(r"Error: The store did not answer: .*refused\.\n", nobody.err)
+
+
+def test_nowhere_to_look(site: Site) -> None:
+    env = site.env() | {"BROKER": "amqp://localhost//", "STORE": "", "BACKEND": "rpc://"}
+    said = Command(env)("list")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("Error: semaphore_url is not set")

@@ -1,0 +1,252 @@
+"""What an operator sees and does, on a store whose clock stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Renewal, Wait
+from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
+from celery_semaphore.ops import tables
+from celery_semaphore.ops.control import Heard, TaskAt
+from celery_semaphore.ops.inspector import Inspector
+from celery_semaphore.ops.views import SemaphoreView
+from celery_semaphore.testing import Clock, MemoryStore
+
+LEASE = 30.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(clock: Clock) -> MemoryStore:
+    return MemoryStore(lease=LEASE, now=clock)
+
+
+@pytest.fixture
+def inspector(store: MemoryStore) -> Inspector:
+    return Inspector(store, declared={"api": 5, "idle": 7, "called": None})
+
+
+def claims(of: str = "api", key: str | None = None, limit: int = 2, weight: int = 1) -> list[Claim]:
+    return [Claim(of, key, limit, weight)]
+
+
+def hold(store: MemoryStore, holder: str, wanted: list[Claim] | None = None) -> Permit:
+    answer = store.acquire(wanted or claims(), holder)
+    assert isinstance(answer, Permit), answer
+    return answer
+
+
+def wait(
+    store: MemoryStore, holder: str, kind: Kind = Kind.REQUEUE, wanted: list[Claim] | None = None
+) -> str:
+    answer = store.acquire(wanted or claims(), holder, Wait(kind))
+    assert isinstance(answer, Refusal), answer
+    assert answer.ticket
+    if kind is Kind.PARK:
+        store.attach(answer.ticket, wanted or claims(), b"")
+    return answer.ticket
+
+
+def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> None:
+    for n, key in enumerate("xxy"):
+        hold(store, f"t{n}:1", claims("export", key))
+    wait(store, "t9:1", wanted=claims("export", "x"))
+    store.set_limit(4, "export", "y")
+    store.set_limit(0, "paused")
+    assert inspector.semaphores() == [
+        SemaphoreView("api", (5,), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView("called", (), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView("export", (2, 4), set_by_operator=True, keys=2, occupied=3, waiting=1),
+        SemaphoreView("idle", (7,), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView("paused", (0,), set_by_operator=True, keys=0, occupied=0, waiting=0),
+    ]
+
+
+def test_a_resource_tells_who_holds_and_who_waits(
+    store: MemoryStore, inspector: Inspector, clock: Clock
+) -> None:
+    hold(store, "t0:1")
+    clock.advance(4)
+    store.release("t0:1", claims())
+    hold(store, "t1:1")
+    hold(store, "web/17:2")
+    clock.advance(3)
+    for n in range(3, 6):
+        wait(store, f"t{n}:1", Kind.PARK if n == 3 else Kind.REQUEUE)
+        clock.advance(1)
+    seen = inspector.resource("api", waiters=2)
+    assert (seen.limit, seen.occupied, seen.waiting, seen.mean_held) == (2, 2, 3, 4.0)
+    permits = [(p.task_id, p.held_for, p.lease_left, p.granted) for p in seen.permits]
+    assert permits == [("t1", 6.0, 24.0, False), ("web/17", 6.0, 24.0, False)]
+    waiters = [(w.position, w.task_id, w.kind, w.waited, w.expected) for w in seen.waiters]
+    assert waiters == [(0, "t3", "park", 3.0, 2.0), (1, "t4", "requeue", 2.0, 4.0)]
+    assert "… and 1 more waiting" in tables.resource(seen)
+
+
+def test_nobody_knows_when_a_pause_ends(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1")
+    hold(store, "t2:1")
+    wait(store, "t3:1")
+    assert inspector.resource("api").waiters[0].expected is None  # there is no history yet
+    inspector.pause("api")
+    store.release("t1:1", claims())
+    seen = inspector.resource("api")
+    assert (seen.limit, seen.set_by_operator, seen.waiters[0].expected) == (0, True, None)
+
+
+def test_who_weighs_more_than_the_limit_waits_for_ever(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    heavy = claims(limit=3, weight=3)
+    hold(store, "t1:1", heavy)
+    wait(store, "t2:1", wanted=heavy)
+    inspector.set_limit(2, "api")
+    waiter = inspector.resource("api").waiters[0]
+    assert (waiter.unsatisfiable, waiter.expected) == (True, None)
+    assert "never" in tables.resource(inspector.resource("api"))
+
+
+def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1", claims(limit=1))
+    ticket = wait(store, "t2:1", Kind.PARK, claims(limit=1))
+    store.release("t1:1", claims(limit=1))
+    (permit,) = inspector.resource("api").permits
+    assert (permit.holder, permit.task_id, permit.granted) == (ticket, "t2", True)
+    with pytest.raises(SemaphoreError, match="t2, which is on its way"):
+        inspector.release("t2", "api")  # its message would be gone with its ticket
+    assert store.take(frozenset(["api"]))
+
+
+def test_workers_name_tasks(store: MemoryStore) -> None:
+    asked: list[Collection[str]] = []
+
+    def ask(ids: Collection[str]) -> Heard:
+        asked.append(ids)
+        # Another delivery of t1 waits for its countdown on w2.
+        tasks = {"t1": [TaskAt("shop.call", "w2", active=False), TaskAt("shop.call", "w1", True)]}
+        return Heard(tasks | {"t3": [TaskAt("shop.call", "w2", active=False)]})
+
+    inspector = Inspector(store, ask=ask)
+    for n in (1, 2):
+        hold(store, f"t{n}:1")
+    wait(store, "t3:1")
+    seen = inspector.resource("api")
+    assert asked == [{"t1", "t2", "t3"}]
+    assert [(p.task, p.worker) for p in seen.permits] == [("shop.call", "w1"), (None, None)]
+    assert seen.waiters[0].task == "shop.call"
+
+
+def test_nobody_is_asked_about_nobody(store: MemoryStore) -> None:
+    inspector = Inspector(store, declared={"api": 5}, ask=lambda _: pytest.fail("asked"))
+    assert inspector.resource("api").limit == 5
+
+
+@pytest.mark.parametrize("name", ["aip", "exprt", "zzz", ""])
+def test_unknown_semaphores(store: MemoryStore, inspector: Inspector, name: str) -> None:
+    hold(store, "t1:1", claims("export", "7"))
+    store.set_limit(1, "limited")
+    hints = {"aip": "nearest is 'api'", "exprt": "nearest is 'export'"}
+    hint = hints.get(name, "known are 'api', 'called', 'export', 'idle', 'limited'")
+    with pytest.raises(UnknownSemaphore, match=hint):
+        inspector.resource(name)
+
+
+def test_keys(store: MemoryStore, inspector: Inspector) -> None:
+    for n, key in enumerate("xyy"):
+        hold(store, f"t{n}:1", claims("export", key))
+    hold(store, "t9:1", claims("export2", "z"))
+    wait(store, "t8:1", wanted=claims("export", "y"))
+    assert [(v.key, v.occupied, v.waiting) for v in inspector.keys("export")] == [
+        ("y", 2, 1),
+        ("x", 1, 0),
+    ]
+
+
+def test_limits(store: MemoryStore, inspector: Inspector) -> None:
+    inspector.set_limit(3, "api")
+    with pytest.raises(SemaphoreError, match="semaphore 'api' is not paused"):
+        inspector.resume("api")  # it would clear a limit that somebody set
+    assert inspector.resource("api").limit == 3
+    inspector.pause("api", "7")
+    with pytest.raises(SemaphoreError, match="not paused"):
+        inspector.resume("api")
+    inspector.resume("api", "7")
+    inspector.set_limit(None, "api")
+    assert store.limits() == {}
+
+
+def test_a_long_key_may_be_given_as_it_is_shown(store: MemoryStore, inspector: Inspector) -> None:
+    long = "x" * 500
+    hold(store, "t1:1", claims("export", long))
+    (shown,) = [view.key for view in inspector.keys("export")]
+    assert shown is not None
+    assert shown.startswith("xxx")
+    assert inspector.resource("export", shown).occupied == 1
+    assert inspector.resource("export", long).occupied == 1
+    with pytest.raises(SemaphoreError, match="needs the whole key"):
+        inspector.set_limit(1, "export", shown)
+    inspector.release("t1", "export", shown)
+    assert not list(store.resources())
+
+
+def test_release(store: MemoryStore, inspector: Inspector) -> None:
+    first, second = hold(store, "t1:1"), hold(store, "t1:2")
+    with pytest.raises(SemaphoreError, match="several: name one of t1:1, t1:2"):
+        inspector.release("t1", "api")
+    assert inspector.release("t1:1", "api").task_id == "t1"
+    assert store.renew([first, second]) == {"t1:1": Renewal.LOST, "t1:2": Renewal.OK}
+    with pytest.raises(SemaphoreError, match="t1:1 has no permit"):
+        inspector.release("t1:1", "api")
+
+
+def test_one_who_holds_several_loses_all(store: MemoryStore, inspector: Inspector) -> None:
+    both = [*claims("api"), *claims("gpu")]
+    permit = hold(store, "t1:1", both)
+    inspector.release("t1", "api")
+    assert store.snapshot("gpu").occupied == 1
+    assert store.renew([permit]) == {"t1:1": Renewal.LOST}
+    assert store.snapshot("gpu").occupied == 0
+
+
+def test_dropping_is_revoking(store: MemoryStore) -> None:
+    revoked: list[str] = []
+
+    def revoke(ids: Collection[str]) -> list[str]:
+        revoked.extend(ids)
+        return ["w1"]
+
+    inspector = Inspector(store, revoke=revoke)
+    hold(store, "t1:1")
+    hold(store, "t2:1")
+    wait(store, "t3:1", Kind.PARK)
+    wait(store, "web/17:1", Kind.CALL)
+    for task_id, why in {"t1": "does not wait", "web/17": "is no task"}.items():
+        with pytest.raises(SemaphoreError, match=why):
+            inspector.drop(["t3", task_id], "api")
+    assert revoked == []
+    inspector.drop(["t3"], "api")
+    assert revoked == ["t3"]
+    with pytest.raises(SemaphoreError, match="no worker answered, so nothing was dropped"):
+        Inspector(store).drop(["t3"], "api")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a b", "a b"), ("", "''"), ("\x1b[2J", r"'\x1b[2J'"), ("\udc80", r"'\udc80'"), ("名", "名")],
+)
+def test_a_key_cannot_speak_to_a_terminal(text: str, shown: str) -> None:
+    assert tables.printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "-"), (0.04, "0.0 s"), (119.9, "119.9 s"), (120, "2 min"), (7200, "2.0 h")],
+)
+def test_durations(seconds: float | None, shown: str) -> None:
+    assert tables.duration(seconds) == shown
