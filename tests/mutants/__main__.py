@@ -18,13 +18,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from . import canaries, lua, messages, outside, parking, worker
+from . import canaries, lua, messages, outside, parking, turns, worker
 from .mutant import Mutant, Stale
 from .trial import ROOT, Outcome, copy, run
 
 ALL: Sequence[Mutant] = (
     *lua.MUTANTS,
     *messages.MUTANTS,
+    *turns.MUTANTS,
     *outside.MUTANTS,
     *worker.MUTANTS,
     *parking.MUTANTS,

@@ -154,15 +154,15 @@ OUTBOX = [
         "whatever is in the outbox is sent",
         "a grant that ended before anybody took it, its message back in the line",
         "take",
-        'if payload and (grant or not call("ZSCORE", at.parked, ticket)) then',
+        "if payload and (grant or not is_parked(at, ticket)) then",
         "if payload then",
     ),
     lua(
         "an ended wait is granted",
         "it stands in the line until its message is gone",
         "_ends",
-        '        call("ZREM", at.parked, ticket)\n        call("ZADD", at.outbox',
-        '        call("ZADD", at.outbox',
+        '        call("ZREM", at.parked, ticket)\n        call("ZREM", at.aside',
+        '        call("ZREM", at.aside',
     ),
     lua(
         "an ended wait is offered once",
@@ -296,9 +296,9 @@ CALLERS = [
     lua(
         "the line is handed on from its end",
         "last come, first served",
-        "_hand_on",
-        'call("ZRANGE", home.parked, skipped, skipped)',
-        'call("ZREVRANGE", home.parked, skipped, skipped)',
+        "_line",
+        'call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)',
+        'call("ZREVRANGEBYLEX", at.parked, up_to, "-", "LIMIT", 0, 1)',
     ),
     lua(
         "a caller hears nothing",

@@ -152,6 +152,19 @@ class TestKeys:
             expiring = {name for name in names if client.ttl(name) != -1}
         assert expiring == {b"celery-semaphore:{api}:released"}
 
+    def test_who_was_put_aside_leaves_nothing(self, server: RedisServer, store: RedisStore) -> None:
+        heavy = claim(3, weight=3)
+        store.acquire(heavy, "a")
+        ticket = refusal_of(store.acquire(heavy, "b", PARK)).ticket or ""
+        store.attach(ticket, heavy, b"b")
+        store.set_limit(2, "api")
+        store.release("a", heavy)
+        aside = "celery-semaphore:{api}:aside"
+        with server.client() as client:
+            assert client.zcard(aside) == 1
+            store.release(ticket, heavy)
+            assert not client.exists(aside)
+
     def test_the_prefix_keeps_stores_apart(self, server: RedisServer, open_at: OpenAt) -> None:
         one, other = open_at(server.url, prefix="one"), open_at(server.url, prefix="other")
         permit_of(one.acquire(claim(), "a"))

@@ -60,7 +60,11 @@ class Asking:
         grant, whole = self.books.held(self.wanted, self.ticket)
         for ask in self.wanted:
             self.books.at(ask.resource).holders.pop(self.ticket, None)
-        return self._admitted(grant.token, grant.since) if grant and whole else None
+        if not (grant and whole):
+            return None
+        # While it was kept for who comes back by itself nobody held it: it would make the mean longer, and so
+        # the time for which the next one is kept.
+        return self._admitted(grant.token, self.books.now if grant.kept else grant.since)
 
     def _asked(self) -> Answer:
         if self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:

@@ -124,31 +124,38 @@ class Books:
             self.at(ask.resource).bury(holder, self.now + self.lease)
 
     def hand_on(self, names: Sequence[str]) -> Outgoing:
-        """What is free goes to whoever was parked first."""
+        """What is free goes to whoever waits longest, of those that are here or about to come."""
         for name in names:
-            skipped: set[str] = set()
-            while self._try_next(name, skipped):
+            coming = [w for w in self.at(name).line() if self._is_expected(name, w)]
+            coming.reverse()
+            while self._try_next(name, coming):
                 pass
         for name in names:
             at = self.at(name)
             at.idle_since = self.now if at.idle() else 0
         return frozenset(name for name in names if self.at(name).outbox)
 
-    def _try_next(self, name: str, skipped: set[str]) -> bool:
+    def _is_expected(self, name: str, waiter: Waiter) -> bool:
+        """Whether it comes back by itself, and that soon enough to keep a permit for it."""
+        early, late = self.at(name).patience(self.take_up)
+        return not (waiter.stays or waiter.ended) and -late < waiter.due - self.now <= early
+
+    def _try_next(self, name: str, coming: list[Waiter]) -> bool:
         at = self.at(name)
-        line = (w for w in at.line() if w.stays and w.ticket not in skipped)
-        waiter = next(line, None)
-        if not waiter:
-            return False
+        head = next((w for w in at.line() if w.stays and self._fits_ever(at, w)), None)
+        if not head:
+            return False  # what is free goes to whoever asks
+        waiter = coming.pop() if coming and coming[-1].ticket < head.ticket else head
         here = next(ask for ask in waiter.asks if ask.resource == name)
         why = self.refusal(here, waiter.ticket)
-        if why is Reason.UNSATISFIABLE:
-            skipped.add(waiter.ticket)
-        elif why:
-            return False  # it blocks the line, or heavy ones would starve
-        else:
+        if why is None:
             self._grant_or_move(at, waiter)
-        return True
+        # Who does not fit blocks the line, or heavy ones would starve.
+        return why in (None, Reason.UNSATISFIABLE)
+
+    def _fits_ever(self, at: Resource, waiter: Waiter) -> bool:
+        ask = next(ask for ask in waiter.asks if ask.resource == at.name)
+        return ask.weight <= (self.limit(at.name, ask.limit) or 0)
 
     def _grant_or_move(self, at: Resource, waiter: Waiter) -> None:
         self.drop(waiter.asks)
@@ -157,14 +164,28 @@ class Books:
                 self.at(ask.resource).tickets[waiter.ticket] = waiter
                 at.forget(waiter.ticket)
                 return
-        token = self.new_token(waiter.asks)
+        self._grant(at, waiter)
+
+    def _grant(self, at: Resource, waiter: Waiter) -> None:
+        token, ends = self.new_token(waiter.asks), self.now + self.take_up
+        if not waiter.stays:
+            ends = waiter.due + at.patience(self.take_up)[1]
         for ask in waiter.asks:
-            entry = Entry(token, self.now, ask.weight, self.now + self.take_up, granted=True)
+            entry = Entry(token, self.now, ask.weight, ends, granted=True, kept=not waiter.stays)
             self.at(ask.resource).holders[waiter.ticket] = entry
-        if waiter.payload is None:
-            self.called.add(waiter.ticket)
-        else:
+        if waiter.payload is not None:
             at.outbox[waiter.ticket] = None
+        elif waiter.stays:
+            self.called.add(waiter.ticket)
+
+    def attached(self, at: Resource, ticket: str) -> None:
+        """Its message is here now: a permit that was kept for it to come back goes out with it."""
+        entry = at.holders.get(ticket)
+        if entry and entry.kept:
+            granted = replace(entry, ends=self.now + self.take_up, kept=False)
+            for ask in at.tickets[ticket].asks:
+                self.at(ask.resource).holders[ticket] = replace(granted, weight=ask.weight)
+            at.outbox[ticket] = None
 
     def take(self, name: str) -> list[Grant]:
         """What must be sent, once; what is not sent comes again when its grant has ended."""

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
+from ..asking import DEFAULT_MEAN, EARLY, LATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ class Entry:
     weight: int
     ends: int
     granted: bool = False  # handed to a ticket that has not taken it up yet
+    kept: bool = False  # until that comes back by itself
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ class Resource:
         self.learnt += 1
         self.mean = mean + (held - mean) / min(self.learnt, LATELY)
 
+    def patience(self, take_up: int) -> tuple[int, int]:
+        """How long before and after it is due a permit is kept for who comes back by itself."""
+        mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
+        return max(mean, EARLY), min(max(mean, LATE), take_up)
+
     def drop(self, now: int, lease: int, take_up: int) -> None:
         """End what is overdue."""
         self._drop_holders(now, lease)
@@ -128,8 +135,8 @@ class Resource:
                 del self.holders[name]
                 if not entry.granted:
                     self.bury(name, now + lease)
-                elif name in self.tickets and self.tickets[name].kind is Kind.CALL:
-                    self.forget(name)  # whoever called it is gone
+                elif name in self.tickets and self.tickets[name].payload is None:
+                    self.forget(name)  # whoever called is gone, or did not come in time
 
     def idle(self) -> bool:
         return not self.holders and not self.tickets

@@ -89,6 +89,7 @@ class MemoryStore:
             home.tickets[ticket] = Waiter(
                 ticket, Kind.PARK, tuple(claims), tuple(wanted), books.now, payload, name, ends
             )
+            books.attached(home, ticket)
             return self._handed_on(wanted)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:

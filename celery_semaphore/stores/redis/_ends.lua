@@ -57,6 +57,7 @@ end
 local function leave(at, ticket)
     call("ZREM", at.waiters, ticket)
     call("ZREM", at.parked, ticket)
+    call("ZREM", at.aside, ticket)
     call("ZREM", at.due, ticket)
     if call("HDEL", at.payloads, ticket) == 1 then
         call("ZREM", at.outbox, ticket)
@@ -65,10 +66,15 @@ local function leave(at, ticket)
     call("HDEL", at.tickets, ticket, maker_of(ticket))
 end
 
+local function is_parked(at, ticket)
+    return call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.aside, ticket)
+end
+
 -- The wait of a parked message is over: it must be sent without a permit, again and again until it was.
 local function end_wait(at, ticket)
     if not call("ZSCORE", at.holders, ticket) then -- else it is granted, and on its way
         call("ZREM", at.parked, ticket)
+        call("ZREM", at.aside, ticket)
         call("ZADD", at.outbox, 0, ticket)
         forget_name(at, ticket)
         use(at, now)

@@ -1,9 +1,16 @@
 -- What is free goes to whoever was parked first. The head is tried on all its claims in this instant; refused
 -- by another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones
 -- would starve; one that no limit could fit is stepped over.
-local MOST = 100 -- grants in one call; the caller asks again for the rest
+--
+-- Who comes back by itself and stands before the head would find every permit taken, each time. So one is kept for
+-- it, from the mean time that permits were held before it is due until as long after: then it idles no longer than
+-- it would be held. If it does not come, for its message stands in a queue or is gone, the permit goes to the next
+-- and its ticket is dropped; it keeps its place all the same, and once it has asked again it is due soon. While
+-- nobody is parked nothing is kept, and a free permit goes to whoever asks.
+local EARLY, LATE = 100000, 1000000 -- at least: the shortest delay, and the way of a message through a worker
+local MOST = 100 -- tries in one call; the caller asks again for the rest
 local CHANNEL = EPOCH:match("^(.*):epoch$") .. ":granted:"
-local granted, undeclared, again = 0, {}, false
+local tries, undeclared, again = 0, {}, false
 local by_name = {}
 for _, at in ipairs(resources) do
     by_name[at.name] = at
@@ -21,19 +28,41 @@ local function claims_of(info, home)
     return claims, #claims < #info.names
 end
 
-local function grant(ticket, claims, home)
-    local permit = {token = new_token(claims), since = now, by = "g"}
+local function grant(ticket, claims, home, kept_until)
+    local permit = {token = new_token(claims), since = now, by = kept_until and "k" or "g"}
+    local ends = kept_until or now + TAKE_UP
     for _, claim in ipairs(claims) do
-        write(claim.at, ticket, claim.weight, permit, now + TAKE_UP)
-        use(claim.at, now + math.min(TAKE_UP, LEASE))
+        write(claim.at, ticket, claim.weight, permit, ends)
+        use(claim.at, math.min(ends, now + LEASE))
     end
-    call("ZREM", home.parked, ticket)
-    if call("HEXISTS", home.payloads, ticket) == 1 then
+    call("ZREM", kept_until and home.waiters or home.parked, ticket)
+    if kept_until then
+        return
+    elseif call("HEXISTS", home.payloads, ticket) == 1 then
         call("ZADD", home.outbox, 0, ticket)
         use(home, now)
     else
         call("PUBLISH", CHANNEL .. ticket, "")
     end
+end
+
+-- Who comes back by itself and can be expected now, the first in line last.
+local function expected(home)
+    local coming = {}
+    if call("EXISTS", home.waiters) == 0 then
+        return coming
+    end
+    local mean = tonumber(known(home).mean) or 1000000
+    local early, late = math.max(mean, EARLY), math.min(math.max(mean, LATE), TAKE_UP)
+    local from, to = string.format("(%.0f", now - late + LEASE), now + early + LEASE
+    local due = call("ZRANGEBYSCORE", home.due, from, to, "WITHSCORES", "LIMIT", 0, MOST)
+    for n = 1, #due, 2 do
+        if call("ZSCORE", home.waiters, due[n]) then
+            table.insert(coming, {ticket = due[n], kept_until = due[n + 1] - LEASE + late})
+        end
+    end
+    table.sort(coming, function(a, b) return a.ticket > b.ticket end)
+    return coming
 end
 
 local function elsewhere(claims, ticket)
@@ -44,44 +73,44 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- Tries the head that stands behind so many stepped over; answers how many are stepped over now, nil at the end.
-local function try(home, skipped)
-    local ticket = call("ZRANGE", home.parked, skipped, skipped)[1]
-    if not ticket then
-        return nil
+-- Tries whoever is next; answers whether to go on.
+local function try(home, coming)
+    local head, more = first(home, "+", limit_of(home))
+    again = again or more
+    if not head or more then
+        return false
     end
+    local comes = coming[#coming] and coming[#coming].ticket < head and table.remove(coming)
+    local ticket = comes and comes.ticket or head
     local info = ticket_info(home, ticket)
     local claims, short = claims_of(info, home)
     local why = refusal(claims[1], ticket)
-    if why == "unsatisfiable" then
-        return skipped + 1
-    elseif why then
-        return nil
+    if why then
+        return why == "unsatisfiable"
     elseif short then -- the caller asks again with all of them; until then the head blocks newcomers
         undeclared = info.names
-        return nil
+        return false
     end
     local other = elsewhere(claims, ticket)
-    if other then
+    if not other then
+        grant(ticket, claims, home, comes and comes.kept_until)
+    else
         local payload = call("HGET", home.payloads, ticket)
         leave(home, ticket)
         stand(other, ticket, info, payload)
         use(other)
-    else
-        grant(ticket, claims, home)
-        granted = granted + 1
     end
-    return skipped
+    return true
 end
 
 local function hand_on(home)
-    local skipped, tries = not home.quiet and 0, 0
-    while skipped and tries < 1000 do
-        again = granted >= MOST
-        if again then
+    local coming = not home.quiet and limit_of(home) ~= 0 and expected(home)
+    while coming and try(home, coming) do
+        tries = tries + 1
+        if tries >= MOST then
+            again = true
             return
         end
-        skipped, tries = try(home, skipped), tries + 1
     end
 end
 

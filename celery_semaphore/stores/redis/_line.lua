@@ -2,6 +2,7 @@
 -- by first come, so it keeps its place wherever it goes, even out of the store and back.
 --   waiters   zset  ticket that comes back by itself -> 0
 --   parked    zset  ticket to which a permit can be handed: its message lies here, or its caller listens -> 0
+--   aside     zset  likewise, but the limit in force is too low for it -> 0
 --   outbox    zset  ticket whose message must be sent: it was granted, or its wait has ended -> 0
 --   due       zset  ticket -> when it is dropped or, with a message, when its wait ends
 --   tickets   hash  ticket -> what it waits for; "by:" and its maker -> ticket, for an acquire that is repeated
@@ -16,6 +17,7 @@ local function stand(at, ticket, info, payload)
     call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)
     local stays = payload or info.kind == "call"
     call("ZREM", stays and at.waiters or at.parked, ticket)
+    call("ZREM", at.aside, ticket)
     call("ZADD", stays and at.parked or at.waiters, 0, ticket)
     call("ZADD", at.due, not payload and info.due + LEASE or info.ends or "+inf", ticket)
     if payload then
@@ -31,13 +33,42 @@ end
 
 local function position(at, ticket)
     local before = "(" .. ticket
-    return call("ZLEXCOUNT", at.waiters, "-", before) + call("ZLEXCOUNT", at.parked, "-", before)
+    local count = call("ZLEXCOUNT", at.waiters, "-", before) + call("ZLEXCOUNT", at.parked, "-", before)
+    return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
--- The first in a line, before this ticket, that the limit in force could ever let in.
-local function ahead(at, line, ticket, limit)
+-- The first parked one, up to there, that the limit in force could ever let in. The others are put aside until a
+-- higher one is in force, or every call would have to step over them. So many in one call, then there is more to do.
+local function first(at, up_to, limit)
+    local low = tonumber(known(at).low)
+    if low and not (limit and limit <= low) then
+        call("ZUNIONSTORE", at.parked, 2, at.parked, at.aside)
+        call("DEL", at.aside)
+        call("HDEL", at.ledger, "low")
+        at.low = nil
+    end
+    for _ = 1, 1000 do
+        local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
+        local info = ticket and ticket_info(at, ticket)
+        local most = limit or info and info.limits[at.name]
+        if not ticket or info.weights[at.name] <= most then
+            return ticket
+        end
+        call("ZREM", at.parked, ticket)
+        call("ZADD", at.aside, 0, ticket)
+        if at.low ~= most then
+            at.low = most
+            call("HSET", at.ledger, "low", most)
+        end
+    end
+    use(at, now) -- whoever looks next goes on
+    return up_to, true
+end
+
+-- The first that comes back by itself, before this ticket, and that the limit in force could ever let in.
+local function ahead(at, ticket, limit)
     for skipped = 0, 1000 do
-        local other = call("ZRANGEBYLEX", line, "-", "(" .. ticket, "LIMIT", skipped, 1)[1]
+        local other = call("ZRANGEBYLEX", at.waiters, "-", "(" .. ticket, "LIMIT", skipped, 1)[1]
         if not other then
             return nil
         end
@@ -56,7 +87,7 @@ local function refusal(claim, ticket)
         return why
     end
     local at, weight = claim.at, claim.weight
-    if ahead(at, at.parked, ticket, claim.limit) then return "saturated" end
-    local other, heavy = ahead(at, at.waiters, ticket, claim.limit)
+    if first(at, "(" .. ticket, claim.limit) then return "saturated" end
+    local other, heavy = ahead(at, ticket, claim.limit)
     if other and heavy > weight and claim.occupied + weight + heavy > claim.limit then return "saturated" end
 end

@@ -3,7 +3,7 @@
 --   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
 --   KEYS[3] index    zset  resource in use -> when it needs a look
 --   KEYS[4] names    hash  name of a parked message -> resource and ticket, with a line feed between them
---   KEYS[5...]       ten of each declared resource: see _permits.lua and _line.lua
+--   KEYS[5...]       eleven of each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch the caller has seen     ARGV[6] n, then the names of the n declared resources
@@ -21,12 +21,12 @@ end
 
 local resources = {}
 for n = 1, tonumber(ARGV[6]) do
-    local k = 10 * n - 6
+    local k = 11 * n - 7
     resources[n] = {
         name = ARGV[6 + n],
         holders = KEYS[k + 1], ledger = KEYS[k + 2], weights = KEYS[k + 3], released = KEYS[k + 4],
         waiters = KEYS[k + 5], parked = KEYS[k + 6], due = KEYS[k + 7],
-        tickets = KEYS[k + 8], payloads = KEYS[k + 9], outbox = KEYS[k + 10],
+        tickets = KEYS[k + 8], payloads = KEYS[k + 9], outbox = KEYS[k + 10], aside = KEYS[k + 11],
     }
 end
 

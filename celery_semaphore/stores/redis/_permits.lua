@@ -1,17 +1,18 @@
 -- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
 --   holders   zset  holder, or ticket that was granted -> end of its lease
---   ledger    hash  "of:" and a holder or ticket -> "token since weight by"; by is "g" for a grant, else empty
+--   ledger    hash  "of:" and a holder or ticket -> "token since weight by"; by is "g" for a grant, "k" for one that is
+--                   kept for who comes back by itself, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
---                   learnt (how many made the mean)
+--                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua)
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1
 --   released  zset  holder that never runs again -> when that may be forgotten
 
 -- What the ledger says of the resource and, if a holder is named, of that one.
 local function known(at, holder)
     if not at.token then
-        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""))
+        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "low")
         at.token, at.declared = tonumber(found[1]) or 0, tonumber(found[2])
-        at.mean, at.record = found[3], found[4]
+        at.mean, at.record, at.low = found[3], found[4], tonumber(found[5])
     end
     return at
 end

@@ -15,7 +15,15 @@ for _, at in ipairs(resources) do
 end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
-if read(home, ticket) then
+local granted = read(home, ticket)
+if granted then
     call("ZREM", home.parked, ticket)
+end
+if granted and granted.by == "k" then -- kept for it to come back: now the message goes out with it
+    granted.by = "g"
+    for _, at in ipairs(resources) do
+        write(at, ticket, asked.weights[at.name], granted, now + TAKE_UP)
+    end
+    call("ZADD", home.outbox, 0, ticket)
 end
 return answer_hand_on()

@@ -4,7 +4,7 @@
 local at = resources[1]
 drop(at)
 for n = given + 1, #ARGV do
-    if call("ZSCORE", at.parked, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then
+    if is_parked(at, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then
         end_wait(at, ARGV[n])
     end
 end

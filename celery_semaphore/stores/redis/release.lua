@@ -38,7 +38,7 @@ for _, at in ipairs(resources) do
 end
 
 if arg(2) then
-    local messages = KEYS[10 * #resources + 5]
+    local messages = KEYS[11 * #resources + 5]
     local task = call("GET", messages)
     task = task and cmsgpack.unpack(task)
     if task and task.holder == holder and task.admitted == arg(2) then

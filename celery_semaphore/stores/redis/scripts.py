@@ -22,6 +22,7 @@ PARTS = (
     b"tickets",
     b"payloads",
     b"outbox",
+    b"aside",
 )
 
 

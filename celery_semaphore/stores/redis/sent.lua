@@ -7,7 +7,7 @@ for _, at in ipairs(resources) do
     local grant = read(at, ticket)
     local granted = grant and grant.by ~= "" and grant.token == token
     local ended = token == 0 and not grant
-        and not call("ZSCORE", at.parked, ticket) and not call("ZSCORE", at.outbox, ticket)
+        and not is_parked(at, ticket) and not call("ZSCORE", at.outbox, ticket)
     if (granted or ended) and call("HEXISTS", at.tickets, ticket) == 1 then
         leave(at, ticket)
     end

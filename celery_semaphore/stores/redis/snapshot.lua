@@ -10,12 +10,12 @@ for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "
         table.insert(held_now, {name, mine.token, mine.weight, mine.since, mine.ends, mine.by ~= "" and 1 or 0})
     end
 end
-for _, line in ipairs({at.parked, at.waiters}) do
+for _, line in ipairs(most > 0 and {at.parked, at.waiters, at.aside} or {}) do
     for _, ticket in ipairs(call("ZRANGE", line, 0, most - 1)) do
         local info = ticket_info(at, ticket)
         table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
     end
 end
-local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked)
+local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked) + call("ZCARD", at.aside)
 local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0
 return {epoch, limit or "", set, known(at).mean or "", now, waiting, held_now, waiters}

@@ -5,7 +5,7 @@ local at, grants = resources[1], {}
 for _, ticket in ipairs(call("ZRANGE", at.outbox, 0, tonumber(arg(1)) - 1)) do
     call("ZREM", at.outbox, ticket)
     local grant, payload = read(at, ticket), call("HGET", at.payloads, ticket)
-    if payload and (grant or not call("ZSCORE", at.parked, ticket)) then
+    if payload and (grant or not is_parked(at, ticket)) then
         local ends = grant and grant.ends or tonumber(call("ZSCORE", at.due, ticket))
         table.insert(grants, {ticket, grant and grant.token or 0, ends, ticket_info(at, ticket).claims, payload})
     end

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from .admission import Admission
 from .calling import Calling
+from .coming_back import ComingBack
 from .copies import Copies
 from .crowd import Crowd
 from .ended_waits import EndedWaits
@@ -46,6 +47,7 @@ class StoreConformance(
     Waiting,
     Copies,
     Fairness,
+    ComingBack,
     Parking,
     Messages,
     HandingOn,

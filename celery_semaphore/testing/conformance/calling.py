@@ -136,8 +136,9 @@ class Calling(Suite):
     def test_who_comes_back_by_itself_does_not_hold_a_caller_up(
         self, store: Store, clock: Clock
     ) -> None:
+        """It is far away, see Fairness for one that is near."""
         admitted(store, claim(), "a")
-        requeued(store, claim(), "b")
+        requeued(store, claim(), "b", shortest=100.0)
         clock.advance(1)
         ticket = calling(store, claim(), "c")
         store.release("a", claim())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, Reason
+from ...core.permit import Kind, Reason, Wait
 from .suite import (
     LEASE,
     TAKE_UP,
@@ -18,6 +18,7 @@ from .suite import (
     messages,
     parked,
     reaped,
+    refused,
     released,
     why,
 )
@@ -93,6 +94,52 @@ class HandingOn(Suite):
         assert [t.unsatisfiable for t in store.snapshot("api").waiters] == [True, False]
         assert messages(released(store, "a", claim(3))) == [b"fits"]
         assert store.snapshot("api").waiting == 1
+
+    def test_very_many_unsatisfiable_block_nobody(self, store: Store, clock: Clock) -> None:
+        many = 1050
+        admitted(store, claim(5, weight=2), "a")
+        for n in range(many):
+            parked(store, claim(5, weight=4), f"{n:04}")
+        clock.advance(1)
+        parked(store, claim(5), "fits")
+        assert messages(limited(store, 3, "api")) == [b"fits"]
+        assert store.snapshot("api").waiting == many
+        assert refused(store, claim(5), "last", Wait(Kind.REQUEUE)).position == many
+
+    def test_the_unsatisfiable_wait_for_another_limit(self, store: Store, clock: Clock) -> None:
+        heavy = claim(3, weight=3)
+        admitted(store, claim(3), "a")
+        for holder in "bcde":
+            parked(store, heavy, holder)
+            clock.advance(0.001)
+        store.set_limit(2, "api")
+        store.release("a", claim(3))
+        shown = store.snapshot("api").waiters
+        assert [waiter.unsatisfiable for waiter in shown] == [True] * 4
+        admitted(store, claim(3), "x")
+        assert refused(store, heavy, "b2", came_back(shown[0].id, Kind.PARK)).position == 0
+        assert store.snapshot("api").waiting == 4
+        store.release(shown[1].id, heavy)  # c is given up
+        assert not store.release("x", claim(3))
+        store.set_limit(1, "api")
+        store.reap()
+        assert not limited(store, 2, "api")
+        assert messages(limited(store, 3, "api")) == [b"b"]
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [w.id for w in shown[2:]]
+
+    def test_the_unsatisfiable_can_be_ended(self, store: Store) -> None:
+        heavy = claim(3, weight=3)
+        admitted(store, claim(3), "a")
+        ticket = parked(store, heavy, "b")
+        store.set_limit(2, "api")
+        store.release("a", claim(3))
+        store.attach(ticket, heavy, b"b", name="b-id")
+        store.set_limit(1, "api")
+        store.reap()
+        (ended,) = store.take(store.end(["b-id"]))
+        assert (ended.ticket, ended.token) == (ticket, 0)
+        store.sent([ended])
+        assert list(store.resources()) == []
 
     def test_the_unsatisfiable_block_no_newcomers(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(3), "a")
