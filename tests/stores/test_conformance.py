@@ -1,6 +1,7 @@
 """The one suite on every store."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ class TestMemoryStore(StoreConformance):
     def forget(self, store: MemoryStore) -> None:
         store.forget()
 
+    def remember(self, store: MemoryStore) -> Callable[[], None]:
+        return store.remember()
+
 
 class OnServer(StoreConformance):
     server: RedisServer
@@ -36,6 +40,19 @@ class OnServer(StoreConformance):
     def forget(self, store: RedisStore) -> None:
         with self.server.client() as client:
             client.flushall()
+
+    def remember(self, store: RedisStore) -> Callable[[], None]:
+        def lose_the_rest() -> None:
+            with self.server.client() as client:
+                client.flushall()
+                for name, (left, dump) in kept.items():
+                    client.restore(name, max(left, 0), dump)
+                client.hset("celery-semaphore:epoch", "run_id", "of the replica")
+
+        with self.server.client() as client:
+            names: Any = client.keys()
+            kept: Any = {name: (client.pttl(name), client.dump(name)) for name in names}
+        return lose_the_rest
 
 
 class TestValkeyStore(OnServer):

@@ -117,6 +117,17 @@ class Books:
             found = self.at(ask.resource).forget(ticket) or found
         return found
 
+    def granted(self, name: str, token: int) -> str:
+        """The ticket that was handed the permit of this token, if any."""
+        holders = self.at(name).holders.items()
+        return next((n for n, e in holders if e.granted and e.token == token), "")
+
+    def taken_up(self, wanted: Sequence[Ask], ticket: str) -> None:
+        """What was handed to it is its holder's, and so is its message, which was delivered."""
+        for ask in wanted:
+            self.at(ask.resource).holders.pop(ticket, None)
+            self.at(ask.resource).forget(ticket)
+
     def end_part(self, wanted: Sequence[Ask], holder: str) -> None:
         """A permit on some of its claims is none."""
         for ask in wanted:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from copy import deepcopy
+from dataclasses import replace
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -193,6 +195,17 @@ class MemoryStore:
         with self._lock:
             self._books = Books(self._books.lease, self._books.take_up)
 
+    def remember(self) -> Callable[[], None]:
+        """What makes it lose all that came after, as the failover to a replica that lags does."""
+        with self._lock:
+            kept = replace(deepcopy(self._books), epoch=None)
+
+        def lose_the_rest() -> None:
+            with self._lock:
+                self._books = kept
+
+        return lose_the_rest
+
     def _entered(self) -> Books:
         self.epoch = self._books.enter(microseconds(self._clock()), self.epoch)
         return self._books
@@ -201,21 +214,25 @@ class MemoryStore:
         books, wanted = self._books, asks(permit.claims)
         books.drop(wanted)
         part, whole = books.held(wanted, permit.holder)
-        if not (part and whole) and not self._forgotten(permit, wanted):
-            if part:
-                books.end_part(wanted, permit.holder)
-            return Renewal.LOST
+        if not (part and whole):
+            ticket = books.granted(wanted[0].resource, permit.token)
+            if not self._forgotten(permit, wanted, ticket):
+                if part:
+                    books.end_part(wanted, permit.holder)
+                return Renewal.LOST
+            books.taken_up(wanted, ticket)
         books.write(wanted, permit.holder, permit.token, microseconds(permit.acquired_at))
         return Renewal.OK if whole else Renewal.RESTORED
 
-    def _forgotten(self, permit: Permit, wanted: Sequence[Ask]) -> bool:
+    def _forgotten(self, permit: Permit, wanted: Sequence[Ask], ticket: str) -> bool:
         """Not released since, not known to the present memory, and not above the limit."""
         books = self._books
         if not books.in_grace or permit.epoch == books.epoch:
             return False
         for ask in wanted:
             at, limit = books.at(ask.resource), books.limit(ask.resource, ask.limit) or 0
-            others = sum(e.weight for name, e in at.holders.items() if name != permit.holder)
+            own = (permit.holder, ticket)
+            others = sum(e.weight for name, e in at.holders.items() if name not in own)
             if permit.holder in at.released or others + ask.weight > limit:
                 return False
         return True

@@ -15,13 +15,32 @@ local function extend()
     end
 end
 
--- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
-local function forgotten()
-    if not in_grace or epoch_then == epoch then
-        return false
+-- The ticket from which the holder took this very permit up, if that is all the store forgot: a replica lags.
+local function its_ticket()
+    local at = resources[1]
+    for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do
+        local grant = read(at, name)
+        if grant and grant.by ~= "" and grant.token == permit.token then
+            return name
+        end
     end
+end
+
+-- What was handed to it is the holder's, and so is its message, which was delivered.
+local function take_up(ticket)
     for _, claim in ipairs(claims) do
-        local others = occupied(claim.at) - (read(claim.at, holder) and claim.weight or 0)
+        erase(claim.at, ticket)
+        if call("HEXISTS", claim.at.tickets, ticket) == 1 then
+            leave(claim.at, ticket)
+        end
+    end
+end
+
+-- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
+local function forgotten(ticket)
+    for _, claim in ipairs(claims) do
+        local mine = read(claim.at, holder) or ticket and read(claim.at, ticket)
+        local others = occupied(claim.at) - (mine and mine.weight or 0)
         if buried(claim.at, holder) or others + claim.weight > limit_of(claim.at, claim.limit) then
             return false
         end
@@ -33,9 +52,15 @@ local part, complete = held(claims, holder)
 if complete then
     extend()
     return {epoch, "ok"}
-elseif forgotten() then
-    extend()
-    return {epoch, "restored"}
+elseif in_grace and epoch_then ~= epoch then
+    local ticket = its_ticket()
+    if forgotten(ticket) then
+        if ticket then
+            take_up(ticket)
+        end
+        extend()
+        return {epoch, "restored"}
+    end
 end
 if part then
     end_part(claims, holder)

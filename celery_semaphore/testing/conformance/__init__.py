@@ -13,8 +13,13 @@
         def forget(self, store):
             ...
 
+        def remember(self, store):
+            ...
+
 ``open_store`` is called once per test and gives a store that was never used, with ``now`` as its server's
-clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays.
+clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays. ``remember``
+gives what makes it lose all that came after, as the failover to a replica that lags would; leave it out where
+that cannot be.
 """
 
 from __future__ import annotations
@@ -26,9 +31,11 @@ from .copies import Copies
 from .crowd import Crowd
 from .ended_waits import EndedWaits
 from .epochs import Epochs
+from .failovers import Failovers
 from .fairness import Fairness
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
+from .kept_permits import KeptPermits
 from .leases import Leases
 from .listening import Listening
 from .messages import Messages
@@ -48,6 +55,7 @@ class StoreConformance(
     Copies,
     Fairness,
     ComingBack,
+    KeptPermits,
     Parking,
     Messages,
     HandingOn,
@@ -58,6 +66,7 @@ class StoreConformance(
     Listening,
     Operators,
     Epochs,
+    Failovers,
     Names,
     Crowd,
 ):
