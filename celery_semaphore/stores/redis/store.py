@@ -180,7 +180,7 @@ class RedisStore:
         )
 
     def limits(self) -> dict[str, int]:
-        _, said = self._run(scripts.LIMITS, [], [])
+        _, said = self._runner.run(scripts.LIMITS, [], [])
         return {name.decode(): int(limit) for name, limit in zip(*[iter(said)] * 2, strict=True)}
 
     def close(self) -> None:
