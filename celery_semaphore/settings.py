@@ -41,13 +41,16 @@ class Settings:
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 
     @classmethod
-    def from_app(cls, app: Any) -> Settings:
-        """Read and convert the settings of a Celery app; raises ``ConfigurationError``."""
+    def from_app(cls, app: Any, *, url: str | None = None) -> Settings:
+        """Read and convert the settings of a Celery app; raises ``ConfigurationError``.
+
+        With ``url`` permits are kept there instead.
+        """
         # Never app.add_defaults: on Celery 5.7 it would hide what the user has set.
         app.conf.get("semaphore_url")  # the first access makes app.conf what it is
         conf = app.conf
         _refuse_unknown(conf)
-        url, options, ssl = _where(conf)
+        url, options, ssl = _where(conf) if url is None else (url, {}, None)
         visibility = _visibility_timeout(conf)
         given = {name: conf.get(f"semaphore_{name}") for name in _CONVERTERS}
         values = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,7 @@ def tell(task_id, **_):
 
 
 def test_each_example_has_a_name() -> None:
-    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 5
+    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 6
 
 
 @pytest.fixture
@@ -63,3 +66,18 @@ def test_a_worker_runs_them(
     for result in results:
         result.get(timeout=30)
         assert f"admitted {result.id}" in worker.log(), "it was limited"
+
+
+def test_its_tests_pass(examples: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:valkey", "test_shop.py"]
+    path = f"{examples}{os.pathsep}{ROOT}"
+    done = subprocess.run(
+        command,
+        cwd=examples,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -52,6 +52,10 @@ class Holdings:
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held
 
+    def close(self) -> None:
+        """Renew nothing any more."""
+        self._keeper.stop()
+
     def _happened(self, event: Event) -> None:
         match event:
             case PermitLost(permit, reason) if on_lost := self._held.get(permit.holder):

@@ -45,7 +45,7 @@ class Semaphore:
     ) -> None:
         _check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)
-        self._store = store
+        self._kept_in = store
         self._timeout = inf if timeout is None else _seconds(timeout)
         self._on_lost = on_lost
 
@@ -87,6 +87,10 @@ class Semaphore:
     def holders(self) -> tuple[Held, ...]:
         """Who holds permits right now, tasks and others, oldest first."""
         return self._store.snapshot(self._claim.resource, waiters=1).holders
+
+    @property
+    def _store(self) -> Store:
+        return self._kept_in
 
     def __enter__(self) -> Permit:
         permit = self.acquire()

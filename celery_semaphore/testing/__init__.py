@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ..stores.memory import MemoryStore
 from .clock import Clock
+from .local import LocalStore, local_store, unlimited
 
-__all__ = ["Clock", "MemoryStore"]
+__all__ = ["Clock", "LocalStore", "MemoryStore", "local_store", "unlimited"]

@@ -41,10 +41,14 @@ class Side:
 
 
 class Limiter:
-    """The semaphores of one app. ``notes`` is set in a worker whose tasks run in other processes."""
+    """The semaphores of one app. ``notes`` is set in a worker whose tasks run in other processes.
 
-    def __init__(self, app: Any) -> None:
-        self.settings = Settings.from_app(app)
+    With ``store`` permits are kept there, whatever the app's settings say: for tests.
+    """
+
+    def __init__(self, app: Any, store: Store | None = None) -> None:
+        self.settings = Settings.from_app(app, url=None if store is None else "memory://")
+        self._given = store
         self.alarm = Alarm()
         self.acking = threading.RLock()
         self._app = app
@@ -150,7 +154,7 @@ class Limiter:
             return self._side
 
     def _new(self) -> Side:
-        store = self.settings.open_store()
+        store = self._given or self.settings.open_store()
         announce = Announcer()
         keeper = LeaseKeeper(store, announce, self._handed_on)
         releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)

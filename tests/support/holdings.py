@@ -12,6 +12,6 @@ def forgotten_after() -> Iterator[None]:
     """A store of an earlier test knows its epoch, and a keeper would go on and tell the server."""
     yield
     for holdings in by_store.values():
-        holdings._keeper.stop()
+        holdings.close()
     by_store.clear()
     semaphore._opened.clear()

@@ -87,10 +87,11 @@ if not CONTAINERS:
 
 @pytest.mark.skipif(CONTAINERS, reason="its containers do not know our test app")
 def test_limits_hold_when_a_worker_is_killed(
-    celery_setup: CeleryTestSetup, counter: Counter
+    celery_setup: CeleryTestSetup, counter: Counter, semaphore_snapshot: Any
 ) -> None:
-    """Without ``semaphore_url``: permits are kept where the broker is."""
+    """Without ``semaphore_url``: permits are kept where the broker is, and seen there by our own fixture."""
     results = [celery_setup.app.send_task("hold", (0.05, "smoke")) for _ in range(12)]
+    wait_until(lambda: semaphore_snapshot("one").waiting, 20, "somebody waits")
     wait_until(lambda: all(r.ready() for r in results), 30, "all are done")
     assert counter.stats("smoke")["max_inside"] == 1
     celery_setup.worker_cluster[1].kill()

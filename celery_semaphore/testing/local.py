@@ -1,0 +1,114 @@
+"""LocalStore: an app's permits in the process that runs its tests, with or without limits."""
+
+# ruff: noqa: PLC0415 - pytest imports this before anything is known of the project, see the package
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..core.permit import Answer, Claim, Permit, Publication, Renewal, Renewals, Wait
+from ..errors import ConfigurationError
+from ..stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from ..core.store import Outgoing
+
+LIMITER = "_semaphore_limiter"  # where an app keeps it
+FAREWELL = 1.0  # seconds for giving back what tests still hold
+
+
+class LocalStore(MemoryStore):
+    """Keeps an app's permits in this process; while ``unlimited`` everybody gets one."""
+
+    unlimited = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._beyond: set[str] = set()  # who was let in without being counted
+
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        publication: Publication | None = None,
+    ) -> Answer:
+        if not self.unlimited:
+            return super().acquire(claims, holder, wait, publication)
+        now = time.time()
+        self._beyond.add(holder)
+        return Permit(holder, time.time_ns(), tuple(claims), now, now + self.lease, 0)
+
+    def renew(self, permits: Iterable[Permit]) -> Renewals:
+        permits = list(permits)
+        counted = [permit for permit in permits if permit.holder not in self._beyond]
+        others = {permit.holder: Renewal.OK for permit in permits if permit not in counted}
+        return super().renew(counted) | others
+
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> Outgoing:
+        self._beyond.discard(holder)
+        return super().release(holder, claims, publication)
+
+
+@contextmanager
+def local_store(app: Any) -> Iterator[LocalStore]:
+    """Keep the permits of this app here, and of each ``Semaphore(url=...)``: no server is needed.
+
+    Tasks must run in this process: called with ``apply``, or by a worker that is started within, whose
+    pool is solo or threads.
+    """
+    from .. import semaphore
+    from ..core.holdings import by_store
+    from ..worker.limiter import Limiter
+
+    before = app.__dict__.get(LIMITER)
+    if before is not None and getattr(before.pool, "active", False):
+        msg = "a worker of this app runs already: ask for semaphore_store before celery_worker."
+        raise ConfigurationError(msg)
+    store = LocalStore()
+    app.__dict__[LIMITER] = limiter = Limiter(app, store)
+    semaphore.instead.append(store)
+    try:
+        yield store
+    finally:
+        semaphore.instead.remove(store)
+        if store in by_store:
+            by_store.pop(store).close()
+        limiter.close(FAREWELL)
+        del app.__dict__[LIMITER]
+        if before is not None:
+            app.__dict__[LIMITER] = before
+
+
+@contextmanager
+def unlimited(app: Any = None) -> Iterator[None]:
+    """Switch all limits of this app off, and those of ``Semaphore(url=...)``; default: the current app's."""
+    app = current_app() if app is None else app
+    store = _local_store_of(app)
+    if store is None:
+        with local_store(app) as store:
+            store.unlimited = True
+            yield
+        return
+    before, store.unlimited = store.unlimited, True
+    try:
+        yield
+    finally:
+        store.unlimited = before
+
+
+def current_app() -> Any:
+    import celery
+
+    return celery.current_app._get_current_object()  # noqa: SLF001 - Celery's own plugin has no other way
+
+
+def _local_store_of(app: Any) -> LocalStore | None:
+    limiter = app.__dict__.get(LIMITER)
+    store = limiter.side.store if limiter is not None else None
+    return store if isinstance(store, LocalStore) else None

@@ -1,0 +1,63 @@
+"""Fixtures for tests of limited tasks; pytest finds them by itself where celery_semaphore is installed.
+
+Nothing of this does anything, or imports Celery, until a test asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ..core.key import resource_name
+from ..core.permit import Snapshot
+from ..settings import Settings
+from .local import LocalStore, current_app, local_store, unlimited
+
+# Of celery.contrib.pytest and pytest-celery: a test that uses one of them means that app.
+APPS = ("celery_app", "celery_session_app", "celery_setup_app")
+
+TakeSnapshot = Callable[..., Snapshot]
+
+
+@pytest.fixture
+def semaphore_app(request: pytest.FixtureRequest) -> Any:
+    """The app whose limits are meant; override it where that is not the current one."""
+    for name in APPS:
+        if name in request.fixturenames:
+            return request.getfixturevalue(name)
+    return current_app()
+
+
+@pytest.fixture
+def semaphore_store(semaphore_app: Any) -> Iterator[LocalStore]:
+    """The app's permits are kept in this process, in a store that is empty; name it before ``celery_worker``."""
+    with local_store(semaphore_app) as store:
+        yield store
+
+
+@pytest.fixture
+def semaphores_unlimited(semaphore_app: Any, semaphore_store: LocalStore) -> Iterator[None]:
+    """No limit holds in this test."""
+    del semaphore_store  # made first
+    with unlimited(semaphore_app):
+        yield
+
+
+@pytest.fixture
+def semaphore_snapshot(
+    request: pytest.FixtureRequest, semaphore_app: Any
+) -> Iterator[TakeSnapshot]:
+    """``semaphore_snapshot("export", "7")``: who holds and who waits, in the test's store or the app's own."""
+    if "semaphore_store" in request.fixturenames:
+        store = request.getfixturevalue("semaphore_store")
+    else:
+        store = Settings.from_app(semaphore_app).open_store()
+
+    def take(semaphore: str, key: str | None = None) -> Snapshot:
+        seen: Snapshot = store.snapshot(resource_name(semaphore, key))
+        return seen
+
+    yield take
+    store.close()

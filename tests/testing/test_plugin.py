@@ -1,0 +1,197 @@
+"""The pytest plugin, as users have it: found by its entry point, in a pytest of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import ROOT
+
+Run = Callable[..., str]
+
+TASKS = """
+from celery import Celery, shared_task
+from celery_semaphore import LimitedTask
+
+app = Celery("mine", broker="amqp://nobody.invalid//", set_as_current=True)
+app.conf.semaphore_eager_timeout = 0.05
+
+@shared_task(base=LimitedTask, bind=True, name="export", semaphore="export", limit=1, key="{tenant}")
+def export(self, tenant):
+    self.permit.check()
+    return self.permit.token
+
+@shared_task(base=LimitedTask, name="fails", semaphore="fails", limit=1, on_saturated="fail")
+def fails(): ...
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(tests: str, *options: str, code: int = 0, **env: str) -> str:
+        (tmp_path / "tasks.py").write_text(TASKS, "utf-8")
+        (tmp_path / "test_it.py").write_text(tests, "utf-8")
+        path = os.pathsep.join(filter(None, [env.pop("FIRST", ""), str(tmp_path), str(ROOT)]))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:valkey",
+            "-p",
+            "no:cacheprovider",
+        ]
+        done = subprocess.run(
+            [*command, *options, "test_it.py"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": path} | env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_eager_tasks_need_no_server(run: Run) -> None:
+    tests = """
+import pytest
+from celery_semaphore import SemaphoreSaturated, SemaphoreTimeout
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.testing import unlimited
+from tasks import app, export, fails
+
+def test_limits_hold(semaphore_store, semaphore_snapshot):
+    semaphore_store.acquire([Claim("export", "a", 1)], "another")
+    with pytest.raises(SemaphoreTimeout):
+        export.apply(("a",), throw=True)
+    assert export.apply(("b",), throw=True).get()
+    assert [held.holder for held in semaphore_snapshot("export", "a").holders] == ["another"]
+    assert semaphore_snapshot("export", "b").occupied == 0
+    semaphore_store.set_limit(0, "fails")
+    with pytest.raises(SemaphoreSaturated):
+        fails.apply(throw=True)
+
+def test_the_next_test_has_another_store(semaphore_snapshot, semaphore_store):
+    assert semaphore_store.limits() == {}
+    assert not list(semaphore_store.resources())
+
+def test_they_are_switched_off(semaphores_unlimited, semaphore_store):
+    semaphore_store.set_limit(0, "export")
+    assert export.apply(("a",), throw=True).get() and export.apply(("a",), throw=True).get()
+
+def test_they_are_switched_off_for_a_while(semaphore_store):
+    semaphore_store.set_limit(0, "export")
+    with unlimited():
+        assert export.apply(("a",), throw=True).get()
+    with pytest.raises(SemaphoreTimeout):
+        export.apply(("a",), throw=True)
+
+def test_they_are_switched_off_without_a_fixture():
+    with unlimited(app):
+        assert export.apply(("a",), throw=True).get()
+    assert "_semaphore_limiter" not in app.__dict__
+"""
+    assert "5 passed" in run(tests)
+
+
+def test_semaphores_of_scripts_need_no_server_either(run: Run) -> None:
+    tests = """
+import pytest
+from celery_semaphore import Semaphore, SemaphoreTimeout
+from celery_semaphore.testing import MemoryStore, unlimited
+from tasks import app
+
+api = Semaphore("api", limit=1, url="redis://nobody.invalid/0", timeout=0.05)
+mine = MemoryStore()
+own = Semaphore("api", limit=1, store=mine)
+
+def test_it(semaphore_store):
+    with api as permit:
+        assert api.holders()[0].holder == semaphore_store.snapshot("api").holders[0].holder
+        with pytest.raises(SemaphoreTimeout):
+            api.acquire()
+        with unlimited(), api:
+            assert semaphore_store.snapshot("api").occupied == 1
+        with own:
+            assert mine.snapshot("api").occupied == 1
+    assert semaphore_store.snapshot("api").occupied == 0
+
+def test_afterwards_its_own_server_counts():
+    with pytest.raises(SemaphoreTimeout, match="nobody.invalid"):
+        api.acquire(timeout=0)
+"""
+    assert "2 passed" in run(tests)
+
+
+@pytest.mark.slow
+def test_with_the_worker_of_celery_contrib_pytest(run: Run) -> None:
+    tests = """
+import tasks, time
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.testing import unlimited
+
+pytest_plugins = ["celery.contrib.pytest"]
+CLAIM = [Claim("export", "a", 1)]
+
+def test_limits_hold(semaphore_store, semaphore_snapshot, celery_worker):
+    semaphore_store.acquire(CLAIM, "another")
+    result = tasks.export.delay("a")
+    end = time.time() + 20
+    while not semaphore_snapshot("export", "a").waiting and time.time() < end:
+        time.sleep(0.01)
+    (waiter,) = semaphore_snapshot("export", "a").waiters
+    assert result.id in waiter.id
+    semaphore_store.release("another", CLAIM)
+    assert result.get(timeout=20)
+
+def test_again_with_another_worker(semaphore_store, celery_worker):
+    assert tasks.export.delay("a").get(timeout=20)
+    with unlimited(celery_worker.app):
+        semaphore_store.set_limit(0, "export")
+        assert tasks.export.delay("a").get(timeout=20)
+"""
+    assert "2 passed" in run(tests)
+
+
+def test_a_store_that_comes_too_late(run: Run) -> None:
+    tests = """
+import tasks
+from celery_semaphore import *
+import pytest
+
+pytest_plugins = ["celery.contrib.pytest"]
+
+@pytest.fixture(scope="session")
+def celery_config():
+    return {"semaphore_url": "memory://"}
+
+def test_it(celery_worker, semaphore_store): ...
+"""
+    said = run(tests, code=1)
+    assert "ask for semaphore_store before celery_worker" in said
+
+
+def test_who_tests_no_tasks_has_no_part_in_it(run: Run, tmp_path: Path) -> None:
+    for name in ("celery", "redis", "django", "psycopg"):
+        code = "raise ImportError('there is no such thing')"
+        (tmp_path / "nothing").mkdir(exist_ok=True)
+        (tmp_path / "nothing" / f"{name}.py").write_text(code, "utf-8")
+    tests = """
+import sys
+
+def test_it(pytestconfig):
+    assert pytestconfig.pluginmanager.has_plugin("celery_semaphore")
+    assert "celery_semaphore" in sys.modules
+"""
+    alone = ("-W", "error", "-p", "no:celery")  # pytest-celery imports Celery
+    assert "1 passed" in run(tests, *alone, FIRST=str(tmp_path / "nothing"))
