@@ -65,7 +65,7 @@ def run(tmp_path: Path) -> Run:
 def test_eager_tasks_need_no_server(run: Run) -> None:
     tests = """
 import pytest
-from celery_semaphore import SemaphoreSaturated, SemaphoreTimeout
+from celery_semaphore import Semaphore, SemaphoreSaturated, SemaphoreTimeout
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.testing import unlimited
 from tasks import app, export, fails
@@ -97,7 +97,7 @@ def test_they_are_switched_off_for_a_while(semaphore_store):
         export.apply(("a",), throw=True)
 
 def test_they_are_switched_off_without_a_fixture():
-    with unlimited(app):
+    with unlimited(app), Semaphore("api", limit=0, url="redis://nobody.invalid/0", timeout=0.05):
         assert export.apply(("a",), throw=True).get()
     assert "_semaphore_limiter" not in app.__dict__
 """
