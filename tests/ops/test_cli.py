@@ -21,7 +21,13 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     (running,) = site.occupy(60)
     waiting = [site.send("hold", 0.0), site.send("look")]
     wait_until(lambda: site.waiting() == 2, 20, "two wait")
-    seen = semaphore.json("show", "one")
+
+    def named() -> Any:
+        """What is shown, once the worker found the time to say which tasks these are."""
+        seen = semaphore.json("show", "one")
+        return None if seen["note"] else seen
+
+    seen = wait_until(named, 60, "the worker answers")
     assert (seen["limit"], seen["occupied"], seen["waiting"]) == (1, 1, 2)
     (permit,) = seen["permits"]
     assert (permit["task_id"], permit["task"]) == (running.id, "hold")
