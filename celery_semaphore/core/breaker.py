@@ -9,7 +9,7 @@ from ..errors import StoreUnavailable
 
 
 class CircuitBreaker:
-    """Keeps a store that hangs from holding up its callers again and again.
+    """Keeps a server that hangs from holding up its callers again and again.
 
     After a failure nobody asks for ``shortest`` seconds, twice as long after each further failure,
     ``longest`` at most; then one call may try. (Nygard, Release It!, 2nd ed., chapter 5.)
@@ -28,18 +28,22 @@ class CircuitBreaker:
         self._until = 0.0
         self._why = self._reason = ""
 
+    def left(self) -> float:
+        """Seconds for which it should not be asked."""
+        return max(0.0, self._until - self._clock())
+
     def check(self) -> None:
         """Raise ``StoreUnavailable`` while the store should not be asked."""
-        if (left := self._until - self._clock()) > 0:
+        if (left := self.left()) > 0:
             msg = f"the store failed a moment ago and is asked again in {left:.1f} s: {self._why}"
             raise StoreUnavailable(msg, self._reason)
 
     def succeeded(self) -> None:
-        """The store answered."""
+        """It answered."""
         self._pause = 0.0
 
-    def failed(self, error: StoreUnavailable) -> None:
-        """The store did not answer."""
+    def failed(self, error: Exception) -> None:
+        """It did not."""
         self._pause = min(max(2 * self._pause, self._shortest), self._longest)
         self._until = self._clock() + self._pause
-        self._why, self._reason = str(error), error.reason
+        self._why, self._reason = str(error), getattr(error, "reason", str(error))

@@ -15,6 +15,14 @@ logger = logging.getLogger(__name__)
 AGAIN = 0.2  # seconds until the second attempt; twice as long until each one after it
 
 
+class NotNow(Exception):
+    """An errand was not even tried, and need not be for so many seconds."""
+
+    def __init__(self, why: str, left: float) -> None:
+        super().__init__(why)
+        self.left = left
+
+
 class Errand(Protocol):
     """Something to do that may fail for a while."""
 
@@ -22,7 +30,7 @@ class Errand(Protocol):
     name: str  # for the log
 
     def run(self) -> None:
-        """Do it; called again after an exception."""
+        """Do it; called again after an exception, which may be ``NotNow``."""
 
     def gave_up(self) -> None:
         """It failed for too long."""
@@ -102,16 +110,22 @@ class Errands:
         return None
 
     def _try(self, entry: _Entry) -> None:
-        entry.attempts += 1
         try:
             entry.errand.run()
-        except Exception as error:
-            now = time.monotonic()
-            if now - entry.since > self._timeout:
-                logger.exception("%s: given up", entry.errand.name)
-                entry.errand.gave_up()
-                return
+        except NotNow as error:
+            logger.debug("%s: not now, %s", entry.errand.name, error)
+            self._again(entry, error, error.left)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
             logger.warning("%s: not yet, %r", entry.errand.name, error)
-            entry.due = now + AGAIN * 2 ** (entry.attempts - 1)
-            with self._changed:
-                heappush(self._entries, entry)
+            self._again(entry, error, AGAIN * 2**entry.attempts)
+            entry.attempts += 1
+
+    def _again(self, entry: _Entry, error: Exception, pause: float) -> None:
+        now = time.monotonic()
+        if now - entry.since > self._timeout:
+            logger.error("%s: given up, %r", entry.errand.name, error)
+            entry.errand.gave_up()
+            return
+        entry.due = now + pause
+        with self._changed:
+            heappush(self._entries, entry)

@@ -7,23 +7,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kombu.exceptions import OperationalError
+
+from ..core.breaker import CircuitBreaker
+from .errands import NotNow
 from .message import publication
 from .route import Unroutable, route_to
 
 logger = logging.getLogger(__name__)
 
+LONGEST = 5.0  # seconds for which nobody tries to reach a broker that is away
+
 
 class Publisher:
-    """For one thread only."""
+    """For one thread only.
+
+    Once the broker could not be reached nobody tries for a while: each attempt may take as long as its
+    time-outs, and all that wait behind it would wait for one after the other.
+    """
 
     def __init__(self, app: Any, timeout: float) -> None:
         self._app = app
         self._timeout = timeout
         self._connection: Any = None
         self._producer: Any = None
+        self._breaker = CircuitBreaker(longest=LONGEST)
+
+    def check(self) -> None:
+        """Raise ``NotNow`` while the broker need not be asked."""
+        if (left := self._breaker.left()) > 0:
+            msg = "the broker could not be reached a moment ago"
+            raise NotNow(msg, left)
 
     def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        """Return once the broker confirmed that it has it; raises whatever went wrong.
+        """Return once the broker confirmed that it has it; raises whatever went wrong, or ``NotNow``.
 
         After an error the message may have arrived nevertheless.
         """
@@ -46,13 +63,21 @@ class Publisher:
 
     @contextmanager
     def _anew_after_errors(self) -> Iterator[None]:
+        self.check()
         try:
             yield
         except Unroutable:
             raise
-        except Exception:
+        except Exception as error:
+            if self._is_away(error):
+                self._breaker.failed(error)
             self.disconnect()
             raise
+        self._breaker.succeeded()
+
+    def _is_away(self, error: Exception) -> bool:
+        known = () if self._connection is None else self._connection.connection_errors
+        return isinstance(error, (OSError, OperationalError, *known))
 
     def _publish(self, message: Any, queue: str, ticket: str, delay: float) -> None:
         producer = self._connected()

@@ -172,6 +172,7 @@ class BringBack:
     def run(self) -> None:
         """Tell the store of each that the broker has; the others come again when their grant has ended."""
         if not self._grants:
+            self._publisher.check()  # what is not taken is offered to other workers
             self._grants.extend(self._store.take(self._outgoing))
         sent: list[Grant] = []
         try:

@@ -471,8 +471,8 @@ ASKING = [
         "the breaker never forgets",
         "a store that failed yesterday is left alone as long as one that fails all day",
         "core/breaker",
-        '        """The store answered."""\n        self._pause = 0.0\n',
-        '        """The store answered."""\n',
+        '        """It answered."""\n        self._pause = 0.0\n',
+        '        """It answered."""\n',
         f"{CAUGHT}::test_the_breaker",
     ),
     worker(

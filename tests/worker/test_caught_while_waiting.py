@@ -13,6 +13,7 @@ from celery.worker import state
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.worker.errands import NotNow
 from celery_semaphore.worker.headers import sent_back
 from celery_semaphore.worker.message import packed, publication, unpacked
 from celery_semaphore.worker.publisher import Publisher, Returned
@@ -61,6 +62,11 @@ class Broker:
     def __init__(self, *errors: Exception | None) -> None:
         self.errors, self.queues, self.declared = list(errors), list[str](), list[str]()
         self.tickets: list[str] = []
+        self.away = False
+
+    def check(self) -> None:
+        if self.away:
+            raise NotNow("away", 1.0)
 
     def publish(self, _: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
         self.tickets.append(ticket)
@@ -234,6 +240,15 @@ def test_who_has_no_queue_any_more_goes_to_its_own(store: Store) -> None:
     bring_back(store, broker).run()
     assert broker.declared == ["celery"]
     assert broker.queues == ["celery", "celery.granted", "celery.granted"]
+
+
+def test_what_cannot_be_sent_is_left_to_others(store: Store) -> None:
+    three_granted(store)
+    broker = Broker()
+    broker.away = True
+    with pytest.raises(NotNow):
+        bring_back(store, broker).run()
+    assert len(store.take(frozenset({"one"}))) == 3
 
 
 def test_each_that_is_brought_back_is_another_message(store: Store) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import select
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
+from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker.errands import Errands
+from celery_semaphore.worker.errands import Errands, NotNow
 from celery_semaphore.worker.ledger import Ledger
 from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.publisher import Publisher
 from celery_semaphore.worker.sweeper import Sweeper
 from celery_semaphore.worker.waiting import BringBack, PutBack
 from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer
 
-from .test_caught_while_waiting import Store, parked, three_granted
+from .test_caught_while_waiting import SENT, Store, a_message, parked, three_granted
 
 
 class Errand:
@@ -28,6 +34,7 @@ class Errand:
     def __init__(self, log: list[Any], *, urgent: bool = False, fails: bool = False) -> None:
         self.log, self.urgent, self.fails = log, urgent, fails
         self.attempts, self.given_up = 0, False
+        self.error: Exception = ValueError("not yet")
         self.may_go, self.began = threading.Event(), threading.Event()
         self.may_go.set()
 
@@ -36,7 +43,7 @@ class Errand:
         self.began.set()
         self.may_go.wait(10)
         if self.fails:
-            raise ValueError("not yet")
+            raise self.error
         self.log.append(self)
 
     def gave_up(self) -> None:
@@ -78,6 +85,49 @@ def test_what_fails_holds_up_nobody(errands: Errands) -> None:
     assert failing.attempts == 1
     wait_until(lambda: failing.given_up, 10, "it is given up")
     assert failing.attempts < 6
+
+
+def test_what_was_not_even_tried_is_no_attempt(errands: Errands) -> None:
+    """It is worth one in so many seconds; and each attempt that fails makes the next one later."""
+    log: list[Any] = []
+    first = Errand(log, fails=True)
+    first.error = NotNow("the broker is away", 0.3)
+    began = time.monotonic()
+    errands.add(first)
+    wait_until(lambda: first.attempts == 3, 10, "it is tried again and again")
+    assert time.monotonic() - began < 0.9
+    wait_until(lambda: first.given_up, 10, "it is given up")
+    assert first.attempts <= 5
+
+
+def test_a_broker_that_hangs_holds_up_one_message(
+    valkey: RedisServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """The others do not wait for its time-outs, one after the other."""
+    proxy = start_proxy(valkey.port)
+    app = Celery("away", broker=f"redis://127.0.0.1:{proxy.port}/0", set_as_current=False)
+    publisher = Publisher(app, 1.0)
+    publisher.publish(a_message(), "celery", ticket=SENT)
+    proxy.hang()
+    with pytest.raises(redis.TimeoutError):
+        publisher.publish(a_message(), "celery", ticket=SENT)
+    began = time.monotonic()
+    for _ in range(100):
+        with pytest.raises(NotNow) as refused:
+            publisher.publish(a_message(), "celery", ticket=SENT)
+    assert time.monotonic() - began < 0.5
+    assert 0 < refused.value.left <= 1
+    proxy.restore()
+    wait_until(lambda: _published(publisher), 10, "it is asked again")
+    publisher.disconnect()
+
+
+def _published(publisher: Publisher) -> bool:
+    try:
+        publisher.publish(a_message(), "celery", ticket=SENT)
+    except NotNow:
+        return False
+    return True
 
 
 # -- what must be sent although nobody releases
