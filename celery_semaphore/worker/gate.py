@@ -23,6 +23,7 @@ from .local import ASKING, PERMIT
 from .permit import TaskPermit
 from .refusal import Refused, refusal_of
 from .signals import permit_acquired
+from .tracer import leave
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,11 @@ def guarded(before_start: BeforeStart) -> BeforeStart:
 
     @functools.wraps(before_start)
     def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
-        enter(task, args, kwargs)
+        try:
+            enter(task, args, kwargs)
+        except Refused as refused:
+            leave(task, refused)
+            raise
         before_start(task, task_id, args, kwargs)
 
     return acquire_then_start

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Refused(Ignore):  # type: ignore[misc]
-    """No permit: the message shall go back, or be dropped. Celery itself sees a task that is ignored."""
+    """No permit: the message shall go back, or be dropped."""
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from .gate import guarded
 from .headers import KEY, WEIGHT
 from .options import Options
 from .permit import TaskPermit
+from .tracer import Trace, letting_out
 
 # Named, not imported: a process that only sends tasks does not load the worker's code.
 STEPS = {
@@ -59,6 +60,16 @@ class LimitedTaskMixin:
     def permit(self) -> TaskPermit | None:
         """The permit of the running task; None where it is not limited, or was called directly."""
         return self.request.__dict__.get("semaphore_permit")  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def __trace__(self) -> Trace | None:
+        """What Celery builds for each task, and calls to run it."""
+        return self.__dict__.get("semaphore_trace")
+
+    @__trace__.setter
+    def __trace__(self, trace: Trace | None) -> None:
+        limited = trace is not None and self.semaphore_options is not None
+        self.__dict__["semaphore_trace"] = letting_out(trace) if trace and limited else trace
 
     def apply_async(
         self,

@@ -1,0 +1,69 @@
+"""A refused attempt leaves Celery's tracer by a short way, and undoes on it what an end undoes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.app.trace import build_tracer, fast_trace_task
+from celery.signals import task_postrun
+
+from celery_semaphore import LimitedTask
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.worker.headers import HOLDER
+from celery_semaphore.worker.limiter import limiter_of
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("waits", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def run(app: Celery, task: Any) -> Any:
+    """As a process of the pool runs it; what it answers to the main process."""
+    task.__trace__ = build_tracer(task.name, task, app=app)
+    request = {HOLDER: "x:1", "id": "x", "delivery_info": {}}
+    body = ((), {}, {})
+    return fast_trace_task("limited", "x", request, body, None, None, _loc=[app.tasks, None, "h"])
+
+
+def test_a_refusal_is_small_and_ends_as_a_run_does(app: Celery) -> None:
+    @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, shared=False)
+    def limited() -> None: ...
+
+    app.finalize()
+    task, ended = app.tasks["limited"], []
+    store = limiter_of(app).side.store
+    store.acquire([Claim("one", None, 1)], "other:1")
+
+    def end(**about: Any) -> None:
+        ended.append(about["task_id"])
+
+    task_postrun.connect(end)
+    try:
+        answer = run(app, task)
+    finally:
+        task_postrun.disconnect(end)
+    failed, info, _ = pickle.loads(pickle.dumps(answer))  # noqa: S301 - as it travels
+    assert failed == 1
+    assert info.exception.delay is not None
+    assert len(pickle.dumps(answer)) < 1_000
+    assert ended == ["x"]
+    assert task.request_stack.top is None
+
+    store.release("other:1", [Claim("one", None, 1)])
+    assert run(app, task)[0] == 0
+
+
+def test_a_task_without_limit_has_the_tracer_of_celery(app: Celery) -> None:
+    @app.task(name="unlimited", base=LimitedTask, shared=False)
+    def unlimited() -> None: ...
+
+    app.finalize()
+    task = app.tasks["unlimited"]
+    task.__trace__ = trace = build_tracer(task.name, task, app=app)
+    assert task.__trace__ is trace
