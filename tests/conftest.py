@@ -3,17 +3,22 @@
 A server that is missing skips the tests that need it here, and fails them in CI.
 """
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
-from uuid import uuid4
 
 import pytest
 
 from tests.support.counter import Counter, CounterServer
 from tests.support.proxy import Proxy
-from tests.support.servers import RabbitServer, RedisServer, ValkeyServer, in_ci
+from tests.support.rabbit import Rabbit, RabbitServer
+from tests.support.servers import RedisServer, ValkeyServer, in_ci
+from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
+
+RABBIT_AT = "TESTS_RABBIT_AT"  # a RabbitMQ that several runs share
 
 
 def need(server: type[RedisServer | RabbitServer]) -> None:
@@ -22,6 +27,13 @@ def need(server: type[RedisServer | RabbitServer]) -> None:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all processes that run tests now."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
@@ -39,10 +51,20 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq_server() -> Iterator[RabbitServer]:
+def rabbitmq_server(run_directory: Path) -> Iterator[Rabbit]:
+    """One for all processes of the run: its start takes as long as ten tests."""
     need(RabbitServer)
+    if RABBIT_AT in os.environ:
+        yield Rabbit.at(os.environ[RABBIT_AT])
+        return
+    with shared(run_directory, "rabbitmq", rabbit_address) as address:
+        yield Rabbit.at(address)
+
+
+@contextmanager
+def rabbit_address() -> Iterator[str]:
     with RabbitServer() as server:
-        yield server
+        yield server.address
 
 
 @pytest.fixture(scope="session")
@@ -66,9 +88,9 @@ def redis(redis_server: RedisServer) -> RedisServer:
 
 
 @pytest.fixture
-def rabbitmq_url(rabbitmq_server: RabbitServer) -> str:
-    """The session's RabbitMQ, an empty virtual host of it."""
-    return rabbitmq_server.add_virtual_host(uuid4().hex)
+def rabbitmq_url(rabbitmq_server: Rabbit) -> str:
+    """The run's RabbitMQ, an empty virtual host of it."""
+    return rabbitmq_server.virtual_host()
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import redis as redis_py
 
 from tests.conftest import StartServer, need
 from tests.support.process import listening
-from tests.support.servers import RabbitServer, RedisServer, ValkeyServer
+from tests.support.rabbit import RabbitServer
+from tests.support.servers import RedisServer, ValkeyServer
 
 
 @pytest.fixture(params=[ValkeyServer, RedisServer])

@@ -10,7 +10,8 @@ from celery.result import AsyncResult
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
-from tests.support.servers import RabbitServer, ValkeyServer
+from tests.support.rabbit import Rabbit
+from tests.support.servers import ValkeyServer
 
 from .conftest import Site
 
@@ -74,7 +75,7 @@ def messages(site: Site, request: pytest.FixtureRequest) -> int:
             return int(
                 sum(broker.llen(q) for q in ("celery", "celery.granted")) + broker.hlen("unacked")
             )
-    server: RabbitServer = request.getfixturevalue("rabbitmq_server")
+    server: Rabbit = request.getfixturevalue("rabbitmq_server")
     host = site.broker.rpartition("/")[2]
     listed = server.control("list_queues", "-p", host, "name", "messages").splitlines()
     counts = {line.split()[0]: line.split()[1] for line in listed if line}
