@@ -96,9 +96,9 @@ late_lost = app.task(**ONE, name="late_lost", acks_late=True, reject_on_worker_l
 
 
 @app.task(name="call", base=LimitedTask, bind=True, semaphore="api", limit=5)
-def call(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str:
+def call(self: LimitedTask, seconds: float | None = 0.05, resource: str = "api") -> str:
     with counter.inside(resource, self.request.id):
-        time.sleep(seconds)
+        counter.remain(resource, seconds)
     return self.permit.holder
 
 
@@ -111,9 +111,9 @@ def call(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str
     acks_late=True,
     reject_on_worker_lost=True,
 )
-def call_late(self: LimitedTask, seconds: float = 0.05, resource: str = "api") -> str:
+def call_late(self: LimitedTask, seconds: float | None = 0.05, resource: str = "api") -> str:
     with counter.inside(resource, self.request.id):
-        time.sleep(seconds)
+        counter.remain(resource, seconds)
     return self.permit.holder
 
 
@@ -167,10 +167,10 @@ def impatient(self: LimitedTask, resource: str) -> None:
 
 
 @app.task(name="hold", base=LimitedTask, bind=True, semaphore="one", limit=1)
-def hold(self: LimitedTask, seconds: float, resource: str = "one") -> None:
+def hold(self: LimitedTask, seconds: float | None, resource: str = "one") -> None:
     """Keeps the only permit, so that others wait."""
     with counter.inside(resource, self.request.id):
-        time.sleep(seconds)
+        counter.remain(resource, seconds)
 
 
 @app.task(name="look", base=LimitedTask, bind=True, semaphore="one", limit=1)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.result import AsyncResult
+from kombu import pools
 
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
@@ -75,11 +76,16 @@ class Site:
     def wait_all_back(self, claim: Claim, timeout: float) -> None:
         wait_until(lambda: self.all_back(claim), timeout, f"all permits of {claim} are back")
 
-    def occupy(self, seconds: float, count: int = 1, task: str = "hold") -> list[AsyncResult]:
-        """Take so many permits for so long: resource "held"; returns once all are taken."""
-        results = [self.send(task, seconds, "held") for _ in range(count)]
-        wait_until(lambda: self.inside("held") == count, 20, "the permits are taken")
+    def occupy(
+        self, count: int = 1, task: str = "hold", resource: str = "held", **options: Any
+    ) -> list[AsyncResult]:
+        """Take so many permits until `let_go()`; returns once all are taken."""
+        results = [self.send(task, None, resource, **options) for _ in range(count)]
+        wait_until(lambda: self.inside(resource) == count, 20, "the permits are taken")
         return results
+
+    def let_go(self, resource: str = "held") -> None:
+        self.counter.let_go(resource)
 
     def waiting(self, resource: str = "one") -> int:
         """How many wait in the store."""
@@ -108,6 +114,7 @@ def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> It
         yield site
     finally:
         site.stop()
+        pools.reset()  # a pooled connection believes that it declared what the broker has forgotten
         counter.close()
 
 

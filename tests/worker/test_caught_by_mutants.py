@@ -391,8 +391,7 @@ def with_slow_publishing(site: Site, valkey: ValkeyServer, proxy: Proxy) -> Cele
     """A worker that publishes through the proxy, and all else as always; the permit is taken."""
     url = site.broker.replace(str(valkey.port), str(proxy.port))
     worker = site.start(concurrency=4, conf={"broker_write_url": url})
-    site.send("hold", 4.0, "held")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy()
     return worker
 
 
@@ -408,6 +407,7 @@ def test_not_acknowledged_before_its_successor_is_published(
     with valkey.client() as client:
         assert client.hlen("unacked") == 1
     proxy.restore()
+    site.let_go()
     result.get(timeout=30)
     with valkey.client() as client:
         wait_until(lambda: client.hlen("unacked") == 0, 10, "all are acknowledged")
@@ -423,6 +423,7 @@ def test_a_shutdown_waits_for_what_is_being_published(
     results = [site.send("hold", 0.0, "w") for _ in range(6)]
     wait_until(lambda: worker.log().count(" waits ") >= 6, 20, "they wait")
     worker.warm()
+    site.let_go()
     worker.wait(40)
     heir = site.start(concurrency=2)
     wait_until(lambda: all(r.ready() for r in results), 60, "all are done")

@@ -54,10 +54,11 @@ def test_first_come_first_run(
     site: Site = request.getfixturevalue(broker)
     conf = PARK | {"task_annotations": {name: {"limit": limit}}}
     worker = site.start(concurrency=limit + 1, conf=conf)
-    held = site.occupy(6.0, limit, name)
+    held = site.occupy(limit, name)
     results = [site.send(name, 0.1, "w") for _ in range(30)]
     wait_until(lambda: site.waiting("api") == 30, 20, "all are parked")
     wait_until(lambda: messages(site, request) == (limit if "late" in name else 0), 5, "broker")
+    site.let_go()
     done(held + results)
     ran_once(site, "w", results, limit)
     places = {result.id: n for n, result in enumerate(results)}
@@ -121,9 +122,10 @@ def test_several_limits_at_once(site: Site) -> None:
 def test_priorities(site: Site) -> None:
     """Redis counts them downwards."""
     site.start(concurrency=2, conf=PARK)
-    held = site.occupy(3.0)
+    held = site.occupy()
     results = [site.send("hold", 0.05, "w", priority=priority) for priority in (9, 6, 3, 0)]
     wait_until(lambda: site.waiting() == 4, 20, "all are parked")
+    site.let_go()
     done(held + results)
     assert started(site, "w") == [result.id for result in reversed(results)]
 

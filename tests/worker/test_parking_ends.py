@@ -24,7 +24,7 @@ def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> No
     """It ends at once, though nobody releases, and one worker only says so."""
     site: Site = request.getfixturevalue(broker)
     workers = [site.start(name=name, concurrency=2, conf=PARK) for name in "abc"]
-    held = site.occupy(15.0)
+    held = site.occupy()
     never, others = site.send("hold", 0, "never"), [site.send("hold", 0, "w") for _ in range(3)]
     wait_until(lambda: site.waiting() == 4, 20, "they are parked")
     never.revoke()
@@ -32,6 +32,7 @@ def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> No
     assert never.state == "REVOKED"
     wait_until(lambda: site.waiting() == 3, 5, "it left the store")
     assert not held[0].ready()
+    site.let_go()
     done([*held, *others], 30)
     assert site.counter.stats("never")["entries"] == 0
     said = [worker.log().count(f"Discarding revoked task: hold[{never.id}]") for worker in workers]
@@ -41,7 +42,7 @@ def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> No
 
 def test_many_revoked_at_once(site: Site) -> None:
     site.start(concurrency=2, conf=PARK)
-    held = site.occupy(12.0)
+    held = site.occupy()
     results = [site.send("hold", 0, "never") for _ in range(120)]
     wait_until(lambda: site.waiting() == 120, 20, "they are parked")
     site.client.control.revoke([result.id for result in results])
@@ -56,7 +57,7 @@ def test_many_revoked_at_once(site: Site) -> None:
 def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     site.start(concurrency=2, conf=PARK)
-    held = site.occupy(12.0)
+    held = site.occupy()
     result = site.send("hold", 0, "never", expires=2.0)
     wait_until(lambda: site.waiting() == 1, 20, "it is parked")
     wait_until(result.ready, 2 + SWEEPS, "it has a state")
@@ -70,7 +71,7 @@ def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> No
 def test_wait_timeout_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     site.start(concurrency=2, conf=PARK)
-    held = site.occupy(12.0)
+    held = site.occupy()
     result = site.send("impatient", "never")
     wait_until(lambda: site.waiting() == 1, 20, "it is parked")
     wait_until(result.ready, 1.5 + SWEEPS, "it gave up")
@@ -85,15 +86,17 @@ def test_wait_timeout_while_parked(broker: str, request: pytest.FixtureRequest) 
 def test_a_raised_limit_hands_on_at_once(site: Site) -> None:
     """By an operator who has no broker: a worker's sweep sends what was handed on."""
     site.start(concurrency=8, conf=PARK)
-    held = site.occupy(15.0)
-    results = [site.send("hold", 4.0, "w") for _ in range(6)]
+    held = site.occupy()
+    results = [site.send("hold", None, "w") for _ in range(6)]
     wait_until(lambda: site.waiting() == 6, 20, "they are parked")
     site.store().set_limit(4, "one")
     wait_until(lambda: site.inside("w") == 3, 4, "a sweep found them")
     site.store().set_limit(0, "one")
+    site.let_go("w")
     wait_until(lambda: site.inside("w") == 0, 10, "those who ran are done")
     assert site.waiting() == 3, "paused"
     site.store().set_limit(None, "one")
+    site.let_go()
     done([*held, *results], 40)
     assert site.counter.stats("w")["max_inside"] == 3
     site.wait_all_back(ONE, 5)
@@ -114,7 +117,7 @@ def test_a_client_without_a_broker_hands_on(site: Site) -> None:
 def test_a_revoke_touches_no_other_line(site: Site) -> None:
     """Those who wait in other lines are not touched."""
     site.start(concurrency=2, conf=PARK)
-    site.occupy(3.0)
+    site.occupy()
     others = [site.send("export", "t", 0.1) for _ in range(6)]
     never = site.send("hold", 0, "never")
     never.revoke()

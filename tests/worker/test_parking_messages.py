@@ -84,13 +84,15 @@ def test_the_message_is_unchanged(
     env = {"C_FORCE_ROOT": "1", "LOG_MESSAGES": str(tmp_path / "messages")}
     site.start(concurrency=4, queues=["celery", "other"], conf=PARK | accept, env=env)
     site.client.conf.accept_content = accept["accept_content"]
-    held = site.occupy(5.0)
+    held = site.occupy()
     calls = {
         name: site.send("look", 1, "é", kwargs={"b": [2]}, **options)
         for name, options in CALLS.items()
     }
     wait_until(lambda: site.waiting() == len(calls), 20, "all are parked")
     built = [each.apply_async() for each in canvas(site)]
+    wait_until(lambda: site.waiting() == len(calls) + 9, 20, "so are the first of each canvas")
+    site.let_go()
     results = [r for name, r in calls.items() if name != "no result kept"]
     done([*held, *results], 60)
     wait_until(lambda: all(result.ready() for result in built), 60, "the canvas is done")
@@ -117,8 +119,10 @@ def test_a_retry_goes_to_its_own_queue(
     site: Site = request.getfixturevalue(broker)
     env = {"LOG_MESSAGES": str(tmp_path / "messages")}
     site.start(concurrency=2, queues=["celery", "other"], conf=PARK, env=env)
-    site.occupy(2.0)
+    site.occupy()
     result = site.send("retries", queue=queue, task_id=uuid4().hex)
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    site.let_go()
     seen = result.get(timeout=30)
     assert seen["retries"] == 1
     assert seen["delivery_info"]["routing_key"] == queue

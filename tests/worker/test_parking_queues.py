@@ -30,10 +30,11 @@ def routes(path: Path, task: str) -> list[str]:
 def test_overtakes_the_backlog_of_its_queue(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     site.start(concurrency=2, conf=PARK)
-    held = site.occupy(3.0)
+    held = site.occupy()
     waiters = [site.send("hold", 0.0, "w") for _ in range(2)]
     wait_until(lambda: site.waiting() == 2, 20, "they are parked")
     backlog = [site.send("free", 0.05) for _ in range(300)]
+    site.let_go()
     done([*held, *waiters], 20)
     assert sum(result.ready() for result in backlog) < 200
     done(backlog, 40)
@@ -56,13 +57,13 @@ def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.Fixtur
     site: Site = request.getfixturevalue(broker)
     parker = site.start(name="parker", concurrency=1, conf=PARK)
     other = site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
-    held = site.send("hold", 6.0, "held", queue="other")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    held = site.occupy(queue="other")
     result = site.send("hold", 0.0, "w")
     wait_until(lambda: site.waiting() == 1, 20, "it is parked")
     parker.warm()
     parker.wait(20)
-    done([held])
+    site.let_go()
+    done(held)
     wait_until(lambda: site.waiting() == 0, 10, "the other worker sent it")
     site.send("free", queue="other").get(timeout=10)
     assert not result.ready()
@@ -74,9 +75,10 @@ def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.Fixtur
 def test_without_granted_queues(site: Site, tmp_path: Path, valkey: ValkeyServer) -> None:
     conf = PARK | {"semaphore_granted_queues": False}
     site.start(concurrency=2, conf=conf, env={"LOG_MESSAGES": str(tmp_path / "messages")})
-    held = site.occupy(2.0)
+    held = site.occupy()
     results = [site.send("hold", 0.0, "w") for _ in range(5)]
     wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    site.let_go()
     done([*held, *results])
     ran_once(site, "w", results, 1)
     assert routes(tmp_path / "messages", results[0].id) == ["celery", "celery"]
@@ -102,11 +104,12 @@ def test_granted_queues_turned_off_while_tasks_are_parked(site: Site) -> None:
 @pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
 def test_a_queue_of_the_user_may_be_called_granted(site: Site, conf: dict[str, Any]) -> None:
     site.start(concurrency=2, queues=["access.granted"], conf=conf)
-    held = site.send("hold", 2.0, "held", queue="access.granted")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    held = site.occupy(queue="access.granted")
     results = [site.send("hold", 0.0, "w", queue="access.granted") for _ in range(3)]
     retried = site.send("retries", queue="access.granted")
-    done([held, *results, retried], 20)
+    wait_until(lambda: site.waiting() == 4, 20, "they wait")
+    site.let_go()
+    done([*held, *results, retried], 20)
 
 
 @pytest.mark.rabbitmq
@@ -151,10 +154,11 @@ def test_quorum_queues(rabbit_site: Site, name: str, conf: dict[str, str]) -> No
 
 def test_too_large_to_be_parked(site: Site) -> None:
     worker = site.start(concurrency=2, conf=PARK | BIG)
-    held = site.occupy(2.5)
+    held = site.occupy()
     large = site.send("look", "x" * 4000)
     small = site.send("look", "x")
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    site.let_go()
     done([*held, small, large])
     log = worker.log()
     assert f"task {large.id} is requeued, not parked: its message takes " in log
@@ -176,10 +180,11 @@ def proxy(site: Site, start_valkey: StartServer, start_proxy: Callable[[int], Pr
 def test_the_answer_is_lost_while_it_is_parked(site: Site, proxy: Proxy, name: str) -> None:
     """It was parked, and is requeued: one of the two runs."""
     worker = site.start(concurrency=2, conf=PARK)
-    held = site.occupy(2.0)
+    held = site.occupy()
     proxy.drop_answers(2, matching=b'"content_type"')
     result = site.send(name, "success", "w")
     wait_until(lambda: proxy.answers_dropped == 2, 20, "both answers were lost")
+    site.let_go()
     done([*held, result], 20)
     assert f"task {result.id} is requeued, not parked" in worker.log()
     wait_until(lambda: site.waiting() == 0, 10, "nobody waits")
@@ -190,12 +195,13 @@ def test_the_answer_is_lost_while_it_is_parked(site: Site, proxy: Proxy, name: s
 @pytest.mark.parametrize("how", ["cut", "hang"])
 def test_the_store_is_away_while_tasks_are_parked(site: Site, proxy: Proxy, how: str) -> None:
     worker = site.start(concurrency=3, conf=PARK | {"semaphore_timeout": 1})
-    held = site.occupy(3.0)
+    held = site.occupy()
     results = [site.send("hold", 0.0, "w") for _ in range(10)]
     wait_until(lambda: site.waiting() == 10, 20, "they are parked")
     getattr(proxy, how)()
     late = [site.send("hold", 0.0, "w") for _ in range(5)]
     wait_until(lambda: worker.log().count("the store cannot be asked") >= 5, 20, "they go back")
+    site.let_go()
     done(held)
     proxy.restore()
     done(results + late)

@@ -14,7 +14,7 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
 from .conftest import Site
-from .test_parking import ONE, PARK
+from .test_parking import ONE, PARK, messages
 from .test_windows import fault
 
 HAND_ON = [
@@ -49,13 +49,14 @@ def test_main_process_dies_while_it_hands_on(
         conf=PARK,
         env=fault(site, tmp_path, f"main: {when}"),
     )
-    site.send("hold", 3.0, "held", queue="held")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy(queue="held")
     parker = site.start(name="parker", concurrency=1, conf=PARK)
     results = [site.send(name, "success", "w") for _ in range(4)]
     wait_until(lambda: site.waiting() == 4, 20, "all are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
     parker.warm()
     parker.wait(20)  # so that the victim is the one that hands on
+    site.let_go()
     wait_until(lambda: not holder.running(), 20, "the victim is dead")
     site.start(name="heir", concurrency=2, conf=PARK)
     all_ran_once(site, results)
@@ -74,13 +75,13 @@ def test_main_process_dies_while_it_parks(
     victim = site.start(
         name="victim", concurrency=1, conf=PARK, env=fault(site, tmp_path, f"main: {when}")
     )
-    site.send("hold", 5.0, "held", queue="other")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy(queue="other")
     results = [site.send(name, "success", "w")]
     wait_until(lambda: not victim.running(), 20, "the victim is dead")
     heir = site.start(name="heir", concurrency=1, conf=PARK)
     wait_until(lambda: "is parked" in heir.log(), 20, "it was delivered again")
     assert site.waiting() == 1, "with its old ticket"
+    site.let_go()
     all_ran_once(site, results)
     site.wait_all_back(ONE, site.lease + 5)
 
@@ -91,9 +92,10 @@ def test_child_dies_while_it_hands_on(site: Site, tmp_path: Path, name: str, whe
     """Its lease is so long that only its main process can have released, or taken what it handed on."""
     site.lease = 60.0
     site.start(concurrency=2, conf=PARK, env=fault(site, tmp_path, f"child: {when}"))
-    site.occupy(3.0)
+    site.occupy()
     results = [site.send(name, "success", "w") for _ in range(4)]
     wait_until(lambda: site.waiting() == 4, 20, "all are parked")
+    site.let_go()
     wait_until((tmp_path / "struck").exists, 20, "it struck")
     all_ran_once(site, results)
     site.wait_all_back(ONE, 15)
@@ -103,7 +105,7 @@ def test_child_dies_while_it_hands_on(site: Site, tmp_path: Path, name: str, whe
 def test_a_worker_dies_with_all_its_processes(site: Site, valkey: ValkeyServer, name: str) -> None:
     """While permits are out to what it parked; the rest waits for the next worker."""
     worker = site.start(concurrency=4, conf=PARK)
-    site.occupy(2.0)
+    site.occupy()
     results = [site.send(name, "nap", "w") for _ in range(3)]
     wait_until(lambda: site.waiting() == 3, 20, "all are parked")
     with valkey.client() as broker:

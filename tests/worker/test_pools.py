@@ -73,11 +73,11 @@ def test_warm_shutdown_keeps_who_waits(site: Site, name: str) -> None:
     """The waiting messages go back to the broker; each runs once, on the next worker."""
     worker = site.start(concurrency=4)
     args = (0.05, "w") if name == "hold" else ("success", "w")
-    site.send("hold", 1.5, "held")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy()
     results = [site.send(name, *args) for _ in range(30)]
     wait_until(lambda: worker.log().count(" waits ") >= 30, 20, "they wait")
     worker.warm()
+    site.let_go()
     worker.wait(40)
     site.start(concurrency=4)
     wait_until(lambda: all(r.ready() for r in results), 60, "all are done")

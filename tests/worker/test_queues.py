@@ -49,8 +49,7 @@ def test_waiting_tasks_do_not_fill_a_fixed_prefetch(
 ) -> None:
     rabbit_site.client.conf.update(conf)
     worker = rabbit_site.start(concurrency=2, conf=conf | waits(60, 60))
-    rabbit_site.send("hold", 40.0, "held")
-    wait_until(lambda: rabbit_site.inside("held") == 1, 20, "the permit is taken")
+    rabbit_site.occupy()
     for _ in range(20):
         rabbit_site.send("hold", 0.0, "w")
     wait_until(lambda: worker.log().count("] waits ") == 20, 15, "all of them wait")
@@ -117,11 +116,12 @@ def test_goes_back_to_its_own_queue_only(
     env = {"QUEUES": json.dumps([["first", "orders", exchange, KEYS[exchange], KINDS[kind]]])}
     worker = site.start(concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4))
     orders = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
-    site.send("hold", 6.0, "held", routing_key="order.new", **orders)
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy(routing_key="order.new", **orders)
     result = site.send("look", routing_key="order.new", **orders)
+    said = f"look[{result.id}] waits"
+    wait_until(lambda: worker.log().count(said) >= 3, 20, "it went back three times")
+    site.let_go()
     result.get(timeout=30)
-    assert worker.log().count(f"look[{result.id}] waits") >= 3
     with site.client.connection_for_write() as connection:
         queue = Queue("second").bind(connection.default_channel)
         copies = [message for _ in range(9) if (message := queue.get(no_ack=True))]

@@ -19,8 +19,7 @@ def test_each_is_sent_by_its_task(site: Site, pool: str, runs_in: str) -> None:
     def heard(text: str) -> bool:
         return f"heard {text}" in worker.log()
 
-    runs = [site.send("call", 4.0) for _ in range(5)]
-    wait_until(lambda: site.inside("api") == 5, 20, "five run")
+    runs = site.occupy(5, "call", "api")
     waits = site.send("call", 0.0)
     said = f"task_saturated of call[{waits.id}] in {runs_in}: ['refusal']"
     wait_until(lambda: heard(said), 10, "the sixth is refused")
@@ -30,6 +29,7 @@ def test_each_is_sent_by_its_task(site: Site, pool: str, runs_in: str) -> None:
     store.release(lost, [API])
     said = f"permit_lost of call[{runs[0].id}] in main: ['permit', 'reason']"
     wait_until(lambda: heard(said), 10, "a permit is lost")
+    site.let_go("api")
     for run in (runs[1], waits):
         run.get(timeout=20)
         assert heard(f"permit_acquired of call[{run.id}] in {runs_in}: ['permit']")

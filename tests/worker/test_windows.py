@@ -111,12 +111,13 @@ def test_main_process_dies_while_it_puts_a_message_back(
     site = rabbit_site
     site.start(name="other", concurrency=1, queues=["other"])
     victim = site.start(name="victim", concurrency=1, env=fault(site, tmp_path, f"main: {when}"))
-    site.send("hold", 4.0, "held", queue="other")
-    wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
+    site.occupy(queue="other")
     resource = uuid4().hex
     result = site.send(name, "success", resource)
     wait_until(lambda: not victim.running(), 20, "the victim is dead")
     heir = site.start(name="heir", concurrency=1)
+    wait_until(lambda: f"[{result.id}] waits" in heir.log(), 20, "it waits again")
+    site.let_go()
     wait_until(result.ready, 40, "it ran")
     assert result.state == "SUCCESS"
     if when == "after publish":

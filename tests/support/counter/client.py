@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterator
@@ -38,6 +39,18 @@ class Counter:
             how = "completed"
         finally:
             self._ask("leave", name, how)
+
+    def remain(self, resource: str, seconds: float | None) -> None:
+        """Stay inside for so long; None: until the test lets all go who are there."""
+        if seconds is not None:
+            time.sleep(seconds)
+            return
+        while not self._ask("may go", resource):
+            time.sleep(0.02)
+
+    def let_go(self, resource: str) -> None:
+        """For good: who comes later does not remain either."""
+        self._ask("let go", resource)
 
     def stats(self, resource: str) -> dict[str, Any]:
         """inside, max_inside, entries, completed, failed, closed, pardoned; tasks: the same by id."""

@@ -71,6 +71,7 @@ class Ledger:
     def reset(self) -> None:
         self.resources: dict[str, Resource] = defaultdict(Resource)
         self.runs: dict[str, Run] = {}
+        self.let_go: set[str] = set()
 
     def enter(self, connection: object, resource: str, name: str, task: str, pid: int) -> int:
         run = Run(resource, name, task, pid, connection)

@@ -57,11 +57,16 @@ class Server:
         self.selector.register(listener, selectors.EVENT_READ)
         self.commands: dict[str, Callable[..., Any]] = {
             "leave": self.ledger.leave,
+            "let go": self._let_go,
             "log": lambda resource: list(self.ledger.resources[resource].log),
+            "may go": lambda resource: resource in self.ledger.let_go,
             "pardon": self.ledger.pardon,
             "reset": self.ledger.reset,
             "stats": self._stats,
         }
+
+    def _let_go(self, resource: str) -> None:
+        self.ledger.let_go.add(resource)
 
     def _stats(self, resource: str | None) -> Any:
         if resource is not None:
