@@ -188,6 +188,7 @@ def test_the_message_is_unchanged(broker: str, request: pytest.FixtureRequest) -
     alike: dict[str, tuple[str, str]] = {}
     for name, options in MESSAGES.items():
         alike[name] = (uuid4().hex, uuid4().hex)
+        site.wait_all_back(ONE, 10)  # a result comes before its permit is back
         site.send("look", 1, kwargs={"b": [2]}, task_id=alike[name][0], **options)
         site.client.AsyncResult(alike[name][0]).get(timeout=20)
     site.occupy()
