@@ -145,6 +145,6 @@ def start_worker(counter_server: CounterServer) -> Iterator[StartWorker]:
 
     yield start
     for worker in workers:
-        worker.stop()
+        worker.kill_group()
         print(worker.log_tail(200))  # noqa: T201 - pytest shows it when the test failed
         worker.discard()

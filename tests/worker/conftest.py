@@ -100,7 +100,7 @@ class Site:
 
     def stop(self) -> None:
         for worker in self.workers:
-            worker.stop()
+            worker.kill_group()
             print(worker.log_tail(200))  # noqa: T201 - pytest shows it when a test failed
             worker.discard()
 

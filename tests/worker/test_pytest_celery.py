@@ -54,7 +54,7 @@ class LocalNode:
 
     def teardown(self) -> None:
         if self._process:
-            self._process.stop()
+            self._process.discard()
 
 
 if not CONTAINERS:
