@@ -4,7 +4,7 @@ VENV ?= .venv
 LOCK ?= requirements/dev.txt
 ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
-JOBS ?= 4
+JOBS ?= 6
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 

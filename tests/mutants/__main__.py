@@ -93,15 +93,32 @@ class Trials:
 
     def __init__(self, house: House, jobs: int) -> None:
         self._house = house
-        self._jobs = ThreadPoolExecutor(jobs)
+        self._many, self._jobs = jobs, ThreadPoolExecutor(jobs)
         self._sound: dict[tuple[str, ...], Future[str]] = {}
 
     def verdicts(self, mutants: Sequence[Mutant]) -> list[str]:
+        if self._all_sound(mutants):
+            sound: Future[str] = Future()
+            sound.set_result("")
+            self._sound = dict.fromkeys((mutant.tests for mutant in mutants), sound)
         for mutant in mutants:  # all of these first: then none of the others waits in vain
             if mutant.tests not in self._sound:
                 self._sound[mutant.tests] = self._jobs.submit(self._baseline, mutant.tests)
         with self._jobs as jobs:
             return list(jobs.map(self._verdict, mutants))
+
+    def _all_sound(self, mutants: Sequence[Mutant]) -> bool:
+        """Whether all the tests pass in one go; else each selection is asked by itself."""
+        named = {mutant.tests for mutant in mutants if "-k" not in mutant.tests}
+        chosen = {mutant.tests for mutant in mutants} - named
+        together = tuple(dict.fromkeys(test for tests in sorted(named) for test in tests))
+        for tests in filter(None, (together, *sorted(chosen))):
+            at_once = ("-n", str(self._many), "--dist", "worksteal")
+            outcome = self._house.baseline((*tests, *at_once))
+            say("sound" if outcome.whole else "one by one", f"{len(tests)} selected", outcome)
+            if not outcome.whole:
+                return False
+        return True
 
     def _baseline(self, tests: tuple[str, ...]) -> str:
         """Nothing, or why these tests say nothing about a mutant."""
@@ -121,7 +138,7 @@ class Trials:
 
 def say(verdict: str, what: str, outcome: Outcome) -> None:
     line = f"{verdict:9} {outcome.seconds:5.1f} s  {what}"
-    if verdict not in {"sound", "skipped", "SURVIVED"}:
+    if verdict not in {"sound", "skipped", "SURVIVED", "one by one"}:
         line += f": {outcome.by()}"
     if verdict in {"broken", "UNSOUND"}:
         line += f"\n{outcome.tail()}"
@@ -145,7 +162,7 @@ def table(mutants: Sequence[Mutant], verdicts: Sequence[str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name")
-    parser.add_argument("--jobs", type=int, default=3, help="mutants at once (default: 3)")
+    parser.add_argument("--jobs", type=int, default=4, help="mutants at once (default: 4)")
     parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
     given = parser.parse_args()
     mutants, start = chosen(given.names), time.monotonic()

@@ -37,6 +37,11 @@ class Outcome:
         return self.code == 0 and re.search(r"\b\d+ passed", self.said) is not None
 
     @property
+    def whole(self) -> bool:
+        """As ``passed``, and none was skipped."""
+        return self.passed and re.search(r"\b\d+ skipped", self.said) is None
+
+    @property
     def skipped(self) -> bool:
         return self.code == 0 and not self.passed
 

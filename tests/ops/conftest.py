@@ -58,12 +58,7 @@ class Command:
 @pytest.fixture
 def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) -> Iterator[Site]:
     """Broker, result backend and store of one test."""
-    sites = site_on(valkey, counter_server)
-    site = next(sites)
-    yield site
-    for worker in site.workers:  # their tasks would keep a warm shutdown waiting
-        worker.kill_group()
-    next(sites, None)
+    yield from site_on(valkey, counter_server)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
 
 def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     worker = site.start(concurrency=2)
-    (running,) = site.occupy(60)
+    (running,) = site.occupy()
     waiting = [site.send("hold", 0.0), site.send("look")]
     wait_until(lambda: site.waiting() == 2, 20, "two wait")
 
@@ -65,7 +65,7 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
 def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     site.start(concurrency=3)
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
-    site.occupy(60, count=2)
+    site.occupy(2)
     assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
     assert semaphore.says("pause", "api") == "api: the limit is 0 (paused).\n"
     paused = site.send("call")
@@ -89,7 +89,7 @@ def test_a_raised_limit_brings_parked_tasks_back(site: Site, semaphore: Command)
 
 def test_a_permit_is_released(site: Site, semaphore: Command) -> None:
     site.start(concurrency=2)
-    (running,) = site.occupy(60)
+    (running,) = site.occupy()
     waiting = site.send("hold", 0.1)
     assert semaphore("release", "one", running.id, typed="n\n").code == 1
     assert site.waiting() <= 1
@@ -105,7 +105,7 @@ def test_a_permit_is_released(site: Site, semaphore: Command) -> None:
 @pytest.mark.parametrize("conf", [{}, PARK])
 def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
     site.start(concurrency=2, conf=conf)
-    site.occupy(60)
+    site.occupy()
     first, second = (site.send("hold", 0.0, "dropped") for _ in range(2))
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
     assert semaphore.says("drop", "one", first.id, "--force").startswith("Revoked.")

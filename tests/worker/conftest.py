@@ -119,7 +119,7 @@ def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> It
 
 
 @pytest.fixture(scope="module")
-def modulesite_on(counter_server: CounterServer) -> Iterator[Site]:
+def module_site(counter_server: CounterServer) -> Iterator[Site]:
     """One site for a whole module; its lease is so long that it cannot hide a permit that leaked."""
     need(ValkeyServer)
     with ValkeyServer() as valkey:
@@ -133,7 +133,7 @@ def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) 
 
 
 @pytest.fixture
-def rabbitsite_on(
+def rabbit_site(
     rabbitmq_url: str, valkey: ValkeyServer, counter_server: CounterServer, counter: Counter
 ) -> Iterator[Site]:
     """A site with RabbitMQ as its broker."""
