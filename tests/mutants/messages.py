@@ -44,8 +44,8 @@ COPIES = [
         "a first message forgets nothing",
         "what is known of an earlier task with its id holds for its own redelivery",
         "acquire",
-        '    if messages then\n        call("DEL", messages)\n    end\n',
-        "",
+        ", messages or at.tickets) == 0",
+        ") == 0",
     ),
     lua(
         "a first message in a line forgets nothing",
@@ -326,7 +326,7 @@ CALLERS = [
     lua(
         "a ticket cannot be given up",
         "only holders are released",
-        "release",
+        "release_else",
         "        leave(at, holder)\n",
         "        local _ = holder\n",
     ),

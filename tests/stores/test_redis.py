@@ -165,6 +165,16 @@ class TestKeys:
             store.release(ticket, heavy)
             assert not client.exists(aside)
 
+    def test_who_releases_leaves_in_use_what_others_hold(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        for holder in ("a", "b"):
+            permit_of(store.acquire(claim(2), holder))
+        store.release("a", claim(2))
+        with server.client() as client:
+            assert client.ttl("celery-semaphore:{api}:ledger") == -1
+            assert client.zscore("celery-semaphore:index", "api") is not None
+
     def test_the_prefix_keeps_stores_apart(self, server: RedisServer, open_at: OpenAt) -> None:
         one, other = open_at(server.url, prefix="one"), open_at(server.url, prefix="other")
         permit_of(one.acquire(claim(), "a"))

@@ -1,11 +1,5 @@
--- How permits, grants and tickets end; see _permits.lua and _line.lua for the keys.
+-- How permits, grants and tickets end of themselves; see _permits.lua and _line.lua for the keys.
 local TAKE_UP = tonumber(ARGV[2])
-local AT_ONCE = 50 -- overdue entries ended in one call: the server must not stand still for a crowd
-
-local function parsed(record)
-    local token, since, weight, by = record:match("^(%d+) (%d+) (%d+) (.*)$")
-    return {token = tonumber(token), since = tonumber(since), weight = tonumber(weight), by = by}
-end
 
 local function read(at, name)
     local record = call("HGET", at.ledger, "of:" .. name)
@@ -15,26 +9,6 @@ local function read(at, name)
         permit.ends = ends
         return permit
     end
-end
-
--- Answers whether it was there.
-local function erase(at, name, weight)
-    call("HDEL", at.ledger, "of:" .. name)
-    if weight ~= 1 then
-        call("HDEL", at.weights, name)
-    end
-    return call("ZREM", at.holders, name) == 1
-end
-
--- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
--- so no honest renewal or acquire is on its way any more.
-local function bury(at, holder)
-    local old = call("ZRANGEBYSCORE", at.released, "-inf", now, "LIMIT", 0, AT_ONCE)
-    if #old > 0 then
-        call("ZREM", at.released, unpack(old))
-    end
-    call("ZADD", at.released, now + LEASE, holder)
-    call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
 end
 
 local function maker_of(ticket)

@@ -63,12 +63,15 @@ local function use(at, look)
     call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
 end
 
--- In use or idle: then gone after a while.
+-- Idle: gone after a while.
+local function lay_down(at)
+    call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
+    call("ZREM", INDEX, at.name)
+end
+
 local function settle(at, look)
-    local idle = call("EXISTS", at.holders, at.tickets) == 0
-    if idle then
-        call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
-        call("ZREM", INDEX, at.name)
+    if call("EXISTS", at.holders, at.tickets) == 0 then
+        lay_down(at)
     else
         use(at, look)
     end

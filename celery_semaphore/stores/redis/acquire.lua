@@ -14,7 +14,7 @@ for n, at in ipairs(resources) do
         at.raised, at.declared = claim.limit > (at.declared or 0), claim.limit
         call("HSET", at.ledger, "limit", claim.limit)
     end
-    at.plain = simple and call("EXISTS", at.tickets, at.weights) == 0
+    at.plain = simple and call("EXISTS", at.tickets, at.weights, messages or at.tickets) == 0
     simple = at.plain and not at.record and not buried(at, holder) and not no_room(claim)
 end
 
@@ -29,8 +29,5 @@ local function admit(permit)
 end
 
 if simple then
-    if messages then
-        call("DEL", messages)
-    end
     return admit({token = new_token(claims), since = now, by = ""})
 end

@@ -13,28 +13,21 @@ local function learn(at, held_for, mean, learnt)
     call("HSET", at.ledger, "learnt", learnt, "mean", math.floor(mean + 0.5))
 end
 
--- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
-local function give_up_ticket(at)
-    local made = call("HGET", at.tickets, "by:" .. holder)
-    if made and call("HEXISTS", at.payloads, made) == 0 then
-        leave(at, made)
-    elseif call("HEXISTS", at.tickets, holder) == 1 then
-        leave(at, holder)
-    end
+-- Nobody knows when one whose lease ended was given back. In the grace the server was away, and nobody could renew.
+local function overdue(at, permit)
+    return now - permit.since >= LEASE and not in_grace and tonumber(call("ZSCORE", at.holders, holder) or 0) <= now
 end
 
 for _, at in ipairs(resources) do
-    drop(at)
+    at.quiet = call("EXISTS", at.tickets) == 0 -- then nobody wants the place of those whose lease has ended
+    quiet = quiet and at.quiet
     local record, mean, learnt = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "learnt"))
     local permit = record and parsed(record)
-    if permit and erase(at, holder, permit.weight) and permit.by == "" then
+    local counts = permit and permit.by == "" and not overdue(at, permit)
+    if permit and erase(at, holder, permit.weight) and counts then
         learn(at, now - permit.since, mean, learnt)
     end
     bury(at, holder)
-    if not at.quiet then
-        quiet = false
-        give_up_ticket(at)
-    end
 end
 
 if arg(2) then
@@ -49,7 +42,9 @@ end
 
 if quiet then
     for _, at in ipairs(resources) do
-        settle(at)
+        if call("EXISTS", at.holders) == 0 then -- else those keep it in use
+            lay_down(at)
+        end
     end
     return {epoch}
 end

@@ -1,2 +1,18 @@
 -- Of release: where somebody waits.
+-- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
+local function give_up_ticket(at)
+    local made = call("HGET", at.tickets, "by:" .. holder)
+    if made and call("HEXISTS", at.payloads, made) == 0 then
+        leave(at, made)
+    elseif call("HEXISTS", at.tickets, holder) == 1 then
+        leave(at, holder)
+    end
+end
+
+for _, at in ipairs(resources) do
+    if not at.quiet then
+        drop(at)
+        give_up_ticket(at)
+    end
+end
 return answer_hand_on()

@@ -52,19 +52,23 @@ class Script:
         return b"".join((start, *fixed, pack(words)))
 
 
+ENDS = ("_burial", "_ends")
+LINE = (*ENDS, "_line")
+HAND_ON = ("_permits", "_line", "_hand_on")
+
 ACQUIRE = Script(
     *("_memory", "_permits", "acquire"),
-    *("_ends", "_holding", "_line", "_messages", "_asking", "acquire_else"),
+    *(*LINE, "_holding", "_messages", "_asking", "acquire_else"),
 )
-RELEASE = Script("_memory", "_ends", "release", "_permits", "_line", "_hand_on", "release_else")
-RENEW = Script("_memory", "_permits", "_ends", "_holding", "renew")
-ATTACH = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "attach")
-END = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "end")
-REAP = Script("_memory", "_permits", "_ends", "_line", "_hand_on", "reap")
-TAKE = Script("_memory", "_ends", "take")
-SENT = Script("_memory", "_ends", "sent")
+RELEASE = Script("_memory", "_burial", "release", "_ends", *HAND_ON, "release_else")
+RENEW = Script("_memory", "_permits", *ENDS, "_holding", "renew")
+ATTACH = Script("_memory", *ENDS, *HAND_ON, "attach")
+END = Script("_memory", *ENDS, *HAND_ON, "end")
+REAP = Script("_memory", *ENDS, *HAND_ON, "reap")
+TAKE = Script("_memory", *ENDS, "take")
+SENT = Script("_memory", *ENDS, "sent")
 FIND = Script("_memory", "find")
-SNAPSHOT = Script("_memory", "_permits", "_ends", "_line", "snapshot")
+SNAPSHOT = Script("_memory", "_permits", *LINE, "snapshot")
 OVERDUE = Script("_memory", "overdue")
 SET_LIMIT = Script("_memory", "set_limit")
 LIMITS = Script("_memory", "limits")

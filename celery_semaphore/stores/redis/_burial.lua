@@ -1,0 +1,31 @@
+-- How a permit is taken out of the books for good; see _permits.lua for the keys.
+local AT_ONCE = 50 -- overdue entries ended in one call: the server must not stand still for a crowd
+local SELDOM = 8 -- calls to one that also forgets; AT_ONCE is more than come in between
+
+local function parsed(record)
+    local token, since, weight, by = record:match("^(%d+) (%d+) (%d+) (.*)$")
+    return {token = tonumber(token), since = tonumber(since), weight = tonumber(weight), by = by}
+end
+
+-- Answers whether it was there.
+local function erase(at, name, weight)
+    call("HDEL", at.ledger, "of:" .. name)
+    if weight ~= 1 then
+        call("HDEL", at.weights, name)
+    end
+    return call("ZREM", at.holders, name) == 1
+end
+
+-- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
+-- so no honest renewal or acquire is on its way any more.
+local function bury(at, holder)
+    call("ZADD", at.released, now + LEASE, holder)
+    call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
+    if now % SELDOM == 0 then -- the clock's last digits, as good as a die
+        local old = call("ZRANGEBYSCORE", at.released, "-inf", now, "LIMIT", 0, AT_ONCE)
+        if #old > 0 then
+            call("ZREM", at.released, unpack(old))
+        end
+    end
+end
+
