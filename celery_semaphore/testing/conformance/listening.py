@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 LONG = 10.0  # real seconds that no listener waits
+in_time = pytest.mark.usefixtures("_in_time")  # not for the other tests of a store's suite
 
 
 class Listening(Suite):
@@ -33,18 +34,20 @@ class Listening(Suite):
         admitted(store, claim(), "a")
         return calling(store, claim(), "b")
 
-    @pytest.fixture(autouse=True)
+    @pytest.fixture
     def _in_time(self) -> Iterator[None]:
         start = time.monotonic()
         yield
         assert time.monotonic() - start < LONG / 2
 
+    @in_time
     def test_hears_what_came_before_it_waits(self, store: Store, ticket: str) -> None:
         listener = store.listen(ticket)
         store.release("a", claim())
         listener.wait(LONG)
         listener.close()
 
+    @in_time
     @pytest.mark.parametrize("how", ["release", "reap", "limit", "give up"])
     def test_hears_while_it_waits(self, store: Store, clock: Clock, ticket: str, how: str) -> None:
         behind = calling(store, claim(), "c")
@@ -76,12 +79,14 @@ class Listening(Suite):
         assert heard.wait(LONG / 2)
         thread.join(LONG / 2)
 
+    @in_time
     def test_a_wait_ends_without_a_call(self, store: Store, ticket: str) -> None:
         listener = store.listen(ticket)
         listener.wait(0.01)
         listener.close()
         assert granted(store) == []
 
+    @in_time
     def test_who_hears_no_more_takes_nothing_along(self, store: Store, ticket: str) -> None:
         store.listen(ticket).close()
         listener = store.listen(ticket)
@@ -90,6 +95,7 @@ class Listening(Suite):
         listener.close()
         admitted(store, claim(), "b", calls(ticket))
 
+    @in_time
     def test_a_crowd_of_callers(self, store: Store) -> None:
         """Never above the limit, and everybody gets in."""
         bodies, wanted = Bodies(), claim(3)
