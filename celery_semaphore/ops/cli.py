@@ -180,6 +180,23 @@ def drop(
     _say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
 
 
+@semaphore.command(cls=CeleryCommand)
+@_name
+@_key
+@_force
+@click.pass_context
+def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
+    """End all parked tasks of a semaphore, or of one KEY, without having run; needs no workers.
+
+    Requeued ones lie with the broker: `celery purge` finds them.
+    """
+    if not force:
+        click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
+    with _inspector(ctx) as inspector:
+        purged = inspector.purge(name, key)
+    _say(ctx, f"Purged {len(purged)} parked task(s).")
+
+
 class _Unavailable(click.ClickException):
     exit_code = EX_UNAVAILABLE
 

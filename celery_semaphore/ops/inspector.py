@@ -20,6 +20,7 @@ ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
 
 Ask = Callable[[Collection[str]], Heard]
 Revoke = Callable[[Collection[str]], list[str]]
+Purge = Callable[[str], list[str]]
 
 
 class Inspector:
@@ -36,11 +37,13 @@ class Inspector:
         declared: Mapping[str, int | None] | None = None,
         ask: Ask = lambda _: Heard(),
         revoke: Revoke = lambda _: [],
+        purge: Purge = lambda _: [],
     ) -> None:
         self._store = store
         self._declared = declared or {}
         self._ask = ask
         self._revoke = revoke
+        self._purge = purge
 
     @classmethod
     def of(cls, app: Any, *, timeout: float = ASK) -> Inspector:
@@ -51,6 +54,7 @@ class Inspector:
             declared=declared_by(app.tasks.values()),
             ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Heard(),
             revoke=partial(revoke, app, timeout=timeout or ASK),
+            purge=partial(_purge, app, store),
         )
 
     def close(self) -> None:
@@ -164,6 +168,17 @@ class Inspector:
             raise SemaphoreError(msg)
         return [waiting[task_id] for task_id in task_ids]
 
+    def purge(self, semaphore: str, key: str | None = None) -> list[str]:
+        """End all parked tasks of a semaphore, or of one key, as REVOKED, without workers: their ids.
+
+        Requeued ones lie with the broker, where ``celery purge`` finds them.
+        """
+        self.check(semaphore)
+        whole = resource_name(semaphore, None)
+        names = [name for name in self._store.resources() if name.partition("/")[0] == whole]
+        found = names if key is None else [self._name(semaphore, key)]
+        return [task_id for name in found for task_id in self._purge(name)]
+
     # -- names
 
     def _waiting(self, semaphore: str, key: str | None) -> dict[str, WaiterView]:
@@ -195,6 +210,12 @@ class Inspector:
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
         )
+
+
+def _purge(app: Any, store: Store, resource: str) -> list[str]:
+    from ..worker.purge import purge  # it loads the worker's code
+
+    return purge(app, store, resource)
 
 
 def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from ..core.key import names_of
 from ..core.permit import Held, Kind, Snapshot, Ticket
-
-PLACE = len("255.1700000000000000.")  # what stands before its maker in a ticket
+from ..stores.asking import maker_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +102,6 @@ class ResourceView:
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
             tuple(WaiterView.of(ticket, seen) for ticket in seen.waiters),
         )
-
-
-def maker_of(ticket: str) -> str:
-    """The holder that made it, when it was refused first."""
-    return ticket[PLACE:]
 
 
 def task_id_of(holder: str) -> str:

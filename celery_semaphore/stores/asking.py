@@ -60,6 +60,11 @@ def seconds(microseconds: float | str | bytes) -> float:
     return float(microseconds) / 1_000_000
 
 
+def maker_of(ticket: str) -> str:
+    """The holder that made it, when it was refused first."""
+    return ticket[len("255.1700000000000000.") :]
+
+
 _TICKET = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\..+")
 
 

@@ -6,13 +6,13 @@ import logging
 from functools import partial
 from typing import Any
 
-from celery import states
-from celery.exceptions import Ignore, TaskRevokedError
+from celery.exceptions import Ignore
 
 from ..core.permit import Reason, Refusal
 from ..core.saturation import OnSaturated, Patience
 from ..errors import SemaphoreSaturated, SemaphoreTimeout
 from .signals import task_saturated
+from .unrun import end_unrun
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,10 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
     if not request.is_eager:
-        _end_dropped(task, text)
+        try:
+            end_unrun(task, request, f"dropped: {text}")
+        except Exception:
+            logger.exception("task %s was dropped, but this could not be stored", task.name)
     return Refused(text, delay=None)
 
 
@@ -97,22 +100,3 @@ def _where(refusal: Refusal) -> str:
 
 def _usage(refusal: Refusal) -> str:
     return f"{refusal.occupied} of {refusal.limit} in use"
-
-
-def _end_dropped(task: Any, text: str) -> None:
-    """Let it end as revoked: whoever waits for it, its chord or the rest of its chain hears at once."""
-    request = task.request
-    said = request.__dict__.get("ignore_result")  # by the call, which goes before the task
-    ignored = task.ignore_result if said is None else said
-    try:
-        # As its mark_as_revoked, which would leave those behind it in a chain without an end.
-        task.backend.mark_as_failure(
-            request.id,
-            TaskRevokedError(f"dropped: {text}"),
-            request=request,
-            store_result=not ignored or task.store_errors_even_if_ignored,
-            call_errbacks=False,
-            state=states.REVOKED,
-        )
-    except Exception:
-        logger.exception("task %s was dropped, but this could not be stored", task.name)

@@ -23,7 +23,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from celery.worker import state
@@ -160,14 +160,20 @@ class BringBack:
     urgent = True  # a permit is kept for them
 
     def __init__(
-        self, store: Store, publisher: Publisher, outgoing: Outgoing, *, granted: bool
+        self,
+        store: Store,
+        publisher: Publisher,
+        outgoing: Outgoing,
+        *,
+        granted: bool,
+        grants: Iterable[Grant] = (),
     ) -> None:
         self.name = "bringing parked tasks back"
         self._granted = granted  # whether anybody consumes the granted queues
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
-        self._grants: deque[Grant] = deque()
+        self._grants: deque[Grant] = deque(grants)  # taken already
 
     def run(self) -> None:
         """Tell the store of each that the broker has; the others come again when their grant has ended."""

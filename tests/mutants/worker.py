@@ -436,8 +436,8 @@ PUTTING_BACK = [
         "the dropped have no state",
         "whoever waits for the result waits for ever",
         "worker/refusal",
-        "        _end_dropped(task, text)\n",
-        "        pass\n",
+        '            end_unrun(task, request, f"dropped: {text}")\n',
+        "            pass\n",
         f"{WAITING}::test_drop_and_fail",
     ),
 ]

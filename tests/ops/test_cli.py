@@ -115,6 +115,17 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
     assert site.counter.stats("dropped")["tasks"] == {}
 
 
+def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
+    site.start(concurrency=2, conf=PARK)
+    site.occupy(60)
+    results = [site.send("hold", 0.0, "purged") for _ in range(2)]
+    wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    assert semaphore.says("purge", "one", "--force") == "Purged 2 parked task(s).\n"
+    assert [result.state for result in results] == ["REVOKED"] * 2
+    assert site.waiting() == 0
+    assert site.counter.stats("purged")["tasks"] == {}
+
+
 def test_a_misspelt_name(site: Site, semaphore: Command) -> None:
     for words in (("show", "ap"), ("limit", "ap", "3"), ("pause", "ap"), ("drop", "ap", "x", "-f")):
         said = semaphore(*words)

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
-from ..asking import DEFAULT_MEAN, EARLY, LATE
+from ..asking import DEFAULT_MEAN, EARLY, LATE, maker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Resource:
         return None
 
     def made_by(self, holder: str) -> str | None:
-        return next((ticket for ticket in self.tickets if ticket[21:] == holder), None)
+        return next((ticket for ticket in self.tickets if maker_of(ticket) == holder), None)
 
     def bury(self, holder: str, until: int) -> None:
         self.released[holder] = until

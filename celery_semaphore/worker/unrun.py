@@ -1,0 +1,23 @@
+"""The end of a task that does not run: revoked, so that whoever waits for it, its chord or its chain hears at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import states
+from celery.exceptions import TaskRevokedError
+
+
+def end_unrun(task: Any, request: Any, why: str) -> None:
+    """Store it; raises what the result backend raises."""
+    said = request.__dict__.get("ignore_result")  # by the call, which goes before the task
+    ignored = task.ignore_result if said is None else said
+    # As its mark_as_revoked, which would leave those behind it in a chain without an end.
+    task.backend.mark_as_failure(
+        request.id,
+        TaskRevokedError(why),
+        request=request,
+        store_result=not ignored or task.store_errors_even_if_ignored,
+        call_errbacks=False,
+        state=states.REVOKED,
+    )
