@@ -31,6 +31,7 @@ class Settings:
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
     take_up: float | None = None  # how long a permit is kept for one that came back; None: a lease
+    track_waiting: bool = False  # whether a waiting task's result says so
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
     copies_expire: float = (
         7200.0  # how long a copy that a crash left of a waiting task's message is
@@ -127,6 +128,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "copies_expire": (_seconds, "a number of seconds above 0"),
     "park_max_size": (_size, "a whole number of bytes above 0"),
     "granted_queues": (_flag, "True or False"),
+    "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),
     "eager_timeout": (_seconds, "a number of seconds above 0"),
 }

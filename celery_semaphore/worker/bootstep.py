@@ -16,6 +16,7 @@ from .doubts import doubts
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
+from .result import UNTRACKED, can_track
 from .route import granted_queue
 from .signals import permit_lost, permit_released
 
@@ -39,6 +40,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self.limiter.parks = _parks(parent.app, self.limiter)
         for doubt in doubts(parent.app.tasks.values()):
             logger.warning(doubt)
+        if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
+            logger.warning(UNTRACKED)
         _check_store(self.limiter)
         # Made before the pool's processes are, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)

@@ -22,6 +22,7 @@ from .limiter import Limiter, limiter_of
 from .local import ASKING, PERMIT
 from .permit import TaskPermit
 from .refusal import Refused, refusal_of
+from .result import tell_started, tell_waiting
 from .signals import permit_acquired
 from .tracer import leave
 
@@ -58,6 +59,8 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
         permit = wait_here(task, limiter, claims, patience)
     else:
         permit = _acquire(task, limiter, claims, headers, patience)
+        if headers.ticket and limiter.settings.track_waiting:
+            tell_started(task)
     request.__dict__[PERMIT] = TaskPermit(permit, limiter.side.store)
     permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
@@ -89,12 +92,19 @@ def _acquire(
         raise _unanswered(task, headers, patience, error, asked=False) from None
     side.breaker.succeeded()
     if isinstance(answer, Refusal):
-        del task.request.__dict__[ASKING]
-        raise refusal_of(task, answer, patience)
+        raise _sent_away(task, limiter, answer, patience)
     books.held(answer, since)
     if limiter.notes is not None and not task.acks_late:
         limiter.alarm.ring()  # its message is to be acknowledged now
     return answer
+
+
+def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, patience: Patience) -> Exception:
+    del task.request.__dict__[ASKING]
+    why = refusal_of(task, refusal, patience)
+    if limiter.settings.track_waiting and isinstance(why, Refused):
+        tell_waiting(task, refusal)
+    return why
 
 
 def _unanswered(

@@ -11,8 +11,8 @@ from celery.exceptions import Ignore
 from ..core.permit import Reason, Refusal
 from ..core.saturation import OnSaturated, Patience
 from ..errors import SemaphoreSaturated, SemaphoreTimeout
+from .result import tell_dropped
 from .signals import task_saturated
-from .unrun import end_unrun
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +68,7 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
     if not request.is_eager:
-        try:
-            end_unrun(task, request, f"dropped: {text}")
-        except Exception:
-            logger.exception("task %s was dropped, but this could not be stored", task.name)
+        tell_dropped(task, text)
     return Refused(text, delay=None)
 
 

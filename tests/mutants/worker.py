@@ -12,6 +12,7 @@ ENDS = f"{HERE}/test_ends.py"
 FAULTS = f"{HERE}/test_faults.py"
 POOLS = f"{HERE}/test_pools.py"
 WAITING = f"{HERE}/test_waiting.py"
+TRACKING = "tests/worker/test_tracking.py"
 WINDOWS = f"{HERE}/test_windows.py"
 UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[redis]",)
 PUT_BACK = f"{WINDOWS}::test_main_process_dies_while_it_puts_a_message_back"
@@ -436,9 +437,33 @@ PUTTING_BACK = [
         "the dropped have no state",
         "whoever waits for the result waits for ever",
         "worker/refusal",
-        '            end_unrun(task, request, f"dropped: {text}")\n',
-        "            pass\n",
+        "        tell_dropped(task, text)\n",
+        "        pass\n",
         f"{WAITING}::test_drop_and_fail",
+    ),
+    worker(
+        "what is ready waits again",
+        "who waits has no result yet",
+        "worker/result",
+        "        if known not in states.READY_STATES:\n",
+        "        if known != states.SUCCESS:\n",
+        f"{TRACKING}::test_what_is_ready_stays",
+    ),
+    worker(
+        "who runs waits",
+        "each message that is refused says that its task waits",
+        "worker/result",
+        "parts is None or refusal.reason in NOT_ITS_TURN",
+        "parts is None",
+        f"{TRACKING}::test_another_message_of_the_task_tells",
+    ),
+    worker(
+        "a wait that is over still waits",
+        "the result says the rest",
+        "worker/gate",
+        "        if headers.ticket and limiter.settings.track_waiting:\n",
+        "        if False:\n",
+        f"{TRACKING}::test_a_wait_that_is_over_says_so",
     ),
 ]
 
