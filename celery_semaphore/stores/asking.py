@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from re import compile as pattern
 
 from ..core.permit import Claim
@@ -44,6 +45,11 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
 
 
 def packed(claims: Sequence[Claim]) -> str:
+    return _packed(tuple(claims))
+
+
+@lru_cache(maxsize=256)  # most calls ask for what others asked for
+def _packed(claims: tuple[Claim, ...]) -> str:
     return json.dumps([(c.semaphore, c.key, c.limit, c.weight, c.resource) for c in claims])
 
 

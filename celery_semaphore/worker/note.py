@@ -65,7 +65,7 @@ class NotePipe:
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """See ``Books``."""
         start = f'["released",{_quoted(holder)},'
-        note = f"{start}{json.dumps(sorted(outgoing))}]"
+        note = f"{start}{json.dumps(sorted(outgoing)) if outgoing else '[]'}]"
         # What does not fit is found by the next sweep.
         self._note(note if len(note) < select.PIPE_BUF else f"{start}[]]")
 

@@ -2,7 +2,7 @@
 --   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _asking.lua
 --       4 claims, as the caller wrote them  5 which message brought it, see _messages.lua
 --       then limit and weight of each resource; the last key is what is remembered of the task's messages, or none
--- Returns {epoch, token, since, ends}, or
+-- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: somebody new, nobody who waits, and room. acquire_else.lua is for all others.
 local holder, ticket = arg(1), arg(2)
@@ -25,7 +25,7 @@ local function admit(permit)
             use(claim.at)
         end
     end
-    return {epoch, permit.token, permit.since, now + LEASE}
+    return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, now + LEASE)
 end
 
 if simple then

@@ -9,7 +9,7 @@ local new
 ticket, new = its_ticket()
 local permit, complete = held(claims, holder)
 if complete then
-    return {epoch, permit.token, permit.since, permit.ends}
+    return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, permit.ends)
 elseif permit then -- a part of it is gone from the store, so nobody counts on it any more
     end_part(claims, holder)
 end

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def figures(answer: bytes | int) -> list[int]:
+    """Of a short answer, which the driver reads in one piece."""
+    return [answer] if isinstance(answer, int) else [int(figure) for figure in answer.split()]
+
+
 def refusal(claims: Sequence[Claim], wanted: list[Ask], answer: list[Any]) -> Refusal:
     _, reason, n, limit, occupied, ticket, position, retry_after, waited = answer
     resource = wanted[n - 1].resource

@@ -37,16 +37,14 @@ class Link:
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
-        with translated():
-            try:
-                return self._ask(exchange)
-            except (redis.ConnectionError, redis.TimeoutError):
-                pass
-            except redis.ResponseError as error:
-                if not said(error).startswith(_MOVED):
-                    raise
-            self.close()  # the others lead to the same server that is gone
+        try:
             return self._ask(exchange)
+        except redis.RedisError as error:
+            with translated():
+                if not _worth_another(error):
+                    raise
+                self.close()  # the others lead to the same server that is gone
+                return self._ask(exchange)
 
     def _ask(self, exchange: Callable[[Any], T]) -> T:
         connection = self._taken()
@@ -104,6 +102,12 @@ def introduce(connection: Any, url: str) -> None:
     connection.semaphore_run_id = fields.get("run_id", "")
 
 
+def _worth_another(error: redis.RedisError) -> bool:
+    if isinstance(error, redis.ResponseError):
+        return said(error).startswith(_MOVED)
+    return isinstance(error, (redis.ConnectionError, redis.TimeoutError))
+
+
 def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:
     """One answer or error for each command: all are read before any is looked at."""
     connection.send_packed_command([b"".join(commands)])
@@ -153,9 +157,9 @@ def pack(words: Sequence[Word]) -> bytes:
     """Words as bulk strings of the protocol."""
     parts = []
     for word in words:
-        if isinstance(word, int):
-            raw = b"%d" % word
+        if isinstance(word, str):
+            raw = word.encode("utf-8", "surrogatepass")
         else:
-            raw = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+            raw = word if isinstance(word, bytes) else b"%d" % word
         parts.append(b"$%d\r\n%b\r\n" % (len(raw), raw))
     return b"".join(parts)

@@ -1,7 +1,7 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --   arg 1 holder, or ticket  2 the message that brought the holder, if its task ran  3 for how long to remember that
 --   the last key is what is remembered of the task's messages, where these are given
--- Returns {epoch} if nobody waits, or as answer_hand_on
+-- Returns epoch if nobody waits, or as answer_hand_on
 -- Most calls end here, for nobody waits; release_else.lua is for all others.
 local holder, quiet = arg(1), true
 
@@ -46,5 +46,5 @@ if quiet then
             lay_down(at)
         end
     end
-    return {epoch}
+    return epoch
 end

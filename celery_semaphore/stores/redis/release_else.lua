@@ -10,8 +10,8 @@ local function give_up_ticket(at)
 end
 
 for _, at in ipairs(resources) do
+    drop(at)
     if not at.quiet then
-        drop(at)
         give_up_ticket(at)
     end
 end

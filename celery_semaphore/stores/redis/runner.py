@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from ..asking import Ask, microseconds
+from .answers import figures
 from .connection import Link, Word, exchanged, pack, run_id_of
 from .scripts import PARTS, Script
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMON = ("epoch", "limits", "index", "names")
+FIXED = 6  # arguments that each script gets, see _memory.lua
+NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more of them would keep others waiting
 Call = tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", bytes]
 
@@ -36,7 +39,9 @@ class Runner:
         self._durations = pack([microseconds(each) for each in durations])
         self._now = now
         self._common = pack([f"{prefix}:{name}" for name in COMMON])
-        self._keys = lru_cache(maxsize=10_000)(self._packed_keys)
+        # What most calls have in common with the one before is packed once.
+        self._of = lru_cache(maxsize=10_000)(self._packed_resource)
+        self._known = lru_cache(maxsize=16)(_packed_words)
 
     def run(
         self, script: Script, wanted: list[Ask], words: Sequence[Word] = (), key: bytes = b""
@@ -61,7 +66,7 @@ class Runner:
             for answer in said:
                 if isinstance(answer, Exception):
                     raise answer
-            return said
+            return [answer if isinstance(answer, list) else figures(answer) for answer in said]
 
         said = self._link.ask(exchange)
         self.epoch = said[-1][0]
@@ -77,16 +82,23 @@ class Runner:
         *,
         whole: bool = False,
     ) -> bytes:
-        names = [ask.resource for ask in wanted]
-        fixed = (self._common, *map(self._keys, names), key, self._durations)
-        keys = len(COMMON) + len(names) * len(PARTS) + bool(key)
-        now = "" if self._now is None else microseconds(self._now())
-        known = "" if self.epoch is None else self.epoch
-        head = (now, run_id_of(connection), known, len(names))
-        return script.command(keys, fixed, [*head, *names, *words], whole=whole)
-
-    def _packed_keys(self, resource: str) -> bytes:
-        start = f"{self._prefix}:{{{resource}}}:".encode()
-        return b"".join(
-            b"$%d\r\n%b%b\r\n" % (len(start) + len(part), start, part) for part in PARTS
+        keys, names = self._common, b""
+        for ask in wanted:
+            of_resource, name = self._of(ask.resource)
+            keys, names = keys + of_resource, names + name
+        count, epoch = len(wanted), "" if self.epoch is None else self.epoch
+        known = self._known(run_id_of(connection), epoch, count)
+        now = NOTHING if self._now is None else pack((microseconds(self._now()),))
+        start = script.start(
+            len(COMMON) + count * len(PARTS) + bool(key), FIXED + count + len(words), whole=whole
         )
+        return b"".join((start, keys, key, self._durations, now, known, names, pack(words)))
+
+    def _packed_resource(self, resource: str) -> tuple[bytes, bytes]:
+        """Its keys, and its name."""
+        start = f"{self._prefix}:{{{resource}}}:".encode()
+        return pack([start + part for part in PARTS]), pack((resource,))
+
+
+def _packed_words(*words: Word) -> bytes:
+    return pack(words)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha1
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from .connection import Word, pack
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .connection import pack
 
 PARTS = (
     b"holders",
@@ -40,16 +36,10 @@ class Script:
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))
 
-    def command(
-        self, keys: int, fixed: Sequence[bytes], words: Sequence[Word], *, whole: bool
-    ) -> bytes:
-        """The call; ``whole`` brings the source along, for a server that does not know it yet.
-
-        ``fixed`` is packed already: so many ``keys``, and the two durations.
-        """
+    def start(self, keys: int, words: int, *, whole: bool) -> bytes:
+        """Of a call; ``whole`` brings the source along, for a server that does not know it yet."""
         head = self._by_source if whole else self._by_digest
-        start = b"*%d\r\n%b%b" % (5 + keys + len(words), head, pack((keys,)))
-        return b"".join((start, *fixed, pack(words)))
+        return b"*%d\r\n%b%b" % (3 + keys + words, head, pack((keys,)))
 
 
 ENDS = ("_burial", "_ends")
