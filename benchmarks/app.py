@@ -86,6 +86,34 @@ def plain_late() -> None:
     done.add()
 
 
+def _ask_twice() -> None:
+    """The least that a task can do which asks a server before and after: two scripts that do nothing."""
+    if not _link:
+        client = redis.Redis.from_url(BROKER)
+        digest = str(client.script_load("return 1"))
+        command = f"*3\r\n$7\r\nEVALSHA\r\n${len(digest)}\r\n{digest}\r\n$1\r\n0\r\n"
+        _link.extend((client.connection_pool.get_connection(), [command.encode()]))
+    connection, packed = _link
+    for _ in range(2):
+        connection.send_packed_command(packed)
+        connection.read_response()
+
+
+_link: list[Any] = []  # of this process: a connection, and what is sent on it
+
+
+@app.task(name="asking")
+def asking() -> None:
+    _ask_twice()
+    done.add()
+
+
+@app.task(name="asking_late", acks_late=True)
+def asking_late() -> None:
+    _ask_twice()
+    done.add()
+
+
 @app.task(name="limited", **WIDE)
 def limited() -> None:
     done.add()

@@ -21,7 +21,8 @@ def measure() -> list[Figure]:
         spent: Spent = {}
         with site() as made:
             made.start(processes)
-            names = ("plain", "limited", "plain_late", "limited_late")
+            kinds = ("plain", "asking", "limited")
+            names = [f"{kind}{ending}" for ending in ("", "_late") for kind in kinds]
             found = interleaved(
                 ROUNDS,
                 {name: lambda name=name, spent=spent: _rate(made, name, spent) for name in names},
@@ -32,13 +33,18 @@ def measure() -> list[Figure]:
             detail = {"best tasks/s": f"{max(limited):.0f} limited and {max(plain):.0f} plain"}
             figures.append(ratio(label, limited, plain, bound=0.8, at_least=True, detail=detail))
             figures.append(_cpu(found, f"limited{ending}", f"plain{ending}", spent))
+            floor = "  the floor: a plain task that asks the server twice, to a plain task"
+            asking = found[f"asking{ending}"]
+            detail = {"best tasks/s": round(max(asking))}
+            figures.append(ratio(f"{floor}, {acks} acks", asking, plain, detail=detail))
+            figures.append(_cpu(found, f"asking{ending}", f"plain{ending}", spent))
     return figures
 
 
-def _cpu(found: dict[str, list[float]], limited: str, plain: str, spent: Spent) -> Figure:
+def _cpu(found: dict[str, list[float]], other: str, plain: str, spent: Spent) -> Figure:
     """Hardly depends on who else uses the machine, as the rates do."""
-    less, more = (spent[name][-len(found[name]) :] for name in (plain, limited))
-    us = {name: round(1e6 * statistics.median(spent[name]) / TASKS) for name in (limited, plain)}
+    less, more = (spent[name][-len(found[name]) :] for name in (plain, other))
+    us = {name: round(1e6 * statistics.median(spent[name]) / TASKS) for name in (other, plain)}
     label = "  the same by processor time, of workers and server"
     return ratio(label, less, more, detail={f"us of {name}": each for name, each in us.items()})
 
