@@ -138,7 +138,7 @@ class Trials:
 
 def say(verdict: str, what: str, outcome: Outcome) -> None:
     line = f"{verdict:9} {outcome.seconds:5.1f} s  {what}"
-    if verdict not in {"sound", "skipped", "SURVIVED", "one by one"}:
+    if verdict not in {"sound", "skipped", "SURVIVED"}:
         line += f": {outcome.by()}"
     if verdict in {"broken", "UNSOUND"}:
         line += f"\n{outcome.tail()}"
