@@ -117,7 +117,7 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
 
 def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
     site.start(concurrency=2, conf=PARK)
-    site.occupy(60)
+    site.occupy()
     results = [site.send("hold", 0.0, "purged") for _ in range(2)]
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
     assert semaphore.says("purge", "one", "--force") == "Purged 2 parked task(s).\n"
