@@ -7,17 +7,16 @@ from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
-from kombu.entity import Queue
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..core.saturation import OnSaturated
 from ..errors import ConfigurationError, StoreUnavailable
 from .doubts import doubts
+from .granted import consume_granted
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
 from .result import UNTRACKED, can_track
-from .route import granted_queue
 from .signals import permit_lost, permit_released
 
 logger = logging.getLogger(__name__)
@@ -74,8 +73,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter = limiter_of(c.app)
         limiter.connections += 1
         limiter.consumer = c.task_consumer
-        if limiter.parks:
-            limiter.granted = _consume_granted(c, limiter)
+        if limiter.parks and limiter.settings.granted_queues:
+            consume_granted(c, limiter)
 
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
@@ -136,27 +135,6 @@ def _parks(app: Any, limiter: Limiter) -> bool:
     return any(
         each.patience(limiter.settings).on_saturated is OnSaturated.PARK for each in options if each
     )
-
-
-def _consume_granted(c: Any, limiter: Limiter) -> frozenset[str]:
-    """Consume, beside each queue, the one by which its parked messages come back."""
-    if not limiter.settings.granted_queues:
-        return frozenset()
-    # Not yet consumed: the loop begins with all of them once it is ready for messages.
-    homes = dict(c.app.amqp.queues.consume_from)
-    for home in homes.values():
-        queue = Queue(  # type: ignore[no-untyped-call]
-            granted_queue(home.name),
-            durable=home.durable,
-            queue_arguments=home.queue_arguments,
-            max_priority=home.max_priority,
-            auto_delete=home.auto_delete,
-            exclusive=home.exclusive,
-            expires=home.expires,
-        )
-        if queue.name not in homes:  # else it is the user's own, of that name by chance
-            c.task_consumer.add_queue(queue)
-    return frozenset(name for name in homes if granted_queue(name) not in homes)
 
 
 def _check_store(limiter: Limiter) -> None:

@@ -452,9 +452,25 @@ QUEUES_BESIDE = [
         "nobody consumes the granted queues",
         "what is granted waits behind the backlog while its permit is idle",
         "bootstep",
-        "            limiter.granted = _consume_granted(c, limiter)\n",
+        "            consume_granted(c, limiter)\n",
         "            pass\n",
         f"{OVERTAKES}[site]",
+    ),
+    parking(
+        "a queue that is consumed no more still brings what was parked",
+        "cancel_consumer knows the queues that it is told",
+        "granted",
+        "        c.task_consumer.cancel_by_queue(granted_queue(name))\n",
+        "        pass\n",
+        f"{QUEUES}::test_a_queue_that_a_worker_stops_to_consume[site]",
+    ),
+    parking(
+        "a queue that is added later has no granted one",
+        "a worker's queues are those that it began with",
+        "granted",
+        "    limiter.granted |= {queue}\n",
+        "    return\n",
+        f"{QUEUES}::test_a_queue_that_a_worker_begins_to_consume[site]",
     ),
 ]
 

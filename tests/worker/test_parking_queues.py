@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.permit import Permit
 from tests.conftest import StartServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
@@ -70,6 +71,49 @@ def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.Fixtur
     assert result.id not in other.log()
     site.start(name="heir", concurrency=1, conf=PARK)
     done([result])
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_queue_that_a_worker_stops_to_consume(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """An operator empties a worker before its end; nothing comes back to it by the queue's granted one."""
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0  # nobody renews what the test holds
+    site.start(concurrency=2, conf=PARK, queues=["celery", "other"])
+    store, control = site.store(), site.client.control
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    result = site.send("hold", 0.0, "w")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    assert control.cancel_consumer("celery", reply=True, timeout=1)
+    store.release("outside", [ONE])
+    wait_until(lambda: site.waiting() == 0, 10, "it was sent")
+    for _ in range(3):  # by then it would have come
+        site.send("free", queue="other").get(timeout=10)
+    assert not result.ready()
+    assert control.add_consumer("celery", reply=True, timeout=1)
+    done([result])
+    ran_once(site, "w", [result], 1)
+    store.close()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_queue_that_a_worker_begins_to_consume(
+    broker: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0  # nobody renews what the test holds
+    site.start(concurrency=2, conf=PARK, env={"LOG_MESSAGES": str(tmp_path / "messages")})
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    added = site.client.control.add_consumer("added", reply=True, timeout=1)
+    assert added
+    result = site.send("hold", 0.0, "w", queue="added")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    store.release("outside", [ONE])
+    done([result])
+    assert routes(tmp_path / "messages", result.id) == ["added", "added.granted"]
+    store.close()
 
 
 def test_without_granted_queues(site: Site, tmp_path: Path, valkey: ValkeyServer) -> None:
