@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import Celery
@@ -65,8 +66,7 @@ class Site:
 
     def all_back(self, claim: Claim) -> bool:
         """Whether exactly the limit can be acquired now; gives all of it back."""
-        store, probes = self.store(), [f"probe-{n}" for n in range(claim.limit + 1)]
-        probes = [f"{probe}-{id(store)}" for probe in probes]
+        store, probes = self.store(), [f"probe-{uuid4()}" for _ in range(claim.limit + 1)]
         answers = [store.acquire([claim], probe) for probe in probes]
         for probe in probes:
             store.release(probe, [claim])
