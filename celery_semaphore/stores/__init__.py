@@ -16,6 +16,7 @@ Ssl = Mapping[str, Any] | bool | None
 # scheme → module, and what pip installs for it
 _MEMORY = ("memory", "celery-semaphore")
 _REDIS = ("redis", "celery-semaphore[redis]")
+_POSTGRESQL = ("postgresql", "celery-semaphore[postgresql]")
 _STORES = {
     "memory": _MEMORY,
     "redis": _REDIS,
@@ -26,6 +27,8 @@ _STORES = {
     "socket": _REDIS,
     "redis+socket": _REDIS,
     "sentinel": _REDIS,
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
 }
 
 

@@ -1,16 +1,19 @@
 """The one suite on every store."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
+from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
 
 
@@ -65,6 +68,41 @@ class TestRedisStore(OnServer):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
         self.server = redis
+
+
+class OnPostgres(StoreConformance):
+    server: PostgresServer
+
+    @pytest.fixture
+    def open_store(self) -> Iterator[Any]:
+        stores: list[PostgresStore] = []
+
+        def open_store(**options: Any) -> PostgresStore:
+            parameters = parameters_from_url(self.server.url, timeout=5.0, ssl=None)
+            stores.append(PostgresStore(parameters, timeout=5.0, **options))
+            return stores[-1]
+
+        yield open_store
+        for store in stores:
+            store.close()
+
+    def forget(self, store: PostgresStore) -> None:
+        self.server.forget()
+
+    def remember(self, store: PostgresStore) -> Callable[[], None]:
+        return self.server.remember()
+
+
+class TestPostgresStore(OnPostgres):
+    @pytest.fixture(autouse=True)
+    def on(self, postgres: PostgresServer) -> None:
+        self.server = postgres
+
+
+class TestEmbeddedPostgresStore(OnPostgres):
+    @pytest.fixture(autouse=True)
+    def on(self, embedded_postgres: PostgresServer) -> None:
+        self.server = embedded_postgres
 
 
 def test_every_memory_store_is_one_of_its_own() -> None:

@@ -13,9 +13,8 @@ import pytest
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
 from celery_semaphore.stores import store_from_url
 from tests.support.counter import Counter, CounterServer
-from tests.support.servers import RedisServer
 
-from .conftest import OpenAt, claim
+from .conftest import claim
 
 FORK = get_context("fork")  # each process opens its own store
 LEASE = 2.0
@@ -92,12 +91,10 @@ def park(url: str, address: str, until: float) -> None:
         time.sleep(random.uniform(0, 0.005))
 
 
-def hammer(
-    how: Callable[[str, str, float], None], server: RedisServer, address: str, seconds: float
-) -> int:
+def hammer(how: Callable[[str, str, float], None], url: str, address: str, seconds: float) -> int:
     """Ten processes; three times a second one of them is killed, and replaced. How many were."""
     until = time.monotonic() + seconds
-    running = [start(how, server, address, until) for _ in range(10)]
+    running = [start(how, url, address, until) for _ in range(10)]
     killed = 0
     try:
         while time.monotonic() < until - 0.5:
@@ -109,7 +106,7 @@ def hammer(
             dead = [process for process in running if not process.is_alive()]
             killed += len(dead)
             running = [process for process in running if process not in dead]
-            running += [start(how, server, address, until) for _ in dead]
+            running += [start(how, url, address, until) for _ in dead]
         for process in running:
             process.join(20)
         assert {process.exitcode for process in running} <= {0, -signal.SIGKILL}
@@ -119,10 +116,16 @@ def hammer(
     return killed
 
 
-def start(how: Any, server: RedisServer, address: str, until: float) -> Any:
-    process = FORK.Process(target=how, args=(server.url, address, until), daemon=True)
+def start(how: Any, url: str, address: str, until: float) -> Any:
+    process = FORK.Process(target=how, args=(url, address, until), daemon=True)
     process.start()
     return process
+
+
+@pytest.fixture(params=["valkey", "redis", "postgres", "embedded_postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param).url
+    return found
 
 
 @pytest.fixture
@@ -133,13 +136,12 @@ def address(counter_server: CounterServer, counter: Counter) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [requeue, park])
 def test_never_above_the_limit_and_all_permits_come_back(
-    server: RedisServer,
+    url: str,
     how: Callable[[str, str, float], None],
     address: str,
     counter: Counter,
-    open_at: OpenAt,
 ) -> None:
-    killed = hammer(how, server, address, 8.0)
+    killed = hammer(how, url, address, 8.0)
     seen = {name: counter.stats(name) for name in ("api", "disk")}
     assert killed > 10
     assert seen["api"]["entries"] > 200
@@ -147,10 +149,11 @@ def test_never_above_the_limit_and_all_permits_come_back(
     assert seen["disk"]["max_inside"] <= LIMIT - 1
     assert seen["api"]["closed"] > 0, "no holder was killed"
     time.sleep(LEASE)
-    store = open_at(server.url, lease=LEASE)
+    store = store_from_url(url, lease=LEASE)
     drain(store)
     permits = [store.acquire(BOTH, f"last-{n}") for n in range(LIMIT)]
     assert [isinstance(permit, Permit) for permit in permits] == [True] * (LIMIT - 1) + [False]
+    store.close()
 
 
 def drain(store: Any) -> None:

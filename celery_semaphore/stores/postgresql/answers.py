@@ -1,0 +1,79 @@
+"""What the functions answer, as values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
+from ..asking import Ask, seconds, ticket_parts, unpacked
+from .names import original
+
+
+def refusal(claims: Sequence[Claim], wanted: list[Ask], answer: list[Any]) -> Refusal:
+    reason, n, limit, occupied, ticket, position, retry_after, waited = answer
+    resource = wanted[int(n) - 1].resource
+    return Refusal(
+        next(claim for claim in claims if claim.resource == resource),
+        Reason(reason),
+        int(limit),
+        int(occupied),
+        original(ticket) or None,
+        int(position),
+        seconds(retry_after),
+        seconds(waited),
+    )
+
+
+def grant(answer: list[Any]) -> Grant:
+    _, ticket, token, ends, claims, payload = answer
+    message = bytes.fromhex(payload.removeprefix("\\x"))
+    return Grant(original(ticket), int(token), unpacked(claims), message, seconds(ends))
+
+
+def snapshot(resource: str, seen: str) -> Snapshot:
+    limit, by_operator, mean, now, waiting, holders, waiters = json.loads(seen)
+    held = tuple(_held(holder) for holder in holders)
+    return Snapshot(
+        resource,
+        limit,
+        by_operator,
+        sum(one.weight for one in held),
+        None if mean is None else seconds(round(mean)),
+        held,
+        tuple(_ticket(n, limit, waiter) for n, waiter in enumerate(waiters)),
+        waiting,
+        seconds(now),
+    )
+
+
+def _held(holder: list[Any]) -> Held:
+    name, token, weight, since, ends, granted = holder
+    return Held(original(name), token, weight, seconds(since), seconds(ends), granted)
+
+
+def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
+    ticket, kind, weight, due = waiter
+    priority, place = ticket_parts(ticket) or (0, 0)
+    return Ticket(
+        original(ticket),
+        Kind(kind),
+        weight,
+        priority,
+        position,
+        seconds(place),
+        seconds(due),
+        limit is not None and 0 < limit < weight,
+    )
+
+
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,]+)')
+
+
+def texts(array: str) -> list[str]:
+    """An array of names, which the server quotes where it must."""
+    return [
+        re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in _WORD.findall(array[1:-1])
+    ]

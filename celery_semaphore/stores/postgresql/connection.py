@@ -1,0 +1,237 @@
+"""A PostgreSQL server, asked in one round trip and bounded time."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import errors, pq
+
+from ...errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg.pq.abc import PGconn, PGresult
+
+T = TypeVar("T")
+Parameter = str | int | float | bytes | Sequence[str] | Sequence[int] | None
+Row = list[Any]
+
+# A server that answers one of these may be asked again over a new connection: it has changed its role, or restarts.
+_MOVED = (errors.ReadOnlySqlTransaction, errors.AdminShutdown, errors.CrashShutdown)
+_NEEDS_READ_COMMITTED = "CS001"
+_Selector = getattr(
+    selectors, "PollSelector", selectors.SelectSelector
+)  # greenlets may have no poll
+
+
+class Unanswered(psycopg.OperationalError):
+    """The server did not answer in time."""
+
+
+class Connection:
+    """One connection, for one call at a time.
+
+    Calls go through libpq's own interface: psycopg's cursors cannot be bounded in time before 3.3, and a
+    server that hangs answers no timeout of its own.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], timeout: float) -> None:
+        # Nothing is prepared, and nothing is set for longer than a transaction: behind a pooler such as
+        # PgBouncer the next call may reach another session of the server.
+        self._made = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+        self._libpq: PGconn = self._made.pgconn
+        self._pid = os.getpid()
+        self._timeout = timeout
+
+    def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
+        places = ", ".join(f"${n}" for n in range(1, len(parameters) + 1))
+        return self.query(f"SELECT * FROM {function}({places})", parameters)  # noqa: S608 - quoted by Place
+
+    def query(self, text: str, parameters: Sequence[Parameter] = ()) -> list[Row]:
+        """The rows of one statement, which is its own transaction."""
+        raw = [_raw(each) for each in parameters]
+        formats = [int(isinstance(each, bytes)) for each in parameters]
+        self._libpq.send_query_params(text.encode(), raw, param_formats=formats)
+        return self._rows(self._answer())
+
+    def isolated(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
+        """A call where the server's default is not READ COMMITTED; still one round trip."""
+        words = ", ".join(self._literal(each) for each in parameters)
+        call = f"SELECT * FROM {function}({words})"  # noqa: S608 - quoted by libpq
+        _, rows, _ = self.script(f"BEGIN ISOLATION LEVEL READ COMMITTED; {call}; COMMIT")
+        return self._rows([rows])
+
+    def script(self, text: str) -> list[PGresult]:
+        """Several statements at once."""
+        self._libpq.send_query(text.encode())
+        return self._answer()
+
+    def close(self) -> None:
+        if self._pid == os.getpid():  # else its end would be the end of the parent's session
+            self._made.close()
+
+    def heard(self, timeout: float) -> list[bytes]:
+        """The channels of what was notified, waiting for it for so many seconds."""
+        if not (found := self._notified()):
+            self._wait(selectors.EVENT_READ, time.monotonic() + timeout, late=lambda: None)
+            self._libpq.consume_input()
+            found = self._notified()
+        return found
+
+    @property
+    def direct(self) -> bool:
+        """Whether no pooler stands in between, which would give each transaction another session."""
+        return self.query("SELECT pg_backend_pid()") == [[str(self._libpq.backend_pid)]]
+
+    @property
+    def server_version(self) -> int:
+        return self._libpq.server_version
+
+    def _notified(self) -> list[bytes]:
+        return [each.relname for each in iter(self._libpq.notifies, None)]
+
+    def _answer(self) -> list[PGresult]:
+        until = time.monotonic() + self._timeout
+        while self._libpq.flush():
+            self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE, until)
+            self._libpq.consume_input()
+        results = []
+        while True:
+            while self._libpq.is_busy():
+                self._wait(selectors.EVENT_READ, until)
+                self._libpq.consume_input()
+            result = self._libpq.get_result()
+            if result is None:
+                break
+            results.append(result)
+        for result in results:
+            if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+                raise psycopg.errors.error_from_result(result)
+        return results
+
+    def _wait(self, events: int, until: float, late: Callable[[], None] | None = None) -> None:
+        with _Selector() as selector:
+            selector.register(self._libpq.socket, events)
+            if not selector.select(max(0.0, until - time.monotonic())):
+                (late or self._late)()
+
+    def _late(self) -> None:
+        msg = f"no answer within {self._timeout:g} s"
+        raise Unanswered(msg)
+
+    @staticmethod
+    def _rows(results: list[PGresult]) -> list[Row]:
+        (result,) = results
+        columns = range(result.nfields)
+        return [
+            [None if (raw := result.get_value(n, m)) is None else raw.decode() for m in columns]
+            for n in range(result.ntuples)
+        ]
+
+    def _literal(self, parameter: Parameter) -> str:
+        raw = b"\\x" + parameter.hex().encode() if isinstance(parameter, bytes) else _raw(parameter)
+        return "NULL" if raw is None else pq.Escaping(self._libpq).escape_literal(raw).decode()
+
+
+def _raw(parameter: Parameter) -> bytes | None:
+    """In the server's text format; bytes as they are."""
+    if parameter is None or isinstance(parameter, bytes):
+        return parameter
+    if isinstance(parameter, (str, int, float)):
+        return str(parameter).encode()
+    words = (
+        f'"{each}"' if isinstance(each, str) else str(each) for each in map(_escaped, parameter)
+    )
+    return ("{" + ",".join(words) + "}").encode()
+
+
+def _escaped(each: str | int) -> str | int:
+    return each.replace("\\", "\\\\").replace('"', '\\"') if isinstance(each, str) else each
+
+
+class Link:
+    """Connections to one server, each used by one call at a time.
+
+    No threads of its own, as a pool of psycopg's has: the main process of a worker forks.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], timeout: float) -> None:
+        self._parameters = parameters
+        self._timeout = timeout
+        self._idle: list[Connection] = []
+        self._inherited: list[Connection] = []  # from before a fork
+        self._pid = os.getpid()
+        self._isolated = False
+
+    def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
+        def exchange(connection: Connection) -> list[Row]:
+            if self._isolated:
+                return connection.isolated(function, parameters)
+            return connection.call(function, parameters)
+
+        try:
+            return self.ask(exchange)
+        except StoreUnavailable as error:
+            if getattr(error.__cause__, "sqlstate", None) != _NEEDS_READ_COMMITTED:
+                raise
+        self._isolated = True  # from now on: it is a default of this role or database
+        return self.ask(exchange)
+
+    def ask(self, exchange: Callable[[Connection], T]) -> T:
+        """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
+        with translated():
+            try:
+                return self._ask(exchange)
+            except _MOVED:
+                pass
+            except psycopg.OperationalError as error:
+                if error.sqlstate is not None:  # the server itself says no
+                    raise
+            self.close()  # the others lead to the same server that is gone
+            return self._ask(exchange)
+
+    def connect(self, *, patience: float | None = None) -> Connection:
+        """A connection that the caller closes; others' answers may take longer."""
+        return Connection(self._parameters, patience or self._timeout)
+
+    def _ask(self, exchange: Callable[[Connection], T]) -> T:
+        connection = self._taken()
+        try:
+            answer = exchange(connection)
+        except BaseException:
+            # Even when it was interrupted from outside: an answer that is still to come would be taken
+            # for the next call's.
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return answer
+
+    def _taken(self) -> Connection:
+        if self._pid != os.getpid():  # a forked child would read its parent's answers
+            self._pid, self._inherited, self._idle = os.getpid(), self._idle, []
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.connect()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Every failure of the driver is one of ours; none of them names a password."""
+    try:
+        yield
+    except psycopg.Error as error:
+        reason = error.diag.message_primary or str(error).strip() or type(error).__name__
+        msg = f"The store did not answer: {reason}"
+        raise StoreUnavailable(msg, reason) from error

@@ -1,0 +1,53 @@
+"""Can this server keep permits? Asked once, when a worker starts."""
+
+from __future__ import annotations
+
+from psycopg import errors
+
+from ...errors import ConfigurationError, StoreUnavailable
+from .connection import Connection, Link
+from .schema import VERSION, Place, installed
+
+INSTALL = "celery -A <your app> semaphore install"
+UPGRADE = "celery -A <your app> semaphore upgrade"
+OLDEST = 140000  # server_version of PostgreSQL 14
+
+
+def examine(link: Link, place: Place, *, parks: bool = False) -> list[str]:
+    """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
+    try:
+        return link.ask(lambda connection: _examined(connection, place, parks=parks))
+    except StoreUnavailable as error:
+        cause = error.__cause__
+        if isinstance(cause, (errors.InvalidPassword, errors.InvalidAuthorizationSpecification)):
+            msg = f"The store wants another user name or password in semaphore_url: {error.reason}"
+        elif isinstance(cause, errors.InsufficientPrivilege):
+            msg = f"The store's role lacks a right: {error.reason}; {_rights(place)}"
+        elif isinstance(cause, errors.InvalidCatalogName):
+            msg = f"semaphore_url names a database that the server does not have: {error.reason}"
+        else:
+            raise
+        raise ConfigurationError(msg) from error
+
+
+def _rights(place: Place) -> str:
+    return (
+        f'GRANT USAGE ON SCHEMA "{place.schema}", and SELECT, INSERT, UPDATE, DELETE ON its tables.'
+    )
+
+
+def _examined(connection: Connection, place: Place, *, parks: bool) -> list[str]:
+    if connection.server_version < OLDEST:
+        msg = f"The store runs PostgreSQL {connection.server_version // 10000}; it must be 14 or newer."
+        raise ConfigurationError(msg)
+    found = installed(connection, place)
+    if not found:
+        msg = f"The store has no tables in the schema {place.schema!r}: run `{INSTALL}`."
+        raise ConfigurationError(msg)
+    if found < VERSION:
+        msg = (
+            f"The store's tables are of version {found}, and {VERSION} is needed: run `{UPGRADE}`."
+        )
+        raise ConfigurationError(msg)
+    del parks
+    return []

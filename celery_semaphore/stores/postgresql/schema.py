@@ -1,0 +1,90 @@
+"""The tables and functions in the server: where they are, how they get there, and which version they are of."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.resources import files
+
+from ...errors import ConfigurationError
+from .connection import Connection, Link
+
+VERSION = 1  # of the functions that this version of the library calls
+_PARTS = (
+    *("memory", "look", "permits", "line", "asking", "messages", "acquire"),
+    *("hand_on", "release", "renew", "outbox", "reap", "view"),
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
+_WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")
+LONGEST = 63  # bytes of a name in the server
+PATIENCE = 60.0  # seconds for the whole of it
+
+
+@dataclass(frozen=True)
+class Place:
+    """A schema of the database, and what the names of our tables and functions in it begin with."""
+
+    schema: str = "celery_semaphore"
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        for option, name in (("schema", self.schema), ("table_prefix", self.prefix)):
+            if (name or option == "schema") and not _NAME.fullmatch(name):
+                msg = f"{option}={name!r} must be a name of letters, digits, _, - and $."
+                raise ConfigurationError(msg)
+        if len(self.schema) > LONGEST or len(self.prefix) > LONGEST - 30:
+            msg = f"schema={self.schema!r}, table_prefix={self.prefix!r}: too long for PostgreSQL."
+            raise ConfigurationError(msg)
+
+    def named(self, name: str) -> str:
+        return f'"{self.schema}"."{self.prefix}{name}"'
+
+    def function(self, operation: str) -> str:
+        return self.named(f"v{VERSION}_{operation}")
+
+    def sql(self, version: int) -> str:
+        """Everything that this version adds to the one before, as a script to be run in one transaction."""
+        here = files(__package__)
+        texts = [(here / f"v{version}" / f"{part}.sql").read_text("utf-8") for part in _PARTS]
+        if version == 1:
+            texts.insert(0, (here / "schema.sql").read_text("utf-8"))
+        recorded = f"INSERT INTO celery_semaphore.installed (version) VALUES ({version});\n"  # noqa: S608 - a number
+        return _WRITTEN.sub(lambda found: self.named(found[1]), "\n".join([*texts, recorded]))
+
+    def script(self) -> str:
+        """The whole of it, for those who run it themselves."""
+        steps = [self.sql(version) for version in range(1, VERSION + 1)]
+        create = f'CREATE SCHEMA IF NOT EXISTS "{self.schema}";\n'
+        return "\n".join(["BEGIN;", create, *steps, "COMMIT;", ""])
+
+
+def installed(connection: Connection, place: Place) -> int:
+    """The newest version that is installed; 0 for none."""
+    table = place.named("installed")
+    ((there,),) = connection.query("SELECT to_regclass($1)", [table])
+    if there is None:
+        return 0
+    ((version,),) = connection.query(f"SELECT coalesce(max(version), 0) FROM {table}")  # noqa: S608 - checked and quoted
+    return int(version or 0)
+
+
+def install(link: Link, place: Place) -> list[int]:
+    """Bring the schema up to this version; answers the versions that were missing.
+
+    Several may do so at once: the first one does it, the others wait for it. What is there is looked for before
+    anything is created, for a role that may create nothing must not fail where there is nothing to do.
+    """
+    with closing(link.connect(patience=PATIENCE)) as connection:
+        if installed(connection, place) >= VERSION:
+            return []
+        connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
+        connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [place.named("")])
+        missing = list(range(installed(connection, place) + 1, VERSION + 1))
+        ((schema,),) = connection.query("SELECT to_regnamespace($1)", [f'"{place.schema}"'])
+        if schema is None:
+            connection.script(f'CREATE SCHEMA "{place.schema}"')
+        for version in missing:
+            connection.script(place.sql(version))
+        connection.script("COMMIT")
+        return missing

@@ -1,0 +1,107 @@
+-- The tables, as this version of the library makes them; later ones only add columns. `celery_semaphore.` stands for
+-- the schema and the prefix that were set. Times are microseconds of the server's clock, as on the other stores.
+-- Names are plain ASCII: see names.py.
+
+CREATE TABLE celery_semaphore.installed (
+    version int PRIMARY KEY, -- of the functions: v<version>_acquire and so on
+    at timestamptz NOT NULL DEFAULT now()
+);
+
+-- A resource in use, or used not long ago. Nothing in it changes with every permit but the mean: what is indexed
+-- stays, so that each update finds room on its own page (HOT), and leaves nothing for a vacuum of the index.
+CREATE TABLE celery_semaphore.resource (
+    name text COLLATE "C" PRIMARY KEY,
+    declared bigint, -- the limit that the newest acquire declared
+    look bigint NOT NULL, -- not later than anything can end here: when somebody must reap
+    mean float8, -- how long its permits were held lately
+    learnt bigint NOT NULL DEFAULT 0, -- how many made the mean
+    low bigint -- the limit for which some of its line were put aside
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX ON celery_semaphore.resource (look);
+
+-- Permits and grants. A row is used again by the next holder: there are never more of them than were held at once.
+CREATE TABLE celery_semaphore.permit (
+    resource text COLLATE "C",
+    slot int, -- from 0 on, without gaps
+    holder text COLLATE "C", -- or the ticket that was granted; null: nobody
+    granted bool NOT NULL,
+    kept bool NOT NULL, -- granted to who comes back by itself
+    weight bigint NOT NULL,
+    token bigint NOT NULL,
+    last bigint NOT NULL, -- the largest token that this row saw
+    since bigint NOT NULL,
+    ends bigint NOT NULL, -- of the lease; of what nobody holds: when it was given back
+    PRIMARY KEY (resource, slot)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+-- Holders that never run again, by their digest, for one to two leases. A crash may forget them: nobody new is
+-- admitted then for a while, and whoever asked before it has lost its connection.
+CREATE UNLOGGED TABLE celery_semaphore.released (
+    lease bigint, -- the number of the lease, counted from 1970, in which it was given back
+    holder bigint,
+    PRIMARY KEY (lease, holder)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- Who waits. As text, tickets sort by priority and by first come.
+--
+-- A plan is made once for each connection, perhaps while nobody waits, and then all indexes look alike to the planner.
+-- So no two of them begin alike, but where an order tells which one is meant (see v1/line.sql).
+CREATE TABLE celery_semaphore.waiter (
+    id bigint PRIMARY KEY, -- v1_digest(resource, ticket)
+    maker bigint NOT NULL, -- v1_digest(resource, the holder whose acquire made it)
+    resource text COLLATE "C" NOT NULL,
+    ticket text COLLATE "C" NOT NULL,
+    -- w: comes back by itself; p: a permit can be handed to it; a: likewise, but the limit in force is too low for it;
+    -- g: was granted; e: its wait has ended
+    line "char" NOT NULL,
+    outbox bool NOT NULL, -- its message must be sent
+    kind text NOT NULL,
+    weight bigint NOT NULL, -- here
+    asked bigint NOT NULL, -- the limit that it declared here
+    resources text[] NOT NULL, -- all that it asks, with the weights and the limits
+    weights bigint[] NOT NULL,
+    limits bigint[] NOT NULL,
+    claims text NOT NULL, -- as the caller wrote them
+    due bigint NOT NULL, -- asks again by then
+    ends bigint, -- then it is dropped or, with a message, its wait ends
+    name text COLLATE "C" NOT NULL, -- of its message
+    payload bytea -- its message
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX ON celery_semaphore.waiter (resource, line, ticket);
+CREATE INDEX ON celery_semaphore.waiter (resource, ends);
+CREATE INDEX ON celery_semaphore.waiter (maker);
+CREATE INDEX ON celery_semaphore.waiter (resource, ticket) WHERE outbox;
+CREATE INDEX ON celery_semaphore.waiter (name) WHERE name <> '';
+
+-- Of a task that waits or waited: which of its messages was admitted, for whom, and whether it ran.
+CREATE TABLE celery_semaphore.message (
+    resource text COLLATE "C",
+    task text COLLATE "C",
+    ticket text COLLATE "C" NOT NULL,
+    admitted text COLLATE "C",
+    holder text COLLATE "C" NOT NULL,
+    ran bool NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (resource, task)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX ON celery_semaphore.message (until);
+
+-- Limits that an operator set, for a resource or for a semaphore.
+CREATE TABLE celery_semaphore.set_limit (
+    name text COLLATE "C" PRIMARY KEY,
+    value bigint NOT NULL
+);
+
+-- The store's memory. A crash of the server, even of one of its processes only, empties an unlogged table, and so
+-- does a failover: then what was written last may be missing. The durable one tells that there was a memory before.
+CREATE UNLOGGED TABLE celery_semaphore.epoch (
+    one bool PRIMARY KEY DEFAULT true CHECK (one),
+    id bigint NOT NULL,
+    started timestamptz NOT NULL, -- of the server
+    created bigint NOT NULL,
+    grace_until bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE celery_semaphore.epoch_before (
+    one bool PRIMARY KEY DEFAULT true CHECK (one),
+    id bigint NOT NULL
+) WITH (fillfactor = 50);

@@ -1,0 +1,248 @@
+"""Permits in PostgreSQL: each call is one function, which is one transaction and one round trip."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ...core.key import resource_name
+from ...core.permit import (
+    Answer,
+    Claim,
+    Grant,
+    Kind,
+    Permit,
+    Publication,
+    Renewal,
+    Renewals,
+    Snapshot,
+    Wait,
+)
+from ..asking import ROUNDS, asks, microseconds, packed, seconds, ticket_parts
+from . import answers
+from .answers import texts
+from .connection import Link, Parameter, Row
+from .health import examine
+from .listener import PostgresListener
+from .names import stored
+from .schema import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ...core.store import Outgoing
+
+_ANYHOW = Wait(Kind.REQUEUE)
+BATCH = 100  # what one call may lock or renew; more of them would keep others waiting
+TAKEN = 500  # messages of one resource in one call
+PAGE = 1000  # names in one call
+
+
+class PostgresStore:
+    """Keeps permits in one database of a PostgreSQL server.
+
+    ``take_up`` is how long a grant waits for its holder (default: a lease); ``now`` replaces the
+    server's clock, for tests only. Safe to share between threads and greenlets, and across a fork.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        *,
+        place: Place = Place(),  # noqa: B008 - frozen
+        lease: float = 30.0,
+        take_up: float | None = None,
+        timeout: float = 2.0,
+        epoch: int | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self.lease = lease
+        self.epoch = epoch
+        self._link = Link(parameters, timeout)
+        self._place = place
+        self._durations = [microseconds(lease), microseconds(take_up or lease)]
+        self._patience = round(timeout * 1000)  # milliseconds for others at the same resource
+        self._now = now
+
+    def check(self, *, parks: bool = False) -> list[str]:
+        return examine(self._link, self._place, parks=parks)
+
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        publication: Publication | None = None,
+    ) -> Answer:
+        wanted, how = asks(claims), wait or _ANYHOW
+        ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
+        (answer,) = self._run(
+            "acquire",
+            stored(holder),
+            stored(ticket or ""),
+            str(wait.kind) if wait else "",
+            how.priority,
+            microseconds(how.shortest),
+            microseconds(how.longest),
+            how.jitter,
+            None if how.timeout is None else microseconds(how.timeout),
+            packed(claims) if wait else "",
+            *_brought_by(publication),
+            [ask.resource for ask in wanted],
+            [ask.limit for ask in wanted],
+            [ask.weight for ask in wanted],
+        )
+        epoch, token, since, ends, *refusal = answer
+        self.epoch = int(epoch)
+        if token is None:
+            return answers.refusal(claims, wanted, refusal)
+        return Permit(holder, int(token), tuple(claims), seconds(since), seconds(ends), self.epoch)
+
+    def attach(
+        self,
+        ticket: str,
+        claims: Sequence[Claim],
+        payload: bytes,
+        *,
+        name: str = "",
+        ends_in: float | None = None,
+    ) -> Outgoing:
+        if not ticket_parts(ticket):
+            msg = f"no ticket of this store: {ticket!r}"
+            raise ValueError(msg)
+        wanted = asks(claims)
+        ends = None if ends_in is None else microseconds(ends_in)
+        resources = [ask.resource for ask in wanted]
+        limits, weights = [ask.limit for ask in wanted], [ask.weight for ask in wanted]
+        words = (stored(ticket), payload, stored(name), ends, packed(claims))
+        said = self._run("attach", *words, resources, limits, weights)
+        return self._handed_on(resources, said)
+
+    def renew(self, permits: Iterable[Permit]) -> Renewals:
+        permits, renewals = list(permits), Renewals()
+        for start in range(0, len(permits), BATCH):
+            some = permits[start : start + BATCH]
+            ((epoch, became),) = self._run("renew", json.dumps([_renewed(each) for each in some]))
+            self.epoch = int(epoch)
+            for permit, word in zip(some, texts(became), strict=True):
+                renewals[permit.holder] = Renewal(word)
+        return renewals
+
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> Outgoing:
+        resources = [ask.resource for ask in asks(claims)]
+        said = self._run("release", stored(holder), *_brought_by(publication), resources)
+        return self._handed_on(resources, said)
+
+    def reap(self, limit: int = 100) -> Outgoing:
+        ((names,),) = self._call("overdue", self._clock(), limit)
+        return self._look_at(texts(names))
+
+    def end(self, names: Sequence[str]) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            some = [stored(name) for name in names[start : start + BATCH]]
+            for _ in range(ROUNDS):
+                ((epoch, moved, needed, found),) = self._run("end", some)
+                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
+                if moved != "t":
+                    break
+        return outgoing
+
+    def take(self, outgoing: Outgoing) -> list[Grant]:
+        names = sorted(outgoing)
+        grants: list[Grant] = []
+        for start in range(0, len(names), BATCH):
+            grants += map(answers.grant, self._run("take", names[start : start + BATCH], TAKEN))
+        return grants
+
+    def sent(self, grants: Sequence[Grant]) -> None:
+        for grant in grants:
+            resources = [ask.resource for ask in asks(grant.claims)]
+            self._run("sent", stored(grant.ticket), grant.token, resources)
+
+    def listen(self, ticket: str) -> PostgresListener:
+        return PostgresListener(self._link, self._place, stored(ticket))
+
+    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
+        ((epoch, seen),) = self._run("snapshot", resource, waiters)
+        self.epoch = int(epoch)
+        return answers.snapshot(resource, seen)
+
+    def resources(self) -> Iterator[str]:
+        last = ""
+        while True:
+            ((found,),) = self._call("resources", last, PAGE)
+            names = texts(found)
+            yield from names
+            if len(names) < PAGE:
+                return
+            last = names[-1]
+
+    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
+        if limit is not None and limit < 0:
+            msg = f"a limit is a whole number from 0 on, not {limit!r}"
+            raise ValueError(msg)
+        ((concerned,),) = self._call("set_limit", resource_name(semaphore, key), limit)
+        return self._look_at(texts(concerned))
+
+    def limits(self) -> dict[str, int]:
+        return {name: int(limit) for name, limit in self._call("limits")}
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _look_at(self, names: list[str]) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            some = names[start : start + BATCH]
+            outgoing |= self._handed_on(some, self._run("reap", some))
+        return outgoing
+
+    def _handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
+        """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
+        outgoing: Outgoing = frozenset()
+        for _ in range(ROUNDS):
+            ((epoch, again, needed, found),) = said
+            self.epoch = int(epoch)
+            outgoing |= frozenset(texts(found))
+            more = texts(needed)
+            if again != "t" and not more:
+                break
+            names = sorted({*names, *more})
+            said = self._run("reap", names)
+        return outgoing
+
+    def _run(self, operation: str, *parameters: Parameter) -> list[Row]:
+        """An operation at one instant of the store's memory."""
+        moment = (self._clock(), *self._durations, self.epoch, self._patience)
+        return self._call(operation, *moment, *parameters)
+
+    def _call(self, operation: str, *parameters: Parameter) -> list[Row]:
+        return self._link.call(self._place.function(operation), parameters)
+
+    def _clock(self) -> int | None:
+        return None if self._now is None else microseconds(self._now())
+
+
+def _brought_by(publication: Publication | None) -> tuple[str, str | None, int]:
+    """The task, which of its messages (None: the first), and for how long to remember it."""
+    if publication is None:
+        return "", None, 0
+    message = None if publication.is_first else stored(publication.id)
+    return stored(publication.of), message, microseconds(publication.remember)
+
+
+def _renewed(permit: Permit) -> dict[str, Any]:
+    wanted = asks(permit.claims)
+    return {
+        "holder": stored(permit.holder),
+        "token": permit.token,
+        "since": microseconds(permit.acquired_at),
+        "epoch": permit.epoch,
+        "resources": [ask.resource for ask in wanted],
+        "limits": [ask.limit for ask in wanted],
+        "weights": [ask.weight for ask in wanted],
+    }

@@ -1,0 +1,48 @@
+"""A URL as Celery and SQLAlchemy users write it → what the driver connects with."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from ...errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PASSWORD = re.compile(r"((?:^|[?&])(?:password|sslpassword)=)[^&]*")
+SHORTEST = 2  # seconds: libpq's own least, for connecting
+
+
+def parameters_from_url(
+    url: str, *, timeout: float, ssl: Mapping[str, Any] | bool | None
+) -> dict[str, Any]:
+    """Parameters of libpq, bounded in time; a server that only reads is passed over."""
+    plain = "postgresql://" + url.partition("://")[2]
+    try:
+        given = conninfo_to_dict(plain)
+    except psycopg.Error as error:
+        msg = f"semaphore_url {redacted(url)!r} cannot be read: {type(error).__name__}"
+        raise ConfigurationError(msg) from None  # its text may show the password
+    defaults: dict[str, Any] = {
+        "application_name": "celery_semaphore",
+        "connect_timeout": max(SHORTEST, round(timeout)),
+        "target_session_attrs": "read-write",
+        "keepalives_idle": 30,
+    }
+    if isinstance(ssl, dict):
+        defaults |= ssl
+    elif ssl:
+        defaults["sslmode"] = "require"
+    return defaults | given
+
+
+def redacted(url: str) -> str:
+    """The URL without its passwords."""
+    scheme, separator, rest = url.partition("://")
+    userinfo, at, place = rest.rpartition("@")
+    hidden = f"{userinfo.partition(':')[0]}:***@" if at else ""
+    return scheme + separator + hidden + _PASSWORD.sub(r"\1***", place)

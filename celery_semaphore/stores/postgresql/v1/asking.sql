@@ -1,0 +1,150 @@
+-- A call for a permit, and the ways it can be refused.
+
+CREATE TYPE celery_semaphore.v1_asking AS (
+    holder text,
+    ticket text, -- the wait's own, or what was known of it, or made in this call
+    carried text, -- as `ticket`, but empty where this call made it
+    kind text, -- how it waits; empty: not at all
+    priority int, shortest bigint, longest bigint, jitter float8,
+    timeout bigint, -- of the whole wait; null: none
+    claims text, -- as the caller wrote them
+    task text, -- whose message brought it; empty: unknown
+    message text, -- which of the task's messages; null: the first
+    remember bigint, -- for how long its copies are recognised
+    resources text[], limits bigint[], weights bigint[]
+);
+
+CREATE TYPE celery_semaphore.v1_answer AS (
+    epoch bigint, token bigint, since bigint, ends bigint, -- a permit; or
+    reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint
+);
+
+-- The newest acquire decides on the limit, unless an operator did.
+CREATE FUNCTION celery_semaphore.v1_declare(
+    _at celery_semaphore.v1_at, _limit bigint, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+DECLARE
+    -- A new limit has room for those who wait: somebody must hand on.
+    soon bigint := _m.now + CASE WHEN _at.waits AND _limit > coalesce(_at.declared, 0) THEN 0 ELSE _m.lease END;
+BEGIN
+    IF _at.declared = _limit AND _at.look <= soon THEN
+        RETURN _at;
+    END IF;
+    INSERT INTO celery_semaphore.resource AS r (name, declared, look) VALUES (_at.name, _limit, soon)
+    ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, look = least(r.look, excluded.look);
+    _at.declared := _limit;
+    RETURN _at;
+END $$;
+
+-- The ticket that this holder made in a call whose answer was lost.
+CREATE FUNCTION celery_semaphore.v1_made_by(_holder text, _ats celery_semaphore.v1_at[]) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+    made text;
+BEGIN
+    FOREACH at IN ARRAY _ats LOOP
+        CONTINUE WHEN NOT at.waits;
+        SELECT w.ticket INTO made FROM celery_semaphore.waiter AS w
+        WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) LIMIT 1;
+        IF FOUND THEN
+            RETURN made;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_new_ticket(_a celery_semaphore.v1_asking, _now bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT lpad((255 - greatest(0, least(255, _a.priority)))::text, 3, '0') || '.'
+        || lpad(_now::text, 16, '0') || '.' || _a.holder
+$$;
+
+-- Of the whole wait; null: as long as you like.
+CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_asking, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT _a.timeout - greatest(0, _now - celery_semaphore.v1_place(_a.ticket))
+$$;
+
+-- When a permit can be expected here: its turn, by the mean time that permits were held lately.
+CREATE FUNCTION celery_semaphore.v1_delay(
+    _a celery_semaphore.v1_asking, _at celery_semaphore.v1_at, _reason text, _turn bigint,
+    _m celery_semaphore.v1_moment
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    in_force bigint := coalesce(_at.operator, _at.declared);
+    delay float8 := _m.lease;
+BEGIN
+    IF _reason NOT IN ('paused', 'unsatisfiable', 'running') AND in_force > 0 THEN
+        delay := _a.jitter * (_turn + 1) / in_force * coalesce(_at.mean, 1000000);
+    END IF;
+    delay := greatest(_a.shortest, least(_a.longest, delay));
+    IF _reason = 'recovering' THEN
+        delay := greatest(delay, _m.grace_until - _m.now);
+    END IF;
+    RETURN floor(least(delay, celery_semaphore.v1_left(_a, _m.now)))::bigint;
+END $$;
+
+-- In the line of the claim that refused, wherever it stood before.
+CREATE FUNCTION celery_semaphore.v1_stand(
+    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _due bigint, _lease bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    stood celery_semaphore.waiter := celery_semaphore.v1_forget(_a.ticket, _ats);
+    stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
+BEGIN
+    INSERT INTO celery_semaphore.waiter
+        (id, maker, resource, ticket, line, outbox, kind, weight, asked, resources, weights, limits, claims, due, ends,
+         name, payload)
+    VALUES (
+        celery_semaphore.v1_digest(_a.resources[_n], _a.ticket),
+        celery_semaphore.v1_digest(_a.resources[_n], substr(_a.ticket, 22)),
+        _a.resources[_n], _a.ticket, CASE WHEN stays OR _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
+        _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
+        CASE WHEN stays THEN stood.ends ELSE _due + _lease END,
+        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END
+    );
+    IF stays AND stood.ends IS NOT NULL THEN
+        PERFORM celery_semaphore.v1_use(_a.resources[_n], stood.ends);
+    END IF;
+END $$;
+
+-- `_lives`: whether another message of its task holds a permit.
+CREATE FUNCTION celery_semaphore.v1_refuse(
+    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _reason text, _lives bool,
+    _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at := _ats[_n];
+    answer celery_semaphore.v1_answer;
+BEGIN
+    answer.epoch := _m.epoch;
+    answer.reason := _reason;
+    answer.n := _n;
+    answer.in_force := coalesce(at.operator, at.declared);
+    answer.occupied := at.occupied;
+    answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
+    answer.retry := celery_semaphore.v1_delay(_a, at, _reason, answer.turn, _m);
+    answer.waited := greatest(0, _m.now - celery_semaphore.v1_place(_a.ticket));
+    IF _reason = 'running' THEN
+        answer.ticket := _a.carried;
+        RETURN answer;
+    END IF;
+    answer.ticket := '';
+    IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
+        IF celery_semaphore.v1_left(_a, _m.now) <= 0 THEN
+            PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
+            answer.reason := 'timed_out';
+            answer.retry := 0;
+        ELSE
+            answer.ticket := _a.ticket;
+            PERFORM celery_semaphore.v1_stand(_a, _ats, _n, _m.now + answer.retry, _m.lease);
+        END IF;
+    END IF;
+    -- It goes back; what was admitted before did not end the task, or this would not be here.
+    IF (answer.ticket <> '' OR answer.reason = 'recovering') AND NOT _lives THEN
+        PERFORM celery_semaphore.v1_remember_message(
+            _a, CASE WHEN answer.ticket <> '' THEN answer.ticket ELSE _a.carried END, NULL, _m.now);
+    END IF;
+    RETURN answer;
+END $$;

@@ -1,0 +1,166 @@
+-- What is free goes to whoever was parked first. The head is tried on all its claims in this instant; refused by
+-- another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones would starve.
+--
+-- Who comes back by itself and stands before the head would find every permit taken, each time. So one is kept for
+-- it, from the mean time that permits were held before it is due until as long after: then it idles no longer than
+-- it would be held. If it does not come, for its message stands in a queue or is gone, the permit goes to the next
+-- and its ticket is dropped; it keeps its place all the same, and once it has asked again it is due soon. While
+-- nobody is parked nothing is kept, and a free permit goes to whoever asks.
+
+CREATE TYPE celery_semaphore.v1_handed AS (
+    epoch bigint,
+    again bool, -- there is more to hand on
+    needed text[], -- the resources that this takes, if not all of them were given
+    outgoing text[] -- those with messages to send
+);
+
+-- As the one who waits sees it: with the limit that it declared, where nobody else did.
+CREATE FUNCTION celery_semaphore.v1_look_for(
+    _name text, _limit bigint, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at := celery_semaphore.v1_look(_name, NULL, _m);
+BEGIN
+    at.declared := coalesce(at.declared, _limit);
+    RETURN at;
+END $$;
+
+-- The other one of its resources that has no room for it.
+CREATE FUNCTION celery_semaphore.v1_elsewhere(
+    _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
+) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    FOR n IN 1..cardinality(_head.resources) LOOP
+        IF _head.resources[n] <> _head.resource AND celery_semaphore.v1_refusal(
+            celery_semaphore.v1_look_for(_head.resources[n], _head.limits[n], _m),
+            _head.weights[n], _head.ticket, _m
+        ) IS NOT NULL THEN
+            RETURN n;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_move(
+    _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE celery_semaphore.waiter AS w
+    SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
+        id = celery_semaphore.v1_digest(w.resources[_n], w.ticket),
+        maker = celery_semaphore.v1_digest(w.resources[_n], substr(w.ticket, 22))
+    WHERE w.id = _head.id;
+    PERFORM celery_semaphore.v1_use(
+        _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_grant(
+    _home celery_semaphore.v1_at, _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    kept bool := _head.line = 'w';
+    ends bigint := CASE WHEN kept THEN _head.due + celery_semaphore.v1_late(_home, _m) ELSE _m.now + _m.take_up END;
+    ats celery_semaphore.v1_at[];
+    token bigint;
+BEGIN
+    FOR n IN 1..cardinality(_head.resources) LOOP
+        ats[n] := celery_semaphore.v1_look(_head.resources[n], _head.ticket, _m);
+    END LOOP;
+    token := celery_semaphore.v1_new_token(ats, _m.now);
+    FOR n IN 1..cardinality(ats) LOOP
+        PERFORM celery_semaphore.v1_write(
+            ats[n], _head.ticket, _head.weights[n], token, _m.now, ends, true, kept);
+        PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
+    END LOOP;
+    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.payload IS NOT NULL
+    WHERE w.id = _head.id;
+    IF _head.payload IS NOT NULL THEN
+        PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
+    ELSIF NOT kept THEN
+        PERFORM pg_notify(celery_semaphore.v1_channel(_head.ticket), '');
+    END IF;
+END $$;
+
+-- Where the caller that has this ticket listens: one channel for each ticket, of this schema's own.
+CREATE FUNCTION celery_semaphore.v1_channel(_ticket text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_ticket)
+$$;
+
+-- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, or
+-- null where nothing more can be done.
+CREATE FUNCTION celery_semaphore.v1_try(
+    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at := celery_semaphore.v1_look(_home, NULL, _m);
+    head celery_semaphore.waiter;
+    comes celery_semaphore.waiter;
+    other int;
+BEGIN
+    IF at.waits AND coalesce(at.operator, at.declared, 1) > 0 THEN
+        head := celery_semaphore.v1_first(at, NULL);
+    END IF;
+    IF head.ticket IS NULL THEN
+        RETURN; -- what is free goes to whoever asks
+    END IF;
+    comes := celery_semaphore.v1_expected(at, head.ticket, _m);
+    IF comes.ticket IS NOT NULL THEN
+        head := comes;
+    END IF;
+    at := celery_semaphore.v1_look(_home, NULL, _m);
+    at.declared := coalesce(at.declared, head.asked);
+    IF celery_semaphore.v1_refusal(at, head.weight, head.ticket, _m) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    IF NOT head.resources <@ _names THEN -- until the caller asks again with all of them the head blocks newcomers
+        what := 'needs';
+        needed := head.resources;
+        RETURN;
+    END IF;
+    other := celery_semaphore.v1_elsewhere(head, _m);
+    IF other IS NULL THEN
+        PERFORM celery_semaphore.v1_grant(at, head, _m);
+        what := 'granted';
+    ELSE
+        PERFORM celery_semaphore.v1_move(head, other, _m);
+        what := 'moved';
+    END IF;
+END $$;
+
+-- All of these resources were visited in this call.
+CREATE FUNCTION celery_semaphore.v1_hand_on(_names text[], _m celery_semaphore.v1_moment)
+RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
+DECLARE
+    handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[]);
+    done int := 0;
+    home text;
+    tried record;
+BEGIN
+    FOREACH home IN ARRAY _names LOOP
+        LOOP
+            tried := celery_semaphore.v1_try(home, _names, _m);
+            IF tried.what IN ('granted', 'moved') THEN
+                done := done + 1;
+            END IF;
+            handed.again := done >= 100; -- the server must not be kept for a crowd
+            EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
+        END LOOP;
+        IF tried.what = 'needs' THEN
+            handed.needed := tried.needed;
+        END IF;
+        EXIT WHEN handed.again;
+    END LOOP;
+    FOREACH home IN ARRAY _names LOOP
+        PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = home AND w.outbox ORDER BY w.ticket LIMIT 1;
+        IF FOUND THEN
+            handed.outgoing := handed.outgoing || home;
+        END IF;
+        -- The caller may die before it asks for the rest: then whoever reaps next finds it.
+        IF handed.again OR handed.needed <> '{}' THEN
+            PERFORM celery_semaphore.v1_use(home, _m.now);
+        ELSIF _m.in_grace THEN
+            PERFORM celery_semaphore.v1_use(home, _m.grace_until);
+        END IF;
+    END LOOP;
+    RETURN handed;
+END $$;

@@ -1,0 +1,132 @@
+-- One resource as it is now: everything that admission needs, in one look.
+
+CREATE TYPE celery_semaphore.v1_at AS (
+    name text,
+    declared bigint, -- by the newest acquire
+    operator bigint, -- what an operator set
+    look bigint,
+    mean float8,
+    low bigint, -- see v1_first
+    occupied bigint,
+    token bigint, -- the last one
+    slots int, -- rows in all
+    free int, -- the first that nobody holds
+    mine int, -- the one that the named holder has
+    overdue bool,
+    waits bool, -- whether anybody does
+    buried bool -- whether the named holder never runs again
+);
+
+CREATE FUNCTION celery_semaphore.v1_look(
+    _name text, _holder text, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+    now bigint := _m.now;
+    number bigint := _m.now / _m.lease;
+BEGIN
+    SELECT
+        _name, r.declared,
+        ( -- of the resource's own and its semaphore's the longer name goes first
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ),
+        r.look, r.mean, r.low, held.occupied, held.token, held.slots, held.free, held.mine, held.overdue,
+        (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
+        _holder IS NOT NULL AND (
+            SELECT true FROM celery_semaphore.released AS d
+            WHERE d.lease IN (number - 1, number, number + 1)
+            AND d.holder = celery_semaphore.v1_digest(_name, _holder) LIMIT 1
+        ) IS NOT NULL
+    INTO at
+    FROM (
+        SELECT
+            coalesce(sum(p.weight) FILTER (WHERE p.holder IS NOT NULL), 0)::bigint AS occupied,
+            coalesce(max(p.last), 0) AS token,
+            count(*)::int AS slots,
+            min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
+            min(p.slot) FILTER (WHERE p.holder = _holder) AS mine,
+            coalesce(bool_or(p.holder IS NOT NULL AND p.ends <= now), false) AS overdue
+        FROM celery_semaphore.permit AS p WHERE p.resource = _name
+    ) AS held
+    LEFT JOIN celery_semaphore.resource AS r ON r.name = _name;
+    IF at.waits AND NOT at.overdue THEN
+        at.overdue := celery_semaphore.v1_first_end(_name) <= now;
+    END IF;
+    RETURN at;
+END $$;
+
+-- The resource needs a look, not later than then.
+CREATE FUNCTION celery_semaphore.v1_use(_name text, _look bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO celery_semaphore.resource AS r (name, look) VALUES (_name, _look)
+    ON CONFLICT (name) DO UPDATE SET look = excluded.look WHERE r.look > excluded.look;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_bury(
+    _name text, _holder text, _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO celery_semaphore.released
+    VALUES (_m.now / _m.lease, celery_semaphore.v1_digest(_name, _holder)) ON CONFLICT DO NOTHING;
+END $$;
+
+-- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not
+-- come back when it was due is forgotten; a parked message whose wait is over must be sent, again until it was.
+CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    gone record;
+    over bigint[];
+BEGIN
+    FOR gone IN
+        WITH dead AS MATERIALIZED (
+            SELECT p.slot, p.holder FROM celery_semaphore.permit AS p
+            WHERE p.resource = _name AND p.holder IS NOT NULL AND p.ends <= _m.now
+        )
+        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
+        FROM dead WHERE p.resource = _name AND p.slot = dead.slot
+        RETURNING dead.holder, p.granted
+    LOOP
+        IF NOT gone.granted THEN
+            PERFORM celery_semaphore.v1_bury(_name, gone.holder, _m);
+            CONTINUE;
+        END IF;
+        UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false
+        WHERE w.id = celery_semaphore.v1_digest(_name, gone.holder) AND w.payload IS NOT NULL;
+        IF NOT FOUND THEN -- whoever called is gone
+            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_name, gone.holder);
+        END IF;
+    END LOOP;
+    over := ARRAY( -- of a crowd so many at once
+        SELECT w.id FROM celery_semaphore.waiter AS w
+        WHERE w.resource = _name AND w.ends <= _m.now AND w.line <> 'g' ORDER BY w.ends LIMIT 1000);
+    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = ANY (over) AND w.payload IS NULL;
+    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = _m.now + _m.take_up
+    WHERE w.id = ANY (over);
+    IF FOUND THEN
+        PERFORM celery_semaphore.v1_use(_name, _m.now);
+    END IF;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_first_end(_name text) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT w.ends FROM celery_semaphore.waiter AS w
+        WHERE w.resource = _name AND w.line <> 'g' ORDER BY w.ends LIMIT 1);
+END $$;
+
+-- Look, after what is overdue has ended; but in the grace the server was away: nobody could renew or come back.
+CREATE FUNCTION celery_semaphore.v1_visit(
+    _name text, _holder text, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+BEGIN
+    at := celery_semaphore.v1_look(_name, _holder, _m);
+    IF at.overdue AND NOT _m.in_grace THEN
+        PERFORM celery_semaphore.v1_drop(_name, _m);
+        at := celery_semaphore.v1_look(_name, _holder, _m);
+    END IF;
+    RETURN at;
+END $$;

@@ -1,0 +1,81 @@
+-- What every call begins with: the locks of its resources, the time, and what the store remembers.
+
+CREATE FUNCTION celery_semaphore.v1_digest(_name text, _other text) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_name, 0)) $$;
+
+CREATE TYPE celery_semaphore.v1_moment AS (
+    now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint
+);
+
+-- All that happens at one resource happens one after the other, until the transaction's end. Always in one order,
+-- so that no two calls wait for each other.
+CREATE FUNCTION celery_semaphore.v1_lock(_names text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    here bigint := 'celery_semaphore.permit'::regclass::oid::bigint;
+BEGIN
+    IF cardinality(_names) = 1 THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(_names[1], here));
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(keys.key) FROM (
+        SELECT DISTINCT hashtextextended(names.name, here) AS key
+        FROM unnest(_names) AS names (name)
+        ORDER BY key
+    ) AS keys;
+END $$;
+
+-- A missing record, or one of another server run, means that permits may have been forgotten, or that their holders
+-- could not renew them. Who comes first on a store that nobody knew waits for nothing; if anybody knew an older
+-- memory, even later, the living first put their permits back.
+CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint)
+RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
+DECLARE
+    recovered bigint := _now + _lease * 2 / 3;
+    run timestamptz := pg_postmaster_start_time();
+    before bigint := (SELECT b.id FROM celery_semaphore.epoch_before AS b WHERE b.one);
+    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known, 0) + 1);
+    grace bigint := CASE WHEN before IS NULL AND _known IS NULL THEN 0 ELSE recovered END;
+    memory celery_semaphore.epoch;
+BEGIN
+    -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
+    INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace)
+    ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
+    WHERE e.started <> run;
+    IF FOUND THEN
+        INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new)
+        ON CONFLICT (one) DO UPDATE SET id = excluded.id;
+    END IF;
+    UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
+    WHERE e.one AND e.id <> _known AND e.grace_until = 0 AND _now < e.created + _lease;
+    SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
+    RETURN memory;
+END $$;
+
+-- Permits may be forgotten by a crash: their holders put them back, so that nobody waits for the disk. Not so what
+-- is `durable`.
+CREATE FUNCTION celery_semaphore.v1_enter(
+    _names text[], _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _durable bool DEFAULT false
+) RETURNS celery_semaphore.v1_moment LANGUAGE plpgsql AS $$
+DECLARE
+    asked text;
+    memory celery_semaphore.epoch;
+    now bigint;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN -- it would not see what it waited for
+        RAISE EXCEPTION 'celery_semaphore needs READ COMMITTED' USING ERRCODE = 'CS001';
+    END IF;
+    IF NOT _durable THEN
+        asked := set_config('synchronous_commit', 'off', true);
+    ELSIF current_setting('synchronous_commit') = 'off' THEN
+        asked := set_config('synchronous_commit', 'on', true);
+    END IF;
+    asked := set_config('lock_timeout', _patience::text, true);
+    PERFORM celery_semaphore.v1_lock(_names);
+    now := coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint);
+    SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
+    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known THEN
+        memory := celery_semaphore.v1_remember(now, _lease, _known);
+    END IF;
+    RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);
+END $$;

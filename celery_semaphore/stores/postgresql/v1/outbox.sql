@@ -1,0 +1,130 @@
+-- Messages that are parked, and their way out.
+
+-- Give a parked ticket its message; from now on it can be granted, perhaps at once. It is on the disk before the
+-- caller hears of it.
+CREATE FUNCTION celery_semaphore.v1_attach(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _ticket text, _payload bytea, _name text, _ends_in bigint, _claims text,
+    _resources text[], _limits bigint[], _weights bigint[]
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    at celery_semaphore.v1_at;
+    ats celery_semaphore.v1_at[];
+    home int := 1;
+    granted bool;
+    kept bool;
+BEGIN
+    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience, true);
+    FOR n IN 1..cardinality(_resources) LOOP
+        ats[n] := celery_semaphore.v1_visit(_resources[n], _ticket, m);
+        PERFORM 1 FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(_resources[n], _ticket);
+        home := CASE WHEN FOUND THEN n ELSE home END;
+    END LOOP;
+    granted := ats[home].mine IS NOT NULL;
+    kept := EXISTS (
+        SELECT FROM celery_semaphore.permit AS p
+        WHERE p.resource = _resources[home] AND p.slot = ats[home].mine AND p.kept);
+    -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
+    INSERT INTO celery_semaphore.waiter AS w
+        (id, maker, resource, ticket, line, outbox, kind, weight, asked, resources, weights, limits, claims, due, ends,
+         name, payload)
+    VALUES (
+        celery_semaphore.v1_digest(_resources[home], _ticket),
+        celery_semaphore.v1_digest(_resources[home], substr(_ticket, 22)),
+        _resources[home], _ticket, CASE WHEN granted THEN 'g' ELSE 'p' END, kept, 'park', _weights[home], _limits[home], _resources, _weights, _limits,
+        _claims, m.now, m.now + _ends_in, _name, _payload)
+    ON CONFLICT (id) DO UPDATE SET
+        line = excluded.line, kind = excluded.kind, weight = excluded.weight, asked = excluded.asked,
+        resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
+        claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
+        payload = excluded.payload, outbox = kept OR w.outbox AND granted;
+    IF kept THEN -- for it to come back: now the message goes out with it
+        UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up, weight = asked.weight
+        FROM unnest(_resources, _weights) AS asked (resource, weight)
+        WHERE p.resource = asked.resource AND p.holder = _ticket;
+    END IF;
+    PERFORM celery_semaphore.v1_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
+    RETURN celery_semaphore.v1_hand_on(_resources, m);
+END $$;
+
+-- The messages that must be sent, each to one caller only; what is not sent comes again.
+CREATE FUNCTION celery_semaphore.v1_take(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[], _most int
+) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    home text;
+BEGIN
+    m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
+    FOREACH home IN ARRAY _names LOOP
+        RETURN QUERY
+        WITH out AS MATERIALIZED (
+            SELECT w.id FROM celery_semaphore.waiter AS w
+            WHERE w.resource = home AND w.outbox ORDER BY w.ticket LIMIT _most
+        ), taken AS (
+            UPDATE celery_semaphore.waiter AS w SET outbox = false
+            WHERE w.id = ANY (ARRAY(SELECT out.id FROM out))
+            RETURNING w.ticket, w.ends, w.claims, w.payload
+        )
+        SELECT m.epoch, taken.ticket, coalesce(p.token, 0), coalesce(p.ends, taken.ends), taken.claims, taken.payload
+        FROM taken LEFT JOIN celery_semaphore.permit AS p ON p.resource = home AND p.holder = taken.ticket
+        ORDER BY taken.ticket;
+    END LOOP;
+END $$;
+
+-- The broker has this message: forget it, and keep its permit until it comes. Not what became of its ticket
+-- meanwhile: it may have come back already, and be parked anew.
+CREATE FUNCTION celery_semaphore.v1_sent(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _ticket text, _token bigint, _resources text[]
+) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    home text;
+BEGIN
+    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
+    FOREACH home IN ARRAY _resources LOOP
+        UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
+        WHERE p.resource = home AND p.holder = _ticket AND p.granted AND p.token = _token;
+        IF FOUND THEN
+            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, _ticket);
+        ELSIF _token = 0 THEN
+            DELETE FROM celery_semaphore.waiter AS w
+            WHERE w.id = celery_semaphore.v1_digest(home, _ticket) AND w.line = 'e' AND NOT w.outbox;
+        END IF;
+    END LOOP;
+    RETURN m.epoch;
+END $$;
+
+-- End the waits of parked messages. `again`: some have moved to another resource meanwhile.
+CREATE FUNCTION celery_semaphore.v1_end(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    handed celery_semaphore.v1_handed;
+    names text[] := ARRAY(
+        SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
+        WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a'));
+    one text;
+BEGIN
+    m := celery_semaphore.v1_enter(names, _clock, _lease, _take_up, _known, _patience, true);
+    FOREACH one IN ARRAY names LOOP
+        PERFORM celery_semaphore.v1_visit(one, NULL, m);
+    END LOOP;
+    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') AND array_position(names, w.resource) IS NOT NULL
+    AND w.payload IS NOT NULL;
+    handed := celery_semaphore.v1_hand_on(names, m);
+    FOREACH one IN ARRAY handed.outgoing LOOP
+        PERFORM celery_semaphore.v1_use(one, m.now);
+    END LOOP;
+    PERFORM 1 FROM celery_semaphore.waiter AS w
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') LIMIT 1;
+    handed.again := FOUND;
+    RETURN handed;
+END $$;

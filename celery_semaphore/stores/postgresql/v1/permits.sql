@@ -1,0 +1,94 @@
+-- Admission to one resource, and what one name has on several.
+
+-- Why this resource refuses, or null. Whoever was parked before goes first; a heavy one that comes back by itself
+-- is kept free what it needs, or lighter ones would starve it. Who waits for more than the limit blocks nobody.
+CREATE FUNCTION celery_semaphore.v1_refusal(
+    _at celery_semaphore.v1_at, _weight bigint, _ticket text, _m celery_semaphore.v1_moment
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    in_force bigint := coalesce(_at.operator, _at.declared, 0);
+    heavy bigint;
+    first celery_semaphore.waiter;
+BEGIN
+    IF in_force = 0 THEN RETURN 'paused'; END IF;
+    IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF;
+    IF _m.in_grace THEN RETURN 'recovering'; END IF;
+    IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
+    IF NOT _at.waits THEN RETURN NULL; END IF;
+    first := celery_semaphore.v1_first(_at, _ticket);
+    IF first.ticket IS NOT NULL THEN RETURN 'saturated'; END IF;
+    SELECT ahead.weight INTO heavy FROM (
+        SELECT w.ticket, w.weight FROM celery_semaphore.waiter AS w
+        WHERE w.resource = _at.name AND w.line = 'w' AND w.ticket < _ticket ORDER BY w.ticket LIMIT 1000
+    ) AS ahead WHERE ahead.weight <= in_force ORDER BY ahead.ticket LIMIT 1;
+    IF heavy > _weight AND _at.occupied + _weight + heavy > in_force THEN RETURN 'saturated'; END IF;
+    RETURN NULL;
+END $$;
+
+-- Larger than every token before it on all these resources, whatever became of the clock.
+CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_at[], _now bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    token bigint := _now;
+    at celery_semaphore.v1_at;
+BEGIN
+    FOREACH at IN ARRAY _ats LOOP
+        token := greatest(token, at.token + 1);
+    END LOOP;
+    RETURN token;
+END $$;
+
+-- Into the row that it has, or one that is free, or a new one.
+CREATE FUNCTION celery_semaphore.v1_write(
+    _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
+    _granted bool DEFAULT false, _kept bool DEFAULT false
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    its_slot int := coalesce(_at.mine, _at.free);
+BEGIN
+    IF its_slot IS NULL THEN
+        INSERT INTO celery_semaphore.permit (resource, slot, holder, granted, kept, weight, token, last, since, ends)
+        VALUES (_at.name, _at.slots, _holder, _granted, _kept, _weight, _token, _token, _since, _ends);
+    ELSE
+        UPDATE celery_semaphore.permit AS p
+        SET holder = _holder, granted = _granted, kept = _kept, weight = _weight, token = _token, since = _since, ends = _ends,
+            last = greatest(p.last, _token)
+        WHERE p.resource = _at.name AND p.slot = its_slot;
+    END IF;
+END $$;
+
+CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, kept bool, token bigint, since bigint, ends bigint);
+
+-- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease is
+-- dead, even before it is dropped.
+CREATE FUNCTION celery_semaphore.v1_has(
+    _name text, _resources text[], _weights bigint[], _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_held LANGUAGE sql AS $$
+    SELECT
+        count(*) > 0,
+        count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace)) = cardinality(_resources),
+        bool_or(p.kept),
+        max(p.token), max(p.since), min(p.ends)
+    FROM unnest(_resources, _weights) AS asked (resource, weight)
+    JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
+$$;
+
+CREATE FUNCTION celery_semaphore.v1_erase(_name text, _resources text[], _now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _now
+    WHERE p.resource = ANY (_resources) AND p.holder = _name;
+END $$;
+
+-- A permit on some of its claims is none.
+CREATE FUNCTION celery_semaphore.v1_end_part(
+    _holder text, _resources text[], _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+BEGIN
+    PERFORM celery_semaphore.v1_erase(_holder, _resources, _m.now);
+    FOREACH one IN ARRAY _resources LOOP
+        PERFORM celery_semaphore.v1_bury(one, _holder, _m);
+    END LOOP;
+END $$;

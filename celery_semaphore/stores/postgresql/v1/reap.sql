@@ -1,0 +1,60 @@
+-- Who needs a look, and the look itself.
+
+CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _most int) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    now bigint := coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint);
+BEGIN
+    RETURN ARRAY(
+        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look <= now ORDER BY r.look LIMIT _most);
+END $$;
+
+-- End what is overdue in these resources, and hand on what is free.
+CREATE FUNCTION celery_semaphore.v1_reap(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    handed celery_semaphore.v1_handed;
+    home text;
+BEGIN
+    m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
+    FOREACH home IN ARRAY _names LOOP
+        PERFORM celery_semaphore.v1_visit(home, NULL, m);
+    END LOOP;
+    handed := celery_semaphore.v1_hand_on(_names, m);
+    FOREACH home IN ARRAY _names LOOP
+        PERFORM celery_semaphore.v1_looked_at(
+            home, handed.again OR handed.needed <> '{}' OR home = ANY (handed.outgoing), m);
+    END LOOP;
+    PERFORM celery_semaphore.v1_forget_released(m);
+    DELETE FROM celery_semaphore.message AS s WHERE s.ctid = ANY (ARRAY(
+        SELECT old.ctid FROM celery_semaphore.message AS old
+        WHERE old.until <= m.now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+    RETURN handed;
+END $$;
+
+-- When it needs the next look; `_soon`: there is still something to do. What nobody used for ten leases is gone.
+CREATE FUNCTION celery_semaphore.v1_looked_at(
+    _name text, _soon bool, _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at := celery_semaphore.v1_look(_name, NULL, _m);
+    next bigint := least(
+        (SELECT min(p.ends) FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
+        celery_semaphore.v1_first_end(_name),
+        CASE WHEN _m.in_grace THEN _m.grace_until END,
+        _m.now + _m.lease);
+BEGIN
+    IF at.occupied = 0 AND NOT at.waits THEN
+        SELECT coalesce(max(p.ends), 0) + 10 * _m.lease INTO next
+        FROM celery_semaphore.permit AS p WHERE p.resource = _name;
+        IF next <= _m.now THEN
+            DELETE FROM celery_semaphore.permit AS p WHERE p.resource = _name;
+            DELETE FROM celery_semaphore.resource AS r WHERE r.name = _name;
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE celery_semaphore.resource AS r SET look = CASE WHEN _soon THEN _m.now ELSE next END WHERE r.name = _name;
+END $$;

@@ -1,0 +1,83 @@
+-- Extend leases on all resources; put back only what the store forgot.
+--   permits  [{"holder", "token", "since", "epoch", "resources": [...], "limits": [...], "weights": [...]}...]
+-- Answers 'ok', 'restored' or 'lost' for each, in order.
+CREATE FUNCTION celery_semaphore.v1_renew(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb,
+    OUT epoch bigint, OUT became text[]
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    permit record;
+BEGIN
+    m := celery_semaphore.v1_enter(
+        ARRAY(SELECT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p),
+        _clock, _lease, _take_up, _known, _patience);
+    epoch := m.epoch;
+    FOR permit IN
+        SELECT * FROM jsonb_to_recordset(_permits) AS p (
+            holder text, token bigint, since bigint, epoch bigint, resources text[], limits bigint[], weights bigint[])
+    LOOP
+        became := became || celery_semaphore.v1_renew_one(
+            permit.holder, permit.token, permit.since, permit.epoch, permit.resources, permit.limits, permit.weights, m);
+    END LOOP;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_renew_one(
+    _holder text, _token bigint, _since bigint, _epoch bigint, _resources text[], _limits bigint[], _weights bigint[],
+    _m celery_semaphore.v1_moment
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    mine celery_semaphore.v1_held;
+    ats celery_semaphore.v1_at[];
+    given_to text; -- from which it took this very permit up, if that is all the store forgot: a replica lags
+BEGIN
+    FOR n IN 1..cardinality(_resources) LOOP
+        ats[n] := celery_semaphore.v1_visit(_resources[n], _holder, _m);
+    END LOOP;
+    mine := celery_semaphore.v1_has(_holder, _resources, _weights, _m);
+    IF NOT mine.whole THEN
+        SELECT p.holder INTO given_to FROM celery_semaphore.permit AS p
+        WHERE p.resource = _resources[1] AND p.holder IS NOT NULL AND p.granted AND p.token = _token LIMIT 1;
+        IF NOT celery_semaphore.v1_forgotten(_epoch, ats, ARRAY[_holder, given_to], _limits, _weights, _m) THEN
+            IF mine.part THEN
+                PERFORM celery_semaphore.v1_end_part(_holder, _resources, _m);
+            END IF;
+            RETURN 'lost';
+        END IF;
+        -- What was handed to its ticket is the holder's, and so is its message, which was delivered.
+        PERFORM celery_semaphore.v1_erase(given_to, _resources, _m.now);
+        FOR n IN 1..cardinality(_resources) LOOP
+            DELETE FROM celery_semaphore.waiter AS w
+            WHERE w.id = celery_semaphore.v1_digest(_resources[n], given_to);
+            ats[n] := celery_semaphore.v1_look(_resources[n], _holder, _m);
+        END LOOP;
+    END IF;
+    FOR n IN 1..cardinality(_resources) LOOP
+        PERFORM celery_semaphore.v1_write(
+            ats[n], _holder, _weights[n], _token, _since, _m.now + _m.lease);
+        PERFORM celery_semaphore.v1_use(_resources[n], _m.now + _m.lease);
+    END LOOP;
+    RETURN CASE WHEN mine.whole THEN 'ok' ELSE 'restored' END;
+END $$;
+
+-- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
+CREATE FUNCTION celery_semaphore.v1_forgotten(
+    _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+    others bigint;
+BEGIN
+    IF NOT _m.in_grace OR _epoch = _m.epoch THEN
+        RETURN false;
+    END IF;
+    FOR n IN 1..cardinality(_ats) LOOP
+        at := _ats[n];
+        SELECT coalesce(sum(p.weight), 0) INTO others FROM celery_semaphore.permit AS p
+        WHERE p.resource = at.name AND p.holder IS NOT NULL AND p.holder = ANY (_own) IS NOT TRUE;
+        IF at.buried OR others + _weights[n] > coalesce(at.operator, at.declared, _limits[n]) THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    RETURN true;
+END $$;

@@ -1,0 +1,62 @@
+-- What there is, for people; and limits that they set.
+
+-- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
+-- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, due]...]]
+CREATE FUNCTION celery_semaphore.v1_snapshot(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int,
+    OUT epoch bigint, OUT seen json
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    at celery_semaphore.v1_at;
+BEGIN
+    m := celery_semaphore.v1_enter(ARRAY[_name], _clock, _lease, _take_up, _known, _patience);
+    at := celery_semaphore.v1_look(_name, NULL, m);
+    epoch := m.epoch;
+    seen := json_build_array(
+        coalesce(at.operator, at.declared), at.operator IS NOT NULL, at.mean, m.now,
+        (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line IN ('p', 'w', 'a')),
+        (SELECT coalesce(json_agg(json_build_array(p.holder, p.token, p.weight, p.since, p.ends, p.granted)
+                         ORDER BY p.token), '[]')
+         FROM celery_semaphore.permit AS p
+         WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
+        (SELECT coalesce(json_agg(json_build_array(first.ticket, first.kind, first.weight, first.due)
+                         ORDER BY first.ticket), '[]')
+         FROM (
+            SELECT w.ticket, w.kind, w.weight, w.due FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+                SELECT * FROM celery_semaphore.waiter AS each
+                WHERE each.resource = _name AND each.line = lines.line ORDER BY each.ticket LIMIT _most
+            ) AS w ORDER BY w.ticket LIMIT _most
+         ) AS first));
+END $$;
+
+-- Those in use, by name, behind this one.
+CREATE FUNCTION celery_semaphore.v1_resources(_behind text, _most int) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT r.name FROM celery_semaphore.resource AS r
+        WHERE r.name > _behind AND coalesce(
+            (SELECT true FROM celery_semaphore.permit AS p WHERE p.resource = r.name AND p.holder IS NOT NULL LIMIT 1),
+            (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = r.name LIMIT 1))
+        ORDER BY r.name LIMIT _most);
+END $$;
+
+-- Put a limit in force until cleared by null; answers the resources that it concerns.
+CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    IF _value IS NULL THEN
+        DELETE FROM celery_semaphore.set_limit AS l WHERE l.name = _name;
+    ELSE
+        INSERT INTO celery_semaphore.set_limit (name, value) VALUES (_name, _value)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+    END IF;
+    RETURN ARRAY( -- "0" comes after "/"
+        SELECT r.name FROM celery_semaphore.resource AS r
+        WHERE r.name = _name OR (r.name >= _name || '/' AND r.name < _name || '0') ORDER BY r.name);
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint) LANGUAGE sql AS $$
+    SELECT l.name, l.value FROM celery_semaphore.set_limit AS l
+$$;

