@@ -77,13 +77,18 @@ class Connection:
         if self._pid == os.getpid():  # else its end would be the end of the parent's session
             self._made.close()
 
-    def heard(self, timeout: float) -> list[bytes]:
-        """The channels of what was notified, waiting for it for so many seconds."""
-        if not (found := self._notified()):
-            self._wait(selectors.EVENT_READ, time.monotonic() + timeout, late=lambda: None)
-            self._libpq.consume_input()
-            found = self._notified()
-        return found
+    def readable(self, timeout: float) -> None:
+        """Wait until there is something to read, for so many seconds."""
+        with _Selector() as selector:
+            selector.register(self._libpq.socket, selectors.EVENT_READ)
+            selector.select(timeout)
+
+    def consume(self) -> None:
+        self._libpq.consume_input()
+
+    def notified(self) -> list[str]:
+        """The channels of what was read meanwhile."""
+        return [each.relname.decode() for each in iter(self._libpq.notifies, None)]
 
     @property
     def direct(self) -> bool:
@@ -93,9 +98,6 @@ class Connection:
     @property
     def server_version(self) -> int:
         return self._libpq.server_version
-
-    def _notified(self) -> list[bytes]:
-        return [each.relname for each in iter(self._libpq.notifies, None)]
 
     def _answer(self) -> list[PGresult]:
         until = time.monotonic() + self._timeout
@@ -116,15 +118,12 @@ class Connection:
                 raise psycopg.errors.error_from_result(result)
         return results
 
-    def _wait(self, events: int, until: float, late: Callable[[], None] | None = None) -> None:
+    def _wait(self, events: int, until: float) -> None:
         with _Selector() as selector:
             selector.register(self._libpq.socket, events)
             if not selector.select(max(0.0, until - time.monotonic())):
-                (late or self._late)()
-
-    def _late(self) -> None:
-        msg = f"no answer within {self._timeout:g} s"
-        raise Unanswered(msg)
+                msg = f"no answer within {self._timeout:g} s"
+                raise Unanswered(msg)
 
     @staticmethod
     def _rows(results: list[PGresult]) -> list[Row]:

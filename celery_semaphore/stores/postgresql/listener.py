@@ -1,8 +1,11 @@
-"""Hear of a permit that was handed to a caller: one channel for each ticket."""
+"""Hear of a permit that was handed to a caller: one channel for each ticket, one connection for all of them."""
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
+from threading import Event, Lock, Thread
 
 import psycopg
 
@@ -12,48 +15,130 @@ from .schema import Place
 
 AGAIN = 1.0  # seconds between attempts to listen again while the server is away
 POLL = 0.5  # seconds after which a caller asks again that cannot listen
+TURN = 5.0  # seconds after which the ears look whether anybody still listens
+
+
+class Ears:
+    """One connection that listens for all callers of this process, read by a thread as long as there are any.
+
+    A connection for each caller would be a process of the server for each.
+    """
+
+    def __init__(self, link: Link, place: Place) -> None:
+        self._link, self._place = link, place
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._connection: Connection | None = None
+        self._listeners: dict[str, set[PostgresListener]] = {}
+        self._use = Lock()  # of the connection, and of who listens
+
+    def open(self, listener: PostgresListener) -> None:
+        """From the moment in which this returns nothing is missed any more."""
+        if self._pid != os.getpid():  # a forked child has no thread, and must not read its parent's
+            self._begin()
+        with self._use, translated():
+            try:
+                self._listen(listener)
+            except BaseException:
+                self._lose(self._connection)
+                raise
+
+    def _listen(self, listener: PostgresListener) -> None:
+        connection = self._connection or self._connect()
+        if connection is None:
+            listener.polls = True
+            return
+        ((channel,),) = connection.call(self._place.function("channel"), [listener.ticket])
+        listener.channel = str(channel)
+        if channel not in self._listeners:
+            connection.script(f'LISTEN "{channel}"')
+        self._listeners.setdefault(str(channel), set()).add(listener)
+        self._tell(connection.notified())
+
+    def _connect(self) -> Connection | None:
+        connection = self._link.connect()
+        if not connection.direct:  # the server would tell it to another client of the pooler
+            connection.close()
+            return None
+        self._connection = connection
+        Thread(target=self._read, args=[connection], daemon=True).start()
+        return connection
+
+    def shut(self) -> None:
+        with self._use:
+            self._lose(self._connection)
+
+    def close(self, listener: PostgresListener) -> None:
+        if self._pid != os.getpid():
+            return
+        with self._use:
+            others = self._listeners.get(listener.channel, set())
+            others.discard(listener)
+            if listener.channel in self._listeners and not others:
+                del self._listeners[listener.channel]
+                if self._connection:
+                    with suppress(psycopg.Error):
+                        self._connection.script(f'UNLISTEN "{listener.channel}"')
+                        self._tell(self._connection.notified())
+
+    def _read(self, connection: Connection) -> None:
+        while True:
+            connection.readable(TURN)
+            with self._use:
+                if connection is not self._connection:
+                    return
+                try:
+                    connection.consume()
+                    self._tell(connection.notified())
+                except psycopg.Error:
+                    self._lose(connection)
+                    return
+                if not self._listeners:
+                    self._lose(connection)
+                    return
+
+    def _tell(self, channels: list[str]) -> None:
+        for channel in channels:
+            for listener in self._listeners.get(channel, ()):
+                listener.called.set()
+
+    def _lose(self, connection: Connection | None) -> None:
+        """Without a farewell: the server forgets who listened with the connection."""
+        if connection is not None:
+            connection.close()
+        self._connection = None
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.lost()
+        self._listeners = {}
 
 
 class PostgresListener:
-    """Listens over a connection of its own; behind a pooler, where that is in vain, it is woken to ask."""
+    """Behind a pooler, where listening is in vain, it wakes its caller now and then to ask."""
 
-    def __init__(self, link: Link, place: Place, ticket: str) -> None:
-        self._link, self._place, self._ticket = link, place, ticket
-        self._connection: Connection | None = None
-        self._polls = False
-        self._listen()
+    def __init__(self, ears: Ears, ticket: str) -> None:
+        self._ears, self.ticket = ears, ticket
+        self.called, self.channel, self.polls, self._open = Event(), "", False, True
+        ears.open(self)
 
     def wait(self, timeout: float) -> None:
-        if self._polls:
+        if self.polls:
             time.sleep(min(timeout, POLL))
-            return
-        try:
-            if self._connection is None:
-                self._listen()  # and return, for nobody knows what was missed
-            else:
-                self._connection.heard(timeout)
-        except (psycopg.Error, StoreUnavailable):
-            if self._connection is None:
+        elif self._open:
+            self.called.wait(timeout)
+            self.called.clear()  # whoever waited asks now, and so learns of a call in this very moment
+        else:
+            try:
+                self._ears.open(self)  # and return, for nobody knows what was missed
+                self._open = True
+            except StoreUnavailable:
                 time.sleep(min(timeout, AGAIN))
-            self.close()
+
+    def lost(self) -> None:
+        self._open = False
+        self.called.set()
 
     def close(self) -> None:
-        """Without a farewell: the server forgets who listened with the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _listen(self) -> None:
-        with translated():
-            connection = self._link.connect()
-            try:
-                if connection.direct:
-                    ((channel,),) = connection.call(self._place.function("channel"), [self._ticket])
-                    connection.script(f'LISTEN "{channel}"')
-                    self._connection = connection
-                else:
-                    self._polls = True
-                    connection.close()
-            except BaseException:
-                connection.close()
-                raise
+        self._ears.close(self)

@@ -7,8 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ...errors import ConfigurationError
-from .connection import Connection, Link
+from psycopg import errors
+
+from ...errors import ConfigurationError, StoreUnavailable
+from .connection import Connection, Link, translated
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
@@ -61,11 +63,17 @@ class Place:
 
 def installed(connection: Connection, place: Place) -> int:
     """The newest version that is installed; 0 for none."""
-    table = place.named("installed")
-    ((there,),) = connection.query("SELECT to_regclass($1)", [table])
-    if there is None:
+    # Not by to_regclass(): it may remember that there was none, even after waiting for who made it.
+    found = connection.query(
+        "SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = $1 AND c.relname = $2",
+        [place.schema, f"{place.prefix}installed"],
+    )
+    if not found:
         return 0
-    ((version,),) = connection.query(f"SELECT coalesce(max(version), 0) FROM {table}")  # noqa: S608 - checked and quoted
+    ((version,),) = connection.query(
+        f"SELECT coalesce(max(version), 0) FROM {place.named('installed')}"  # noqa: S608 - checked and quoted
+    )
     return int(version or 0)
 
 
@@ -75,16 +83,28 @@ def install(link: Link, place: Place) -> list[int]:
     Several may do so at once: the first one does it, the others wait for it. What is there is looked for before
     anything is created, for a role that may create nothing must not fail where there is nothing to do.
     """
-    with closing(link.connect(patience=PATIENCE)) as connection:
-        if installed(connection, place) >= VERSION:
-            return []
-        connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
-        connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [place.named("")])
-        missing = list(range(installed(connection, place) + 1, VERSION + 1))
-        ((schema,),) = connection.query("SELECT to_regnamespace($1)", [f'"{place.schema}"'])
-        if schema is None:
-            connection.script(f'CREATE SCHEMA "{place.schema}"')
-        for version in missing:
-            connection.script(place.sql(version))
-        connection.script("COMMIT")
-        return missing
+    try:
+        with translated(), closing(link.connect(patience=PATIENCE)) as connection:
+            if installed(connection, place) >= VERSION:
+                return []
+            return _install(connection, place)
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, errors.InsufficientPrivilege):
+            raise
+        msg = (
+            f"The role of semaphore_url may not install the schema {place.schema!r}: {error.reason}."
+            " Run it as one that may, or GRANT CREATE."
+        )
+        raise ConfigurationError(msg) from error
+
+
+def _install(connection: Connection, place: Place) -> list[int]:
+    connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
+    connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [place.named("")])
+    missing = list(range(installed(connection, place) + 1, VERSION + 1))
+    if not connection.query("SELECT FROM pg_namespace WHERE nspname = $1", [place.schema]):
+        connection.script(f'CREATE SCHEMA "{place.schema}"')
+    for version in missing:
+        connection.script(place.sql(version))
+    connection.script("COMMIT")
+    return missing

@@ -23,7 +23,7 @@ from . import answers
 from .answers import texts
 from .connection import Link, Parameter, Row
 from .health import examine
-from .listener import PostgresListener
+from .listener import Ears, PostgresListener
 from .names import stored
 from .schema import Place
 
@@ -61,6 +61,7 @@ class PostgresStore:
         self.epoch = epoch
         self._link = Link(parameters, timeout)
         self._place = place
+        self._ears = Ears(self._link, place)
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
         self._patience = round(timeout * 1000)  # milliseconds for others at the same resource
         self._now = now
@@ -164,7 +165,7 @@ class PostgresStore:
             self._run("sent", stored(grant.ticket), grant.token, resources)
 
     def listen(self, ticket: str) -> PostgresListener:
-        return PostgresListener(self._link, self._place, stored(ticket))
+        return PostgresListener(self._ears, stored(ticket))
 
     def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
         ((epoch, seen),) = self._run("snapshot", resource, waiters)
@@ -192,6 +193,7 @@ class PostgresStore:
         return {name: int(limit) for name, limit in self._call("limits")}
 
     def close(self) -> None:
+        self._ears.shut()
         self._link.close()
 
     def _look_at(self, names: list[str]) -> Outgoing:

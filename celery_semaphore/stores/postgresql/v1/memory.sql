@@ -36,12 +36,14 @@ DECLARE
     new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known, 0) + 1);
     grace bigint := CASE WHEN before IS NULL AND _known IS NULL THEN 0 ELSE recovered END;
     memory celery_semaphore.epoch;
+    asked text;
 BEGIN
     -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
     WHERE e.started <> run;
     IF FOUND THEN
+        asked := set_config('synchronous_commit', 'on', true); -- that there was a memory must not be forgotten itself
         INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;

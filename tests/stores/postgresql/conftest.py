@@ -1,0 +1,65 @@
+"""Stores on PostgreSQL servers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.url import parameters_from_url
+from tests.conftest import need
+from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
+
+OpenAt = Callable[..., PostgresStore]
+StartServer = Callable[..., PostgresServer]
+BOTH = {"postgres": PostgresServer, "embedded_postgres": EmbeddedPostgresServer}
+
+
+@pytest.fixture(params=BOTH)
+def server(request: pytest.FixtureRequest) -> PostgresServer:
+    found: PostgresServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=BOTH)
+def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
+    """Starts a server that may be stopped, and installs the schema."""
+    kind = BOTH[request.param]
+    need(kind)
+
+    def start(**options: str) -> PostgresServer:
+        server = stack.enter_context(kind(**options))
+        server.install()
+        return server
+
+    with ExitStack() as stack:
+        yield start
+
+
+@pytest.fixture
+def open_at() -> Iterator[OpenAt]:
+    stores: list[PostgresStore] = []
+
+    def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> PostgresStore:
+        parameters = parameters_from_url(url, timeout=timeout, ssl=None)
+        stores.append(PostgresStore(parameters, timeout=timeout, **options))
+        return stores[-1]
+
+    yield open_at
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def store(server: PostgresServer, open_at: OpenAt) -> PostgresStore:
+    return open_at(server.url)
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> str:
+    """The name of a database that was never used."""
+    name = uuid4().hex
+    server.add_database(name)
+    return name

@@ -1,0 +1,242 @@
+"""Answers that are lost, servers that hang, restart or crash, and settings that others made."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+
+import pytest
+
+from celery_semaphore.core.permit import Permit, Reason, Renewal
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.postgresql import PostgresStore
+from tests.stores.conftest import PARK, claim, permit_of, refusal_of
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+
+from .conftest import OpenAt, StartServer
+
+FORK = get_context("fork")
+
+
+def park(store: PostgresStore, holder: str) -> str:
+    ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
+    assert ticket
+    store.attach(ticket, claim(), holder.encode())
+    return ticket
+
+
+class TestLostAnswers:
+    @pytest.fixture
+    def proxy(self, server: PostgresServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
+        return start_proxy(server.port)
+
+    @pytest.fixture
+    def cut_off(self, server: PostgresServer, proxy: Proxy, open_at: OpenAt) -> PostgresStore:
+        """A store whose answers may be lost; it has been used."""
+        store = open_at(server.database("postgres", port=proxy.port), timeout=1.0)
+        store.release("warm", claim(of="warm"))
+        return store
+
+    def test_an_acquire_is_repeated(self, proxy: Proxy, cut_off: PostgresStore) -> None:
+        proxy.drop_answers()
+        permit_of(cut_off.acquire(claim(2), "a"))
+        assert proxy.answers_dropped == 1
+        assert cut_off.snapshot("api").occupied == 1
+
+    def test_a_repeated_release_says_again_what_it_handed_on(
+        self, proxy: Proxy, cut_off: PostgresStore
+    ) -> None:
+        cut_off.acquire(claim(), "a")
+        park(cut_off, "b")
+        proxy.drop_answers()
+        outgoing = cut_off.release("a", claim())
+        assert [grant.payload for grant in cut_off.take(outgoing)] == [b"b"]
+        assert proxy.answers_dropped == 1
+
+    def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: PostgresStore) -> None:
+        permits = [permit_of(cut_off.acquire(claim(3), holder)) for holder in "abc"]
+        proxy.drop_answers()
+        assert set(cut_off.renew(permits).values()) == {Renewal.OK}
+
+    def test_a_server_out_of_reach(self, proxy: Proxy, cut_off: PostgresStore) -> None:
+        proxy.cut()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        proxy.restore()
+        permit_of(cut_off.acquire(claim(), "b"))
+
+    def test_a_server_that_hangs(self, proxy: Proxy, cut_off: PostgresStore) -> None:
+        """One answer, and one connecting, for which libpq takes two seconds at least."""
+        proxy.hang()
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            cut_off.acquire(claim(), "a")
+        assert time.monotonic() - start < 1 + 2 + 1
+        proxy.restore()
+        permit_of(cut_off.acquire(claim(of="other"), "z"))
+
+    def test_an_interrupted_call_leaves_no_answer_behind(self, cut_off: PostgresStore) -> None:
+        """A time limit strikes between question and answer; the next call must get its own."""
+
+        class Interrupt(BaseException):
+            pass
+
+        def interrupted(connection: object) -> None:
+            connection._libpq.send_query(b"SELECT 'not yours'")  # type: ignore[attr-defined]
+            raise Interrupt
+
+        with pytest.raises(Interrupt):
+            cut_off._link.ask(interrupted)
+        permit_of(cut_off.acquire(claim(), "a"))
+
+
+class TestRestarts:
+    def test_immediately(self, start_server: StartServer, open_at: OpenAt) -> None:
+        """What was written last may be missing, so the living come first."""
+        server = start_server()
+        store = open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        before = store.epoch
+        server.stop_immediately()
+        server.start()
+        answer = refusal_of(open_at(server.url, lease=3.0).acquire(claim(2), "b"))
+        assert answer.reason is Reason.RECOVERING
+        assert store.renew([permit])["a"] in (Renewal.OK, Renewal.RESTORED)
+        assert (store.epoch or 0) > (before or 0)
+        wait_until(lambda: store.snapshot("api").at > permit.acquired_at + 2.5, 10)
+        store.renew([permit])
+        assert refusal_of(store.acquire(claim(), "c")).reason is Reason.SATURATED
+
+    def test_politely(self, start_server: StartServer, open_at: OpenAt) -> None:
+        """Nothing is lost, but nobody could renew: an overdue lease of one who lives is renewed."""
+        server = start_server()
+        store = open_at(server.url, lease=1.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        server.stop_politely()
+        time.sleep(1.1)
+        server.start()
+        answer = refusal_of(open_at(server.url, lease=1.0).acquire(claim(), "b"))
+        assert answer.reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
+    def test_a_killed_backend_is_a_crash(self, start_server: StartServer, open_at: OpenAt) -> None:
+        """The server's main process goes on, and starts all others anew."""
+        server = start_server()
+        store = open_at(server.url, lease=3.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        before = store.epoch
+        with server.client() as client:
+            os.kill(client.info.backend_pid, signal.SIGKILL)
+
+        def recovered() -> bool:
+            try:
+                return store.renew([permit])["a"] is not Renewal.LOST and store.epoch != before
+            except StoreUnavailable:
+                return False
+
+        wait_until(recovered, 10)
+        assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
+
+    def test_what_is_parked_outlives_a_crash(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        """Even of a server that would rather not wait for its disk."""
+        server = start_server(synchronous_commit="off", wal_writer_delay="10s")
+        store = open_at(server.url, lease=1.0)
+        permit_of(store.acquire(claim(), "a"))
+        park(store, "b")
+        server.stop_immediately()
+        server.start()
+        store = open_at(server.url, lease=1.0)
+        messages: list[bytes] = []
+
+        def came() -> list[bytes]:
+            messages.extend(grant.payload for grant in store.take(store.reap()))
+            return messages
+
+        assert wait_until(came, 10) == [b"b"]
+
+
+class TestOthersSettings:
+    @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+    def test_another_isolation(self, server: PostgresServer, open_at: OpenAt, level: str) -> None:
+        """A snapshot from before the lock would show permits as free that are not."""
+        name = f"iso_{level[:4]}"
+        server.run(
+            f"DO $$ BEGIN CREATE ROLE {name} LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            f"ALTER ROLE {name} SET default_transaction_isolation = '{level}'",
+        )
+        store = open_at(server.database("postgres", user=name))
+        most, inside, lock = 0, 0, threading.Lock()
+
+        def run(thread: int) -> None:
+            nonlocal most, inside
+            for n in range(25):
+                holder = f"{thread}-{n}'\\"
+                if isinstance(store.acquire(claim(2), holder), Permit):
+                    with lock:
+                        inside += 1
+                        most = max(most, inside)
+                    with lock:
+                        inside -= 1
+                    store.release(holder, claim(2))
+
+        threads = [threading.Thread(target=run, args=[n]) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert 0 < most <= 2
+        ticket = refusal_of([store.acquire(claim(0), "x", PARK)][0]).ticket
+        assert ticket
+        store.set_limit(1, "api")
+        grants = store.take(store.attach(ticket, claim(), b"\x00'\\\xff"))
+        assert [grant.payload for grant in grants] == [b"\x00'\\\xff"]
+
+    def test_the_session_stays_as_it_was(self, store: PostgresStore) -> None:
+        """Behind a pooler it is another client's next."""
+        settings = "SELECT name, setting FROM pg_settings ORDER BY name"
+        store.release("warm", claim())
+        before = store._link.ask(lambda connection: connection.query(settings))
+        store.acquire(claim(), "a")
+        store.release("a", claim())
+        assert store._link.ask(lambda connection: connection.query(settings)) == before
+        locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        assert store._link.ask(lambda connection: connection.query(locks)) == [["0"]]
+
+    def test_who_waits_for_others_waits_for_a_bounded_time(
+        self, server: PostgresServer, open_at: OpenAt
+    ) -> None:
+        """Another client was stopped inside; nothing of the call is left."""
+        store = open_at(server.url, timeout=0.5)
+        store.acquire(claim(), "a")
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
+            with pytest.raises(StoreUnavailable):
+                store.acquire(claim(2), "b")
+            waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            wait_until(lambda: not server.run(waiting), 5)
+        permit_of(store.acquire(claim(2), "c"))
+
+
+def test_a_forked_child_has_connections_of_its_own(store: PostgresStore) -> None:
+    store.acquire(claim(3), "parent")
+    results = FORK.Queue()
+
+    def child() -> None:
+        permit_of(store.acquire(claim(3), "child"))
+        store.close()
+        results.put(store.snapshot("api").occupied)
+
+    process = FORK.Process(target=child)
+    process.start()
+    assert results.get(timeout=10) == 2
+    process.join(10)
+    assert process.exitcode == 0
+    idle = store._link._idle[0]
+    assert store._link.ask(lambda connection: connection is idle)
+    permit_of(store.acquire(claim(3), "again"))

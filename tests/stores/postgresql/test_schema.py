@@ -1,0 +1,166 @@
+"""How the tables and functions get into a database, and who may use them."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.postgresql.connection import Link
+from celery_semaphore.stores.postgresql.schema import VERSION, Place, install
+from tests.stores.conftest import claim
+from tests.support.postgres import PostgresServer
+
+from .conftest import OpenAt
+
+GRANTS = (
+    "GRANT USAGE ON SCHEMA celery_semaphore TO worker",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA celery_semaphore TO worker",
+)
+
+
+def link(url: str) -> Link:
+    return Link({"conninfo": url}, 5.0)
+
+
+def test_it_is_installed_once(server: PostgresServer, database: str, open_at: OpenAt) -> None:
+    url = server.database(database)
+    assert install(link(url), Place()) == list(range(1, VERSION + 1))
+    assert install(link(url), Place()) == []
+    store = open_at(url)
+    assert store.check() == []
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+
+
+def test_several_install_at_once(server: PostgresServer, database: str) -> None:
+    done: list[Any] = []
+    start = threading.Barrier(8)
+
+    def run() -> None:
+        start.wait()
+        try:
+            done.append(install(link(server.database(database)), Place()))
+        except SemaphoreError as error:
+            done.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [[]] * 7 + [[1]]
+
+
+def test_the_script_does_the_same(server: PostgresServer, database: str, open_at: OpenAt) -> None:
+    server.run(Place().script(), database=database)
+    assert open_at(server.database(database)).check() == []
+
+
+@pytest.mark.parametrize(
+    "place", [Place("My-schema", "x_"), Place("public", "sem_"), Place("public")]
+)
+def test_it_can_be_elsewhere(
+    server: PostgresServer, database: str, open_at: OpenAt, place: Place
+) -> None:
+    url = server.database(database)
+    install(link(url), place)
+    store = open_at(url, place=place)
+    assert store.check() == []
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+    names = server.run(
+        "SELECT DISTINCT schemaname, tablename FROM pg_tables"
+        " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
+        database=database,
+    )
+    assert {schema for schema, _ in names} == {place.schema}
+    assert all(name.startswith(place.prefix) for _, name in names)
+
+
+def test_two_places_in_one_database_share_nothing(
+    server: PostgresServer, database: str, open_at: OpenAt
+) -> None:
+    url = server.database(database)
+    for place in (Place(), Place("celery_semaphore", "other_")):
+        install(link(url), place)
+        assert isinstance(open_at(url, place=place).acquire(claim(), "a"), Permit)
+
+
+@pytest.mark.parametrize("schema", ["", "a b", 'a"b', "a.b", "1a", "x; DROP TABLE y", "x" * 64])
+def test_a_place_that_is_no_name(schema: str) -> None:
+    with pytest.raises(ConfigurationError, match="schema="):
+        Place(schema)
+
+
+def test_the_options_of_a_url(server: PostgresServer, database: str) -> None:
+    url, options = server.database(database), {"schema": "public", "table_prefix": "sem_"}
+    install(link(url), Place("public", "sem_"))
+    store = store_from_url(url, transport_options=options)
+    assert store.check() == []
+    store.close()
+    install(link(url), Place("my_app"))
+    store = store_from_url(url, prefix="my-app")
+    assert store.check() == []
+    store.close()
+
+
+def test_nothing_is_installed(server: PostgresServer, database: str, open_at: OpenAt) -> None:
+    with pytest.raises(ConfigurationError, match="semaphore install"):
+        open_at(server.database(database)).check()
+    with pytest.raises(StoreUnavailable):
+        open_at(server.database(database)).acquire(claim(), "a")
+
+
+def test_what_is_installed_is_old(server: PostgresServer, database: str, open_at: OpenAt) -> None:
+    url = server.database(database)
+    install(link(url), Place())
+    server.run("UPDATE celery_semaphore.installed SET version = 0", database=database)
+    with pytest.raises(ConfigurationError, match=r"semaphore (install|upgrade)"):
+        open_at(url).check()
+
+
+def test_a_newer_one_is_good(server: PostgresServer, database: str, open_at: OpenAt) -> None:
+    """A rolling deployment: the new ones upgrade, the old ones go on."""
+    url = server.database(database)
+    install(link(url), Place())
+    server.run("INSERT INTO celery_semaphore.installed VALUES (1000)", database=database)
+    assert open_at(url).check() == []
+    assert install(link(url), Place()) == []
+
+
+@pytest.fixture
+def worker(server: PostgresServer, database: str) -> str:
+    """The URL of a role that was given nothing; for superusers no rights are checked."""
+    server.run(
+        "DO $$ BEGIN CREATE ROLE worker LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    install(link(server.database(database)), Place())
+    return server.database(database, user="worker")
+
+
+def test_the_rights_that_suffice(
+    server: PostgresServer, database: str, worker: str, open_at: OpenAt
+) -> None:
+    server.run(*GRANTS, database=database)
+    store = open_at(worker)
+    assert store.check() == []
+    assert install(link(worker), Place()) == []
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+    store.set_limit(2, "api")
+    store.reap()
+    assert store.release("a", claim()) == frozenset()
+
+
+@pytest.mark.parametrize("granted", [0, 1])
+def test_rights_that_do_not(
+    server: PostgresServer, database: str, worker: str, open_at: OpenAt, granted: int
+) -> None:
+    server.run("SELECT", *GRANTS[:granted], database=database)
+    with pytest.raises(ConfigurationError, match="GRANT"):
+        open_at(worker).check()
+
+
+def test_a_role_that_may_create_nothing(server: PostgresServer, database: str, worker: str) -> None:
+    with pytest.raises(ConfigurationError, match="CREATE"):
+        install(link(worker), Place("elsewhere"))
