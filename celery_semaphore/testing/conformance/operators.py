@@ -10,7 +10,7 @@ import pytest
 
 from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason, Refusal, Wait
-from .suite import LEASE, Suite, admitted, claim, refused, why
+from .suite import LEASE, Suite, admitted, claim, refused, requeued, why
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,12 @@ class Operators(Suite):
     def test_an_error_for_less_than_nothing(self, store: Store) -> None:
         with pytest.raises(ValueError, match="-1"):
             store.set_limit(-1, "api")
+
+    def test_a_snapshot_of_nobody(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        requeued(store, claim(), "b")
+        seen = store.snapshot("api", waiters=0)
+        assert (seen.waiting, seen.waiters, len(seen.holders)) == (1, (), 1)
 
 
 def refused_at(store: Store, claims: Sequence[Claim]) -> int:
