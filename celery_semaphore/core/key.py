@@ -44,6 +44,10 @@ def _encoded(text: str) -> str:
     return f"{name[:READABLE]}~{hashlib.sha256(raw).hexdigest()}"
 
 
+class NoneInKey(ValueError):
+    """A part of a key is None, which nearly always is a mistake: all calls that make it would share one key."""
+
+
 @dataclass(frozen=True)
 class KeyTemplate:
     """A format string over a call's arguments by name: ``"{tenant_id}"``, ``"{order.region}:{day}"``."""
@@ -68,7 +72,15 @@ class KeyTemplate:
         return names
 
     def render(self, arguments: Mapping[str, Any]) -> str:
-        """The key of one call; raises ``KeyError``, ``AttributeError`` … where the call lacks a part."""
+        """The key of one call; raises ``KeyError``, ``AttributeError`` … where the call lacks a part.
+
+        ``NoneInKey`` where a part is None, unless the template says by a conversion how to write it.
+        """
+        for _, field, _, conversion in Formatter().parse(self.text):
+            if field is not None and conversion is None:
+                value, _ = Formatter().get_field(field, (), arguments)
+                if value is None:
+                    raise NoneInKey(field)
         return Formatter().vformat(self.text, (), arguments)
 
     def lacking(self, arguments: Mapping[str, Any]) -> str | None:

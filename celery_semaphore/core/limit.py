@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from ..errors import ConfigurationError, SemaphoreError
-from .key import KeyTemplate
+from .key import KeyTemplate, NoneInKey
 from .permit import Claim
 
 
@@ -93,6 +93,12 @@ class Limit:
             if isinstance(self.key, str):
                 return KeyTemplate(self.key).render(call.named)
             key = _ask(self.key, call)
+        except NoneInKey as error:
+            msg = (
+                f"semaphore {self.semaphore!r}: key={self.key!r} needs {error}, which is None in this call;"
+                f" where all such calls shall share one key, write {{{error}!s}}"
+            )
+            raise SemaphoreError(msg) from error
         except Exception as error:
             msg = f"semaphore {self.semaphore!r}: {self._why_no_key(call, type(error).__name__)}"
             raise SemaphoreError(msg) from error

@@ -124,6 +124,24 @@ def test_a_call_without_a_key_fails_with_the_reason(
     assert "secret" not in str(raised.value)
 
 
+def test_none_is_no_key(app: Celery) -> None:
+    """Nearly always a mistake, and then they all would share one."""
+    task = declare(app, semaphore="s", limit=5, key="{region}:{tenant}")
+    said = (
+        "task shop.export: semaphore 's': key='{region}:{tenant}' needs tenant, which is None in this call;"
+        " where all such calls shall share one key, write {tenant!s}"
+    )
+    with pytest.raises(SemaphoreError, match=f"^{re.escape(said)}$"):
+        task.semaphore_options.claims((None,), {})
+
+
+@pytest.mark.parametrize(("tenant", "key"), [(None, "None"), ("None", "None"), ("", ""), (0, "0")])
+def test_what_is_said_on_purpose_is_a_key(app: Celery, tenant: object, key: str) -> None:
+    task = declare(app, semaphore="s", limit=5, key="{tenant!s}")
+    (claim,) = task.semaphore_options.claims((tenant,), {})
+    assert claim.key == key
+
+
 def test_a_call_that_does_not_fit(app: Celery) -> None:
     task = declare(app, semaphore="s", limit=5, key="{tenant}")
     with pytest.raises(SemaphoreError) as raised:
