@@ -78,3 +78,17 @@ def ticket_parts(ticket: str | None) -> tuple[int, int] | None:
     """The priority and the place in microseconds that a ticket carries; None if it is no ticket."""
     match = _TICKET.fullmatch(ticket or "")
     return (255 - int(match[1]), int(match[2])) if match else None
+
+
+def check_ticket(ticket: str) -> None:
+    """Raise ``ValueError`` for what no store has made."""
+    if not ticket_parts(ticket):
+        msg = f"no ticket of this store: {ticket!r}"
+        raise ValueError(msg)
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise ``ValueError`` for what an operator cannot set."""
+    if limit is not None and limit < 0:
+        msg = f"a limit is a whole number from 0 on, not {limit!r}"
+        raise ValueError(msg)

@@ -22,7 +22,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import Ask, asks, microseconds, ticket_parts
+from ..asking import Ask, asks, check_limit, check_ticket, microseconds
 from .asking import Asking
 from .books import Books
 from .listener import MemoryListener
@@ -79,9 +79,7 @@ class MemoryStore:
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        if not ticket_parts(ticket):
-            msg = f"no ticket of this store: {ticket!r}"
-            raise ValueError(msg)
+        check_ticket(ticket)
         with self._lock:
             wanted, books = asks(claims), self._entered()
             books.drop(wanted)
@@ -170,9 +168,7 @@ class MemoryStore:
             return iter([n for n, at in self._books.resources.items() if not at.idle()])
 
     def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        if limit is not None and limit < 0:
-            msg = f"a limit is a whole number from 0 on, not {limit!r}"
-            raise ValueError(msg)
+        check_limit(limit)
         with self._lock:
             name, books = resource_name(semaphore, key), self._entered()
             books.limits.pop(name, None)

@@ -18,7 +18,16 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import ROUNDS, asks, microseconds, packed, seconds, ticket_parts
+from ..asking import (
+    ROUNDS,
+    asks,
+    check_limit,
+    check_ticket,
+    microseconds,
+    packed,
+    seconds,
+    ticket_parts,
+)
 from . import answers
 from .answers import texts
 from .connection import Link, Parameter, Row
@@ -109,9 +118,7 @@ class PostgresStore:
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        if not ticket_parts(ticket):
-            msg = f"no ticket of this store: {ticket!r}"
-            raise ValueError(msg)
+        check_ticket(ticket)
         wanted = asks(claims)
         ends = None if ends_in is None else microseconds(ends_in)
         resources = [ask.resource for ask in wanted]
@@ -183,9 +190,7 @@ class PostgresStore:
             last = names[-1]
 
     def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        if limit is not None and limit < 0:
-            msg = f"a limit is a whole number from 0 on, not {limit!r}"
-            raise ValueError(msg)
+        check_limit(limit)
         ((concerned,),) = self._call("set_limit", resource_name(semaphore, key), limit)
         return self._look_at(texts(concerned))
 

@@ -18,7 +18,17 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import ROUNDS, Ask, asks, microseconds, packed, seconds, ticket_parts
+from ..asking import (
+    ROUNDS,
+    Ask,
+    asks,
+    check_limit,
+    check_ticket,
+    microseconds,
+    packed,
+    seconds,
+    ticket_parts,
+)
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
 from .health import denied_is_misconfigured, examine
@@ -98,9 +108,7 @@ class RedisStore:
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        if not ticket_parts(ticket):
-            msg = f"no ticket of this store: {ticket!r}"
-            raise ValueError(msg)
+        check_ticket(ticket)
         wanted = asks(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket, payload, name, ends, packed(claims), *_figures(wanted)]
@@ -169,9 +177,7 @@ class RedisStore:
                 return
 
     def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        if limit is not None and limit < 0:
-            msg = f"a limit is a whole number from 0 on, not {limit!r}"
-            raise ValueError(msg)
+        check_limit(limit)
         name = resource_name(semaphore, key)
         self._runner.run(scripts.SET_LIMIT, [], [name, "" if limit is None else limit])
         of_semaphore = f"{name}/"
