@@ -14,15 +14,8 @@ from typing import Any
 from .refusal import Refused
 
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
+WAY_OUT = "semaphore_refused"  # of an exception that is none
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
-
-
-class Leave(BaseException):
-    """Out of the tracer, which reports every ``Exception``; what must be undone is undone on the way."""
-
-    def __init__(self, refused: Refused) -> None:
-        super().__init__()
-        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,11 @@ class RefusedInfo:
 def leave(task: Any, refused: Refused) -> None:
     """Leave the tracer if it is one of ours."""
     if LEAVES in task.request.__dict__:
-        raise Leave(refused) from None
+        # Past the tracer, which reports every ``Exception``; what must be undone is undone on the way. Of all others
+        # tools that watch tasks, such as Sentry's, take this very class for no error.
+        way_out = SystemExit()
+        way_out.__dict__[WAY_OUT] = refused
+        raise way_out from None
 
 
 def letting_out(trace: Trace) -> Trace:
@@ -44,9 +41,10 @@ def letting_out(trace: Trace) -> Trace:
     def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
         try:
             return trace(uuid, args, kwargs, {**(request or {}), LEAVES: True})
-        except Leave as left:
-            # Its frames would keep the task's arguments alive.
-            refused = left.refused.with_traceback(None)
+        except SystemExit as left:
+            if (refused := left.__dict__.get(WAY_OUT)) is None:
+                raise
+            refused.with_traceback(None)  # its frames would keep the task's arguments alive
             refused.__context__ = None
             return RefusedInfo(refused), refused, 0.0, None
 

@@ -67,3 +67,14 @@ def test_a_task_without_limit_has_the_tracer_of_celery(app: Celery) -> None:
     task = app.tasks["unlimited"]
     task.__trace__ = trace = build_tracer(task.name, task, app=app)
     assert task.__trace__ is trace
+
+
+def test_a_task_that_ends_its_process_does(app: Celery) -> None:
+    @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, shared=False)
+    def limited() -> None:
+        raise SystemExit(3)
+
+    app.finalize()
+    with pytest.raises(SystemExit) as ended:
+        run(app, app.tasks["limited"])
+    assert ended.value.code == 3
