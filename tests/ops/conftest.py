@@ -15,7 +15,9 @@ import pytest
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import ROOT
 from tests.support.servers import ValkeyServer
-from tests.worker.conftest import Site, site_on
+from tests.worker.conftest import Site, rabbit_site, site_on
+
+__all__ = ["rabbit_site"]  # a fixture
 
 
 @dataclass
