@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from . import canaries, lua, messages, outside, parking, turns, worker
+from . import canaries, lua, messages, operating, outside, parking, turns, worker
 from .mutant import Mutant, Stale
 from .trial import ROOT, Outcome, copy, run
 
@@ -27,6 +27,7 @@ ALL: Sequence[Mutant] = (
     *messages.MUTANTS,
     *turns.MUTANTS,
     *outside.MUTANTS,
+    *operating.MUTANTS,
     *worker.MUTANTS,
     *parking.MUTANTS,
 )

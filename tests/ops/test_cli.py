@@ -64,6 +64,12 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     store.close()
 
 
+def test_also_what_a_worker_would_import(site: Site) -> None:
+    imports = {"imports": ["tests.ops.imported"]}
+    rows = {row["semaphore"]: row for row in Command(site.env(imports)).json("list")}
+    assert rows["imported"]["limits"] == [3]
+
+
 def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     site.start(concurrency=3)
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"

@@ -1,0 +1,114 @@
+"""Wrong ideas about what operators see and do, and about tests without a server."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+INSPECTOR = "tests/ops/test_inspector.py"
+CLI = "tests/ops/test_cli.py"
+PLUGIN = "tests/testing/test_plugin.py"
+
+
+def operating(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    file = f"celery_semaphore/{file}.py"
+    return Mutant(f"operating/{name}", why, file, text, instead, tests)
+
+
+MUTANTS = [
+    operating(
+        "a grant is released like a permit",
+        "both are held",
+        "ops/inspector",
+        "        if permit.granted:\n",
+        "        if False:\n",
+        f"{INSPECTOR}::test_a_grant_is_shown_with_its_task",
+    ),
+    operating(
+        "resume clears whatever is set",
+        "a pause is a limit that is set",
+        "ops/inspector",
+        "        if not self.is_paused(semaphore, key):\n",
+        "        if False:\n",
+        f"{INSPECTOR}::test_limits",
+    ),
+    operating(
+        "the first of several permits is released",
+        "a task has one",
+        "ops/inspector",
+        "        if len(mine) != 1:\n",
+        "        if not mine:\n",
+        f"{INSPECTOR}::test_release",
+    ),
+    operating(
+        "a limit is set for a key as it is shown",
+        "what is shown is the key",
+        "ops/inspector",
+        "        if self._name(semaphore, key) != resource_name(semaphore, key):\n",
+        "        if False:\n",
+        f"{INSPECTOR}::test_a_long_key_may_be_given_as_it_is_shown",
+    ),
+    operating(
+        "what is limited and not used is not listed",
+        "a pause is seen by those who wait",
+        "ops/inspector",
+        "        names |= {semaphore for semaphore, _ in limits}\n",
+        "",
+        f"{INSPECTOR}::test_semaphores_are_summed_up",
+    ),
+    operating(
+        "a task runs wherever it is known",
+        "a worker knows what it runs",
+        "ops/control",
+        " if task.active)",
+        ")",
+        f"{INSPECTOR}::test_workers_name_tasks",
+    ),
+    operating(
+        "a drop that nobody heard is done",
+        "a broadcast reaches everybody",
+        "ops/inspector",
+        "        if not self._revoke(task_ids):\n",
+        "        self._revoke(task_ids)\n        if False:\n",
+        f"{INSPECTOR}::test_dropping_is_revoking",
+    ),
+    operating(
+        "a key speaks to the terminal",
+        "keys are names",
+        "ops/tables",
+        "return text if text.isprintable() and text else ascii(text)",
+        "return text or ascii(text)",
+        f"{INSPECTOR}::test_a_key_cannot_speak_to_a_terminal",
+    ),
+    operating(
+        "only what the app module imports is declared",
+        "the app is loaded",
+        "ops/cli",
+        "    app.loader.import_default_modules()  # the tasks, which declare limits\n",
+        "",
+        f"{CLI}::test_also_what_a_worker_would_import",
+    ),
+    operating(
+        "limits stay switched off",
+        "the test is over",
+        "testing/local",
+        "        store.unlimited = before\n",
+        "        pass\n",
+        f"{PLUGIN}::test_eager_tasks_need_no_server",
+    ),
+    operating(
+        "an app keeps the store of its last test",
+        "the next test brings its own",
+        "testing/local",
+        "        del app.__dict__[LIMITER]\n",
+        "",
+        f"{PLUGIN}::test_eager_tasks_need_no_server",
+    ),
+    operating(
+        "each semaphore is kept in the test's store",
+        "a test has one store",
+        "semaphore",
+        "if instead and self._has_url else",
+        "if instead else",
+        f"{PLUGIN}::test_semaphores_of_scripts_need_no_server_either",
+    ),
+]
