@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.support.counter import Counter, CounterServer
-from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
+from tests.support.postgres import EmbeddedPostgresServer, PgBouncer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.servers import RedisServer, ValkeyServer, in_ci
@@ -22,7 +22,7 @@ from tests.support.worker import CeleryWorker
 RABBIT_AT = "TESTS_RABBIT_AT"  # a RabbitMQ that several runs share
 
 
-def need(server: type[RedisServer | RabbitServer | PostgresServer]) -> None:
+def need(server: type[RedisServer | RabbitServer | PostgresServer | PgBouncer]) -> None:
     reason = server.why_missing()
     if reason and in_ci():
         pytest.fail(reason)

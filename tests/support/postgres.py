@@ -16,10 +16,16 @@ import psycopg
 from celery_semaphore.stores.postgresql.connection import Link
 from celery_semaphore.stores.postgresql.schema import Place, install
 
-from .process import Process, free_port, wait_until
+from .process import Process, free_port, listening, wait_until
 
 DEFAULT = Place()
-NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+# Neither server runs as root; but the wheel's may lie where only root can read.
+READS = [f"--{kind}-caps=+dac_read_search" for kind in ("inh", "ambient")]
+NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *READS]
+
+
+def as_somebody() -> list[str]:
+    return NOBODY if os.geteuid() == 0 else []
 
 
 class PostgresServer:
@@ -62,7 +68,7 @@ class PostgresServer:
             "unix_socket_directories": str(self.directory),
         } | self.options
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        command = [*self._as_somebody(), self._program("postgres"), "-D", self.data, *given]
+        command = [*as_somebody(), self._program("postgres"), "-D", self.data, *given]
         self.process = Process(f"{self.name}-{self.port}", command).start()
         self.process.wait_until(self._answers, 20, "an answer")
         return self
@@ -71,16 +77,13 @@ class PostgresServer:
         if os.geteuid() == 0:  # the server refuses to run as root
             shutil.chown(self.directory, "nobody", "nogroup")
         given = ["-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        command = [*self._as_somebody(), self._program("initdb"), *given, "--locale=C"]
+        command = [*as_somebody(), self._program("initdb"), *given, "--locale=C"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
     def _program(self, name: str) -> Path:
         found = self.programs()
         assert found, self.why_missing()
         return found / name
-
-    def _as_somebody(self) -> list[str]:
-        return NOBODY if os.geteuid() == 0 else []
 
     def _answers(self) -> bool:
         with contextlib.suppress(psycopg.OperationalError), self.client():
@@ -192,3 +195,57 @@ class EmbeddedPostgresServer(PostgresServer):
         if cls.programs():
             return None
         return "no embedded PostgreSQL: `make test` installs it; it has no build for this platform?"
+
+
+class PgBouncer:
+    """A pooler in transaction mode before a server: a client's next transaction may be in another session."""
+
+    def __init__(self, server: PostgresServer, **options: str) -> None:
+        self.port = free_port()
+        self.server = server
+        self.directory = Path(tempfile.mkdtemp(prefix="pgbouncer-"))
+        self.options = {"pool_mode": "transaction", "default_pool_size": "3"} | options
+        self.process: Process | None = None
+
+    @classmethod
+    def binary(cls) -> Path | None:
+        found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+        return Path(found) if found else None
+
+    @classmethod
+    def why_missing(cls) -> str | None:
+        return None if cls.binary() else "no PgBouncer: apt-get install pgbouncer"
+
+    def start(self) -> Self:
+        binary = self.binary()
+        assert binary, self.why_missing()
+        given = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": str(self.port),
+            "unix_socket_dir": "",
+            "auth_type": "any",
+        } | self.options
+        lines = [f"{name} = {value}" for name, value in given.items()]
+        behind = f"* = host=127.0.0.1 port={self.server.port} user=postgres"
+        file = self.directory / "pgbouncer.ini"
+        file.write_text("\n".join(["[databases]", behind, "[pgbouncer]", *lines, ""]))
+        self.directory.chmod(0o755)
+        command = [*as_somebody(), binary, file]
+        self.process = Process(f"pgbouncer-{self.port}", command).start()
+        self.process.wait_until(lambda: listening(self.port), 10, "a connection")
+        return self
+
+    @property
+    def url(self) -> str:
+        return self.server.database("postgres", port=self.port)
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.discard()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,97 @@
+"""Behind a real PgBouncer in transaction mode."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.listener import POLL
+from celery_semaphore.testing.conformance.calling import calling, calls, granted
+from tests.conftest import need
+from tests.stores.conftest import PARK, claim, refusal_of
+from tests.support.postgres import PgBouncer, PostgresServer
+
+from .conftest import OpenAt
+
+
+@pytest.fixture
+def pooler(server: PostgresServer) -> Iterator[PgBouncer]:
+    need(PgBouncer)
+    with PgBouncer(server) as pooler:
+        yield pooler
+
+
+@pytest.fixture
+def pooled(pooler: PgBouncer, open_at: OpenAt) -> PostgresStore:
+    return open_at(pooler.url)
+
+
+def test_a_pair(pooled: PostgresStore) -> None:
+    assert pooled.check() == []
+    assert isinstance(pooled.acquire(claim(), "a"), Permit)
+    assert not pooled.release("a", claim())
+
+
+def test_a_crowd_through_few_sessions(pooled: PostgresStore) -> None:
+    """Nothing of one transaction is left for the next, which may be another client's."""
+    inside, most, lock, ran = 0, 0, threading.Lock(), 0
+
+    def run(thread: int) -> None:
+        nonlocal inside, most, ran
+        for n in range(30):
+            holder = f"{thread}-{n}"
+            if not isinstance(pooled.acquire(claim(2), holder), Permit):
+                continue
+            with lock:
+                inside, ran = inside + 1, ran + 1
+                most = max(most, inside)
+            with lock:
+                inside -= 1
+            pooled.release(holder, claim(2))
+
+    threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ran > 30
+    assert most <= 2
+    assert list(pooled.resources()) == []
+
+
+def test_what_is_parked_is_durable_for_others_only_in_its_own_transaction(
+    pooler: PgBouncer, pooled: PostgresStore
+) -> None:
+    pooled.acquire(claim(), "a")
+    ticket = refusal_of(pooled.acquire(claim(), "b", PARK)).ticket
+    assert ticket
+    pooled.attach(ticket, claim(), b"b")
+    with pooler.server.client(port=pooler.port) as client:
+        assert client.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        assert client.execute("SHOW lock_timeout").fetchone() == ("0",)
+
+
+def test_a_caller_asks_now_and_then(pooled: PostgresStore) -> None:
+    """It cannot listen there: it would be told to another client, or to nobody."""
+    pooled.acquire(claim(), "a")
+    ticket = calling(pooled, claim(), "b")
+    with closing(pooled.listen(ticket)) as listener:
+        assert listener.polls
+        start = time.monotonic()
+        pooled.release("a", claim())
+        while ticket not in granted(pooled):
+            listener.wait(10.0)
+        listener.wait(10.0)
+        assert POLL <= time.monotonic() - start < 10.0
+    assert isinstance(pooled.acquire(claim(), "b", calls(ticket)), Permit)
+
+
+def test_a_direct_connection_listens(server: PostgresServer, open_at: OpenAt) -> None:
+    store = open_at(server.url)
+    store.acquire(claim(), "a")
+    with closing(store.listen(calling(store, claim(), "b"))) as listener:
+        assert not listener.polls
