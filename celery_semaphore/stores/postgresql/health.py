@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg import errors
 
 from ...errors import ConfigurationError, StoreUnavailable
@@ -13,21 +15,36 @@ UPGRADE = "celery -A <your app> semaphore upgrade"
 OLDEST = 140000  # server_version of PostgreSQL 14
 
 
+# What a server says while one connects has no code that libpq would pass on.
+_DENIED = re.compile(r"password|authentication|pg_hba|role \S+ does not exist")
+_NO_DATABASE = re.compile(r"database \S+ does not exist")
+_READ_ONLY = re.compile(r"read-only")
+
+
 def examine(link: Link, place: Place, *, parks: bool = False) -> list[str]:
     """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
     try:
         return link.ask(lambda connection: _examined(connection, place, parks=parks))
     except StoreUnavailable as error:
-        cause = error.__cause__
-        if isinstance(cause, (errors.InvalidPassword, errors.InvalidAuthorizationSpecification)):
-            msg = f"The store wants another user name or password in semaphore_url: {error.reason}"
-        elif isinstance(cause, errors.InsufficientPrivilege):
-            msg = f"The store's role lacks a right: {error.reason}; {_rights(place)}"
-        elif isinstance(cause, errors.InvalidCatalogName):
-            msg = f"semaphore_url names a database that the server does not have: {error.reason}"
-        else:
+        if (msg := _mistake(error, place)) is None:
             raise
         raise ConfigurationError(msg) from error
+
+
+def _mistake(error: StoreUnavailable, place: Place) -> str | None:
+    """While a worker runs these are outages; at its start they are mistakes."""
+    if isinstance(error.__cause__, errors.InsufficientPrivilege):
+        return f"The store's role lacks a right: {error.reason}; {_rights(place)}"
+    if _NO_DATABASE.search(error.reason):
+        return f"semaphore_url names a database that the server does not have: {error.reason}"
+    if _DENIED.search(error.reason):
+        return f"The store wants another user name or password in semaphore_url: {error.reason}"
+    if _READ_ONLY.search(error.reason):
+        return (
+            f"The store only reads: {error.reason}. Name the primary in semaphore_url, or all hosts"
+            " of the cluster (postgresql://one,two/...)."
+        )
+    return None
 
 
 def _rights(place: Place) -> str:

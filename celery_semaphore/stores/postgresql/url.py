@@ -27,6 +27,7 @@ def parameters_from_url(
     except psycopg.Error as error:
         msg = f"semaphore_url {redacted(url)!r} cannot be read: {type(error).__name__}"
         raise ConfigurationError(msg) from None  # its text may show the password
+    _check_ports(url, str(given.get("port", "")))
     defaults: dict[str, Any] = {
         "application_name": "celery_semaphore",
         "connect_timeout": max(SHORTEST, round(timeout)),
@@ -38,6 +39,16 @@ def parameters_from_url(
     elif ssl:
         defaults["sslmode"] = "require"
     return defaults | given
+
+
+def _check_ports(url: str, ports: str) -> None:
+    """Raise for what the driver would look up as the name of a service."""
+    if not all(port.isdecimal() for port in ports.split(",") if port):
+        msg = (
+            f"semaphore_url {redacted(url)!r} cannot be read: the port is no number"
+            " (in a password, write / as %2F, ? as %3F, # as %23 and @ as %40)"
+        )
+        raise ConfigurationError(msg)
 
 
 def redacted(url: str) -> str:
