@@ -24,6 +24,7 @@ PATIENCE = 1.0  # seconds between attempts while the store fails
 class _Kept:
     permit: Permit
     confirmed: float  # monotonic time before the last call that the store answered with yes
+    gone: Callable[[], bool] | None  # whether the process that holds it is; None: this one
     lost: bool = False
     missed: float | None = None  # monotonic time when the store first did not know it
 
@@ -34,7 +35,7 @@ class LeaseKeeper:
     It fails in the safe direction: a permit that could not be renewed for almost a lease, by this
     process's monotonic clock, is announced as lost although the store may still have it; it goes on
     being renewed, since the one who runs may well still be the only one. A permit that the store
-    calls lost is renewed no more. A keeper that was not scheduled for a whole lease (a paused
+    calls lost is renewed no more, nor is one whose process is gone: nobody may ever report its end. A keeper that was not scheduled for a whole lease (a paused
     process) finds its permits lost at the next renewal: nobody can tell it earlier.
     """
 
@@ -72,10 +73,18 @@ class LeaseKeeper:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=self._store.lease)
 
-    def add(self, permit: Permit, since: float | None = None) -> None:
-        """Renew this permit from now on; ``since`` is the monotonic time before it was acquired."""
+    def add(
+        self,
+        permit: Permit,
+        since: float | None = None,
+        gone: Callable[[], bool] | None = None,
+    ) -> None:
+        """Renew this permit from now on, until the process that holds it is ``gone``.
+
+        ``since`` is the monotonic time before it was acquired.
+        """
         confirmed = self._clock() if since is None else since
-        self._kept.setdefault(permit.holder, _Kept(permit, confirmed))
+        self._kept.setdefault(permit.holder, _Kept(permit, confirmed, gone))
 
     def discard(self, holder: str) -> None:
         """Renew no more; a renewal under way may still end after this."""
@@ -118,6 +127,9 @@ class LeaseKeeper:
             )
 
     def _renew(self) -> None:
+        for holder, each in self._kept.copy().items():
+            if each.gone is not None and each.gone():
+                self.discard(holder)
         kept = {name: each for name, each in self._kept.copy().items() if each.missed is None}
         before = self._clock()
         renewals = self._store.renew([each.permit for each in kept.values()])

@@ -18,6 +18,7 @@ from ..core.events import Announcer, PermitReleased
 from ..core.lease import LeaseKeeper
 from ..core.permit import Claim, Permit, Publication
 from ..core.store import Outgoing
+from .process import is_gone
 from .releaser import Releaser
 
 
@@ -68,15 +69,16 @@ class Ledger:
         with self._lock:
             self._deliveries[holder] = Delivery(holder, tuple(claims))
 
-    def held(self, permit: Permit, since: float) -> None:
-        """The store said yes: renew from now on."""
+    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+        """The store said yes: renew from now on, while the process that holds it lives."""
         with self._lock:
             delivery = self._deliveries.get(permit.holder)
             if delivery is None:  # already ended
                 return
             delivery.permit = permit = replace(permit, claims=delivery.claims)
             watcher = self._to_tell(permit.holder)
-        self._keeper.add(permit, since)
+        gone = None if pid is None else partial(is_gone, pid)
+        self._keeper.add(permit, since, gone)
         if watcher is not None:
             watcher.permit_held()
 
@@ -87,6 +89,15 @@ class Ledger:
                 delivery.released = True
         self._keeper.discard(holder)
         self._handed_on(outgoing)
+
+    def unreleased(self, holder: str) -> None:
+        """The process that ran it could not give the permit back: renew no more.
+
+        It will report its end, and then it is released. Or it will not: when Celery flushes its pool (a
+        shutdown, a lost connection to the broker), it forgets the tasks that it wrote to a process and did
+        not read the acceptance of. They run, and the end of their permits is that of the lease.
+        """
+        self._keeper.discard(holder)
 
     def watch(self, holder: str, watcher: Watcher) -> None:
         """Tell the watcher from now on, and at once if the permit is noted already."""

@@ -54,11 +54,13 @@ def _release_and_note(
     try:
         side.breaker.check()
     except StoreUnavailable:
-        return  # without the note, the main process goes on trying
+        notes.unreleased(holder)  # the main process goes on trying
+        return
     try:
         outgoing = side.store.release(holder, claims, publication)
     except StoreUnavailable as error:
         side.breaker.failed(error)
+        notes.unreleased(holder)
     else:
         # After the store confirmed it, never before: a process that dies in between is released again.
         notes.released(holder, outgoing)

@@ -1,8 +1,8 @@
 """NotePipe: what a pool process tells the worker's main process, which alone renews and releases.
 
 Three notes for each delivery: *asked*, before the store is asked, *held*, once it said yes, and
-*released*, once the process gave the permit back itself. A process that dies at any moment between
-the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
+*released*, once the process gave the permit back itself (*unreleased* if it could not). A process that
+dies at any moment between the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
 bytes, which POSIX keeps whole however many processes write.
 """
 
@@ -37,11 +37,17 @@ class Books(Protocol):
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """The store will be asked for this; from now on it must be released."""
 
-    def held(self, permit: Permit, since: float) -> None:
-        """The store said yes; ``since`` is the monotonic time before it was asked."""
+    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+        """The store said yes; ``since`` is the monotonic time before it was asked.
+
+        The permit is of no use once the process ``pid`` is gone: None stands for the caller's own.
+        """
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """The store confirmed the release: nobody else needs to; what it handed on must be sent."""
+
+    def unreleased(self, holder: str) -> None:
+        """The task is over, but the store did not confirm: the permit shall not outlive its lease."""
 
 
 class NotePipe:
@@ -57,10 +63,11 @@ class NotePipe:
         """See ``Books``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(tuple(claims))}]')
 
-    def held(self, permit: Permit, since: float) -> None:
+    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
         """See ``Books``."""
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
-        self._note(f'["held",{_quoted(permit.holder)},{permit.token},{permit.epoch},{times}]')
+        grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
+        self._note(f'["held",{_quoted(permit.holder)},{grant}]')
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """See ``Books``."""
@@ -68,6 +75,10 @@ class NotePipe:
         note = f"{start}{json.dumps(sorted(outgoing)) if outgoing else '[]'}]"
         # What does not fit is found by the next sweep.
         self._note(note if len(note) < select.PIPE_BUF else f"{start}[]]")
+
+    def unreleased(self, holder: str) -> None:
+        """See ``Books``."""
+        self._note(f'["unreleased",{_quoted(holder)}]')
 
     def drain(self, books: Books) -> bool:
         """Enter every note written so far, in order; whether there was one. From any thread."""
@@ -121,8 +132,10 @@ def _enter(note: list[Any], books: Books) -> None:
     match note:
         case ["asked", holder, claims]:
             books.asked(holder, [Claim(*claim) for claim in claims])
-        case ["held", holder, token, epoch, acquired, expires, since]:
+        case ["held", holder, token, epoch, acquired, expires, since, pid]:
             # The claims are known from the note before; the ledger puts them back.
-            books.held(Permit(holder, token, (), acquired, expires, epoch), since)
+            books.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
         case ["released", holder, outgoing]:
             books.released(holder, frozenset(outgoing))
+        case ["unreleased", holder]:
+            books.unreleased(holder)

@@ -74,6 +74,19 @@ def passes(keeper: LeaseKeeper, clock: Clock, seconds: float) -> None:
         keeper.tick()
 
 
+def test_renews_nothing_for_a_process_that_is_gone(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
+) -> None:
+    alive = {"a", "b"}
+    for holder in "ab":
+        keeper.add(permit(holder), gone=lambda holder=holder: holder not in alive)
+    passes(keeper, clock, 10)
+    alive.remove("a")
+    passes(keeper, clock, 40)
+    assert store.renewed == [[], ["a", "b"], ["b"], ["b"], ["b"], ["b"]]
+    assert events == [], "nobody is left to whom it could be lost"
+
+
 def test_renews_all_in_one_batch_three_times_per_lease(
     keeper: LeaseKeeper, store: Renewing, clock: Clock
 ) -> None:

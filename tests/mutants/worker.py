@@ -10,6 +10,7 @@ CAUGHT = f"{HERE}/test_caught_by_mutants.py"
 COPIES = f"{HERE}/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
 FAULTS = f"{HERE}/test_faults.py"
+FORGOTTEN = f"{HERE}/test_forgotten.py"
 POOLS = f"{HERE}/test_pools.py"
 WAITING = f"{HERE}/test_waiting.py"
 TRACKING = "tests/worker/test_tracking.py"
@@ -282,9 +283,25 @@ RENEWING = [
         "a held permit is not renewed",
         "a lease is long enough",
         "worker/ledger",
-        "        self._keeper.add(permit, since)\n",
+        "        self._keeper.add(permit, since, gone)\n",
         "",
         f"{CAUGHT}::test_renews_during_a_warm_shutdown",
+    ),
+    worker(
+        "the dead are renewed",
+        "the main process hears of the end of each, sooner or later",
+        "worker/ledger",
+        "gone = None if pid is None else partial(is_gone, pid)",
+        "gone = None",
+        f"{FORGOTTEN}::test_its_process_dies",
+    ),
+    worker(
+        "what could not be given back is renewed",
+        "the main process hears of the end of each, sooner or later",
+        "worker/local",
+        "        side.breaker.failed(error)\n        notes.unreleased(holder)\n",
+        "        side.breaker.failed(error)\n",
+        f"{FORGOTTEN}::test_its_process_cannot_give_the_permit_back",
     ),
     worker(
         "a loss is told of what was discarded",

@@ -264,5 +264,7 @@ if "LOG_NOTED" in os.environ:
     faults.log_noted()
 if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
+if "FORGETFUL" in os.environ:
+    faults.log_forgotten()
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import redis
+from billiard import pool
+from celery.concurrency.asynpool import AsynPool
 from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
 
@@ -112,3 +114,19 @@ def flush_after_setup(url: str) -> None:
             client.flushall()
 
     celeryd_after_setup.connect(flush, weak=False)
+
+
+def log_forgotten() -> None:
+    """Let a main process say how many tasks its pool forgot when it was flushed.
+
+    A process that ran one waits 30 seconds at its end until somebody has read its result: here, one.
+    """
+    original = AsynPool.flush
+
+    def flush(self: Any) -> None:
+        before = len(self._cache)
+        original(self)
+        get_logger(__name__).info("forgot %d", before - len(self._cache))
+
+    AsynPool.flush = flush
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 10

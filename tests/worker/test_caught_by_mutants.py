@@ -233,7 +233,7 @@ def test_a_lease_counts_from_before_the_store_was_asked(
         return acquire(*args)
 
     monkeypatch.setattr(side.store, "acquire", slow, raising=False)
-    monkeypatch.setattr(side.keeper, "add", lambda _, confirmed: since.append(confirmed))
+    monkeypatch.setattr(side.keeper, "add", lambda _, confirmed, __: since.append(confirmed))
     before = time.monotonic()
     delivered(task)
     assert since[0] < before + 0.2
