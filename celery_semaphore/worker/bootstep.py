@@ -12,7 +12,7 @@ from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..core.saturation import OnSaturated
 from ..errors import ConfigurationError, StoreUnavailable
 from .doubts import doubts
-from .granted import consume_granted
+from .granted import GrantedQueues
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
@@ -67,6 +67,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     """Knows the worker's connection to the broker, and is the last to hear that the pool is gone."""
 
     requires = ("celery.worker.consumer:Tasks",)
+    granted: GrantedQueues | None = None
 
     def start(self, c: Any) -> None:
         """Connected."""
@@ -74,11 +75,19 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter.connections += 1
         limiter.consumer = c.task_consumer
         if limiter.parks and limiter.settings.granted_queues:
-            consume_granted(c, limiter)
+            self.granted = self.granted or GrantedQueues(c, limiter)
+            self.granted.connect()
+
+    def register_with_event_loop(self, _c: Any, _hub: Any) -> None:
+        """A loop that has a hub is about to begin."""
+        if self.granted is not None:
+            self.granted.consume()
 
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
         limiter = limiter_of(c.app)
+        if self.granted is not None:
+            self.granted.cancel()
         if c.blueprint.state != bootsteps.RUN:  # a shutdown, whichever; not a new connection
             # What went back must be acknowledged while there is a connection, or it runs twice.
             limiter.porter.flush(limiter.settings.publish_timeout)
@@ -86,6 +95,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
+        if self.granted is not None:
+            self.granted.close()
         limiter_of(c.app).close(FAREWELL)
 
 

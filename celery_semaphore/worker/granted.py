@@ -1,53 +1,106 @@
-"""The granted queues: short ones beside those that a worker consumes, by which its parked messages come back."""
+"""The granted queues: short ones beside those that a worker consumes, by which its parked messages come back.
+
+A permit is kept for what comes by them, so it waits for nothing but a process: they have a channel of their own,
+or it would not be delivered while the worker's prefetch is used up by others; and of those that wait for
+a process it is the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from itertools import takewhile
 from typing import Any
 
+from kombu.common import ignore_errors
 from kombu.entity import Queue
 
 from .limiter import Limiter
 from .route import granted_queue, home_queue
 
 
-def consume_granted(c: Any, limiter: Limiter) -> None:
-    """Consume the one beside each queue, also of those that are added later, as long as that is consumed.
+class GrantedQueues:
+    """Of one worker, also those of queues that it begins or ceases to consume while it runs."""
 
-    Called at each connection, when the loop does not consume yet: it begins with all of them.
-    """
-    homes = dict(c.app.amqp.queues.consume_from)
-    # One that is there already is the user's own, of that name by chance.
-    limiter.granted = frozenset(name for name in homes if granted_queue(name) not in homes)
-    for name in limiter.granted:
-        c.task_consumer.add_queue(_beside(homes[name]))
-    if not isinstance(c.add_task_queue, partial):  # Celery has no signal for either
-        c.add_task_queue = partial(_add, c, limiter, c.add_task_queue)
-        c.cancel_task_queue = partial(_cancel, c, limiter, c.cancel_task_queue)
+    def __init__(self, c: Any, limiter: Limiter) -> None:
+        self._c = c
+        self._limiter = limiter
+        self._own: Any = None  # the consumer with a channel of its own
+        # Celery has no signal for either.
+        self._add, c.add_task_queue = c.add_task_queue, self.add
+        self._remove, c.cancel_task_queue = c.cancel_task_queue, self.remove
+
+    def connect(self) -> None:
+        """Called at each connection, when the loop does not consume yet: it begins with all of them."""
+        c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
+        # One that is there already is the user's own, of that name by chance.
+        granted = frozenset(name for name in homes if granted_queue(name) not in homes)
+        self._limiter.granted = granted
+        # A loop without a hub asks no step to begin: it begins with the worker's own consumer.
+        self._own = None if c.hub is None else _consumer(c)
+        for name in granted:
+            self._consumer.add_queue(_beside(homes[name]))
+
+    def consume(self) -> None:
+        """The loop is ready for messages."""
+        self._handle = self._c.create_task_handler()
+        self._own.on_message = self._received
+        self._own.consume()
+
+    def cancel(self) -> None:
+        """No more messages; those that were delivered can still be acknowledged."""
+        if self._own is not None:
+            ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """The broker delivers again what was not acknowledged."""
+        if self._own is not None:
+            ignore_errors(self._c, self._own.close)  # type: ignore[no-untyped-call]
+            self._own = None
+
+    def add(self, queue: str, *args: Any, **options: Any) -> None:
+        """Consume one more."""
+        self._add(queue, *args, **options)
+        homes, limiter = self._c.app.amqp.queues.consume_from, self._limiter
+        home, name = homes.get(queue), granted_queue(queue)
+        if home is None or name in homes or home_queue(queue, limiter.granted) != queue:
+            return
+        limiter.granted |= {queue}
+        if not self._consumer.consuming_from(name):
+            self._consumer.add_queue(_beside(home))
+            self._consumer.consume()
+
+    def remove(self, queue: str) -> None:
+        """Consume one less. What it has delivered already still belongs to its home."""
+        home = self._c.app.amqp.queues.aliases.get(queue)
+        name = queue if home is None else home.name
+        self._remove(queue)
+        if name in self._limiter.granted:
+            self._consumer.cancel_by_queue(granted_queue(name))
+
+    @property
+    def _consumer(self) -> Any:
+        return self._c.task_consumer if self._own is None else self._own
+
+    def _received(self, message: Any) -> None:
+        """Hand it to a process; if none is free, it is before all but those that came the same way."""
+        processes = self._c.controller.semaphore
+        # No other way in; where there is no such line, each message goes to the pool at once.
+        waiting: Any = () if processes is None else processes._waiting  # noqa: SLF001
+        before = len(waiting)
+        self._handle(message)
+        if len(waiting) > before:
+            channel = message.channel
+            ours = takewhile(lambda each: each[1][0].message.channel is channel, waiting)
+            waiting.insert(sum(1 for _ in ours), waiting.pop())
 
 
-def _add(
-    c: Any, limiter: Limiter, add: Callable[..., None], queue: str, *args: Any, **options: Any
-) -> None:
-    add(queue, *args, **options)
-    homes = c.app.amqp.queues.consume_from
-    home = homes.get(queue)
-    if home is None or granted_queue(queue) in homes or home_queue(queue, limiter.granted) != queue:
-        return
-    limiter.granted |= {queue}
-    if not c.task_consumer.consuming_from(granted_queue(queue)):
-        c.task_consumer.add_queue(_beside(home))
-        c.task_consumer.consume()
-
-
-def _cancel(c: Any, limiter: Limiter, cancel: Callable[[str], None], queue: str) -> None:
-    """What it has delivered already still belongs to its home."""
-    home = c.app.amqp.queues.aliases.get(queue)
-    name = queue if home is None else home.name
-    cancel(queue)
-    if name in limiter.granted:
-        c.task_consumer.cancel_by_queue(granted_queue(name))
+def _consumer(c: Any) -> Any:
+    channel = c.connection.channel()
+    # More than can run would wait here while a process of another worker is free.
+    most = getattr(c.controller, "max_concurrency", None) or c.pool.num_processes
+    channel.basic_qos(0, most, False)  # noqa: FBT003 - the transports name it differently
+    return c.app.amqp.Consumer(
+        channel, accept=c.app.conf.accept_content, on_decode_error=c.on_decode_error
+    )
 
 
 def _beside(home: Any) -> Queue:
