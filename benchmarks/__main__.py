@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from . import backlog, neighbours, pairs, report, throughput
+from . import backlog, beside, neighbours, pairs, parked, report, throughput
 from .figure import Figure
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
@@ -14,20 +15,29 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "waiters": pairs.measure_waiters,
     "throughput": throughput.measure,
     "neighbours": neighbours.measure,
-    "backlog": backlog.measure,
-    "mixed": backlog.measure_mixed,
+    "backlog": partial(backlog.compared, backlog.HUNDRED),
+    "short": partial(backlog.compared, backlog.SHORT),
+    "mixed": partial(backlog.compared, backlog.MIXED),
+    "long": partial(backlog.compared, backlog.LONG),
+    "joined": partial(backlog.compared, backlog.JOINED),
+    "beside": beside.measure,
+    "parked": parked.measure,
 }
+# What waiting costs, whichever way.
+WAITING = ("backlog", "short", "mixed", "long", "joined", "beside", "parked")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of: {', '.join(ALL)}")
+    parser.add_argument("--waiting", action="store_true", help=f"those of {', '.join(WAITING)}")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     if unknown := set(given.names) - ALL.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(ALL)}")
     found: dict[str, list[Figure]] = {}
-    for name in given.names or ALL:
+    names = [*given.names, *(WAITING if given.waiting else ())]
+    for name in names or ALL:
         print(f"{name}: load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
         found[name] = ALL[name]()
         report.show(name, found[name])

@@ -19,7 +19,7 @@ import redis
 from celery import Celery
 from celery.signals import task_received, worker_ready
 
-from celery_semaphore import LimitedTask
+from celery_semaphore import LimitedTask, task_saturated
 
 DIRECTORY = Path(os.environ.get("BENCH_DIRECTORY", "."))
 BROKER = os.environ.get("BENCH_BROKER", "redis://")
@@ -55,6 +55,7 @@ class Count:
 
 
 done = Count("done")
+done_free = Count("free")
 received = Count("received")
 
 
@@ -129,21 +130,39 @@ def latency(sent: float) -> None:
     write(f"latency {time.time() - sent:.6f}")
 
 
-@app.task(name="work", base=LimitedTask, semaphore="work", limit=LIMIT)
-def work(n: int, seconds: float) -> None:
-    _work(n, seconds)
-
-
-@app.task(name="parked", base=LimitedTask, semaphore="work", limit=LIMIT, on_saturated="park")
-def parked(n: int, seconds: float) -> None:
-    _work(n, seconds)
-
-
-def _work(n: int, seconds: float) -> None:
+@app.task(name="free")
+def free(seconds: float) -> None:
     start = time.time()
     time.sleep(seconds)
-    write(f"work {n} {start:.6f} {time.time():.6f}")
+    write(f"free {start:.6f}")
+    done_free.add()
+
+
+WORK: dict[str, Any] = {"base": LimitedTask, "bind": True, "semaphore": "work", "limit": LIMIT}
+
+
+@app.task(name="requeue", **WORK)
+def requeue(self: Any, n: int, seconds: float) -> None:
+    _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
+
+
+@app.task(name="park", on_saturated="park", **WORK)
+def park(self: Any, n: int, seconds: float) -> None:
+    _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
+
+
+def _work(n: int, seconds: float, admitted: float) -> None:
+    start = time.time()
+    time.sleep(seconds)
+    write(f"work {n} {start:.6f} {time.time():.6f} {admitted:.6f}")
     done.add()
+
+
+@task_saturated.connect
+def _refused(sender: Any, refusal: Any, **_: Any) -> None:
+    """When it asked first: a ticket keeps the instant in which the store made it, however often it asks."""
+    place = int(refusal.ticket.split(".")[1]) / 1_000_000
+    write(f"asked {sender.request.args[0]} {place:.6f}")
 
 
 # What people write without this library; theirs mostly has no lease, and counts in two steps.
@@ -164,9 +183,11 @@ def by_hand(self: Any, n: int, seconds: float) -> None:
     global _script  # noqa: PLW0603 - one connection for each process
     if _script is None:
         _script = redis.Redis.from_url(BROKER).register_script(ACQUIRE)
+    if not self.request.retries:
+        write(f"asked {n} {time.time():.6f}")  # by this process's clock, just before it does
     if not _script(["by-hand"], [self.request.id, LIMIT]):
         raise self.retry(countdown=1)
     try:
-        _work(n, seconds)
+        _work(n, seconds, time.time())
     finally:
         _script.registered_client.zrem("by-hand", self.request.id)

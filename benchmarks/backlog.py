@@ -1,126 +1,96 @@
-"""A crowd at a small limit: how often each task is delivered, and how much of the permits is used.
+"""A crowd at a small limit, played in three ways in one run: parked, requeued, and by hand.
 
-Beside it, in the same run, what people write by hand: a semaphore in Redis and `retry(countdown=1)`.
-It can take very long, so it is watched for a while only; the use of its permits is that of this while.
+By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. What is not
+parked can take very long, so it is watched for a while only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
-import statistics
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from .app import LIMIT
 from .figure import Figure
+from .outcome import Outcome, outcome_of
 from .site import Site, site
 
 WORKERS, PROCESSES = 2, 8
-LONGEST = 60.0  # seconds that the hand-written one is watched
-SHORT = [0.1] * 2_000
-# Fewer than 2,000: at five seconds each, all of them would take minutes.
-MIXED = [0.05] * 360 + [5.0] * 40
+WATCHED = 60.0  # seconds
+WAYS = {"park": "parked", "requeue": "requeued", "by_hand": "by hand"}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    deliveries: float  # per task that ended
-    used: float  # share of the permits' time in which bodies ran
-    displaced: float  # places, on average, between coming and running
-    done: int
-    seconds: float
-    cpu: float  # seconds of processor time per task that ended
-    permits: float  # share of the permits that were out, whenever somebody looked
+class Crowd:
+    """``used`` is the least share of the permits' time that each way promises, if any."""
 
-    def detail(self) -> dict[str, object]:
-        return {
-            "tasks done": self.done,
-            "seconds": round(self.seconds, 1),
-            "deliveries per task": round(self.deliveries, 1),
-            "places displaced": round(self.displaced),
-            "permits out": round(self.permits, 2),
-            "CPU ms per task": round(1000 * self.cpu),
-        }
+    label: str
+    tasks: Sequence[float]
+    used: dict[str, float] = field(default_factory=dict)
+    joins: bool = False  # one worker comes when a third is done
+
+    @property
+    def ideal(self) -> float:
+        """Seconds it would take if no permit was ever idle."""
+        return sum(self.tasks) / LIMIT
 
 
-def measure() -> list[Figure]:
-    return _compared("2,000 of 100 ms", SHORT)
-
-
-def measure_mixed() -> list[Figure]:
-    tasks = list(MIXED)
+def _mixed(count: int) -> list[float]:
+    tasks = [0.05] * (count * 9 // 10) + [5.0] * (count // 10)
     random.Random(1).shuffle(tasks)  # the same order in each run
-    return _compared("400, 90 % of 50 ms and 10 % of 5 s", tasks)
+    return tasks
 
 
-def _compared(label: str, tasks: list[float]) -> list[Figure]:
-    ideal = sum(tasks) / LIMIT
-    limited = _played("work", tasks, longest=3 * ideal + 60)
-    parked = _played("parked", tasks, longest=3 * ideal + 60)
-    by_hand = _played("by_hand", tasks, longest=LONGEST)
+HUNDRED = Crowd("2,000 of 100 ms", [0.1] * 2_000, {"park": 0.92, "requeue": 0.88})
+SHORT = Crowd("2,000 of 20 ms", [0.02] * 2_000, {"park": 0.7})
+# Fewer than 2,000: at five seconds each, all of them would take minutes.
+MIXED = Crowd("400, 90 % of 50 ms and 10 % of 5 s", _mixed(400), {"park": 0.92, "requeue": 0.88})
+LONG = Crowd("10,000 of 100 ms", [0.1] * 10_000, {"park": 0.92})
+JOINED = Crowd("2,000 of 100 ms, a worker joins", [0.1] * 2_000, {"park": 0.92}, joins=True)
+
+
+def compared(crowd: Crowd) -> list[Figure]:
+    outcomes = {way: _played(way, crowd) for way in WAYS}
+    figures = [figure for way in WAYS for figure in _figures(crowd, way, outcomes[way])]
+    hand = outcomes["by_hand"]
+    for way in ("park", "requeue"):
+        label = f"{crowd.label}: share of the permits used, {WAYS[way]} to by hand"
+        figures.append(Figure(label, outcomes[way].used / hand.used))
+    return figures
+
+
+def _figures(crowd: Crowd, way: str, found: Outcome) -> list[Figure]:
+    label, most = f"{crowd.label}, {WAYS[way]}", {"park": 2.05, "requeue": 8.0}.get(way)
+    least, strict = crowd.used.get(way), 1.0 if way == "park" else None
     return [
-        Figure(f"{label}, parked: deliveries per task", parked.deliveries, 2.05, unit=""),
-        Figure(
-            f"{label}, parked: share of the permits used",
-            parked.used,
-            0.92,
-            at_least=True,
-            unit="",
-            detail=parked.detail(),
-        ),
-        Figure(f"{label}: deliveries per task", limited.deliveries, 8.0, unit=""),
+        Figure(f"{label}: deliveries per task", found.deliveries, most, unit=""),
         Figure(
             f"{label}: share of the permits used",
-            limited.used,
-            0.88,
+            found.used,
+            least,
             at_least=True,
             unit="",
-            detail=limited.detail(),
+            detail=found.detail(),
         ),
-        Figure(
-            f"{label}: that share to the one of retry(countdown=1)",
-            limited.used / by_hand.used,
-            2.0,
-            at_least=True,
-            detail={"by hand: share": round(by_hand.used, 2)} | by_hand.detail(),
-        ),
-        Figure(
-            f"{label}: deliveries of retry(countdown=1) to ours",
-            by_hand.deliveries / limited.deliveries,
-        ),
+        Figure(f"{label}: places displaced", found.displaced, strict, unit=""),
     ]
 
 
-def _played(name: str, tasks: list[float], longest: float) -> Outcome:
+def _played(way: str, crowd: Crowd) -> Outcome:
     with site() as made:
-        made.start(PROCESSES, WORKERS)
+        made.start(PROCESSES, 1 if crowd.joins else WORKERS)
         before = made.cpu()
-        made.stage((name, [n, seconds]) for n, seconds in enumerate(tasks))
+        made.stage((way, [n, seconds]) for n, seconds in enumerate(crowd.tasks))
         made.release()
-        permits: list[int] = []
-
-        def over() -> bool:
-            permits.append(made.store.snapshot("work", 0).occupied)
-            return made.count("done") >= len(tasks)
-
+        longest = crowd.ideal + WATCHED if way == "park" else min(2 * crowd.ideal, WATCHED)
         with contextlib.suppress(TimeoutError):
-            made.wait(over, longest, "the end of the backlog", interval=0.1)
-        return _outcome(made, made.cpu() - before, statistics.mean(permits))
+            if crowd.joins:
+                _wait(made, len(crowd.tasks) // 3, longest)
+                made.start(PROCESSES)
+            _wait(made, len(crowd.tasks), longest)
+        return outcome_of(made, made.cpu() - before)
 
 
-def _outcome(made: Site, cpu: float, permits: float) -> Outcome:
-    # Longer runs began earlier than they end: those that had not ended at the end are left out.
-    runs = sorted(made.lines("work"), key=lambda run: run[1])
-    began, ended = runs[0][1], max(run[2] for run in runs)
-    body = sum(run[2] - run[1] for run in runs)
-    places = {n: place for place, n in enumerate(sorted(int(run[0]) for run in runs))}
-    displaced = [abs(places[int(run[0])] - place) for place, run in enumerate(runs)]
-    return Outcome(
-        deliveries=made.count("received") / len(runs),
-        used=body / (LIMIT * (ended - began)),
-        displaced=statistics.mean(displaced),
-        done=len(runs),
-        seconds=ended - began,
-        cpu=cpu / len(runs),
-        permits=permits / LIMIT,
-    )
+def _wait(made: Site, done: int, longest: float) -> None:
+    made.wait(lambda: made.count("done") >= done, longest, f"{done} tasks", interval=0.1)

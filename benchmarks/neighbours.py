@@ -42,7 +42,7 @@ def _block(made: Site, into: list[list[float]], waiting: int) -> float:
     made.forget_lines()
     before = made.count("done")
     if waiting:
-        made.stage(("work", [n, 0.25]) for n in range(waiting))
+        made.stage(("requeue", [n, 0.25]) for n in range(waiting))
         made.release()
         # Each of a crowd that comes at once is looked at once; what follows is about those who wait.
         made.wait(lambda: made.waiting() >= WAITING * 0.7, 30, "the crowd in line")

@@ -38,6 +38,7 @@ class Site:
         self._counts: dict[str, int] = {}
 
     def start(self, processes: int, count: int = 1, **conf: Any) -> None:
+        """So many workers more; returns when they are ready."""
         env = {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
             "BENCH_DIRECTORY": str(self.directory),
@@ -77,6 +78,11 @@ class Site:
         """Give the workers all that was staged, at one instant."""
         self.client.rename(STAGED, QUEUE)
         return time.monotonic()
+
+    def release_at(self) -> float:
+        """Likewise; the time of day, to be compared with what tasks write."""
+        self.release()
+        return time.time()
 
     def count(self, name: str) -> int:
         """Cheap enough to be asked often: the files stay open."""
