@@ -1,12 +1,14 @@
-"""A crowd at a small limit, played in three ways in one run: parked, requeued, and by hand.
+"""A crowd at a small limit, played in several ways in one run: parked, requeued, by hand, by five processes.
 
-By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. What is not
-parked can take very long, so it is watched for a while only.
+By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. Five processes
+that run tasks without a limit show what the machine allows just then: no limit of five can do better. What is
+not parked can take very long, so it is watched for a while only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,8 +19,13 @@ from .outcome import Outcome, outcome_of
 from .site import Site, site
 
 WORKERS, PROCESSES = 2, 8
-WATCHED = 60.0  # seconds
-WAYS = {"park": "parked", "requeue": "requeued", "by_hand": "by hand"}
+WATCHED = 40.0  # seconds
+WAYS = {
+    "park": "parked",
+    "requeue": "requeued",
+    "by_hand": "by hand",
+    "five": "without a limit, by five processes",
+}
 
 
 @dataclass(frozen=True)
@@ -53,10 +60,9 @@ JOINED = Crowd("2,000 of 100 ms, a worker joins", [0.1] * 2_000, {"park": 0.92},
 def compared(crowd: Crowd) -> list[Figure]:
     outcomes = {way: _played(way, crowd) for way in WAYS}
     figures = [figure for way in WAYS for figure in _figures(crowd, way, outcomes[way])]
-    hand = outcomes["by_hand"]
-    for way in ("park", "requeue"):
-        label = f"{crowd.label}: share of the permits used, {WAYS[way]} to by hand"
-        figures.append(Figure(label, outcomes[way].used / hand.used))
+    for way, other in itertools.product(("park", "requeue"), ("by_hand", "five")):
+        label = f"{crowd.label}: share of the permits used, {WAYS[way]} to {WAYS[other]}"
+        figures.append(Figure(label, outcomes[way].used / outcomes[other].used))
     return figures
 
 
@@ -79,13 +85,16 @@ def _figures(crowd: Crowd, way: str, found: Outcome) -> list[Figure]:
 
 def _played(way: str, crowd: Crowd) -> Outcome:
     with site() as made:
-        made.start(PROCESSES, 1 if crowd.joins else WORKERS)
+        if way == "five":
+            made.start(LIMIT)
+        else:
+            made.start(PROCESSES, 1 if crowd.joins else WORKERS)
         before = made.cpu()
         made.stage((way, [n, seconds]) for n, seconds in enumerate(crowd.tasks))
         made.release()
-        longest = crowd.ideal + WATCHED if way == "park" else min(2 * crowd.ideal, WATCHED)
+        longest = WATCHED + (crowd.ideal if way == "park" else 0)
         with contextlib.suppress(TimeoutError):
-            if crowd.joins:
+            if crowd.joins and way != "five":
                 _wait(made, len(crowd.tasks) // 3, longest)
                 made.start(PROCESSES)
             _wait(made, len(crowd.tasks), longest)
