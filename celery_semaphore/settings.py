@@ -166,7 +166,7 @@ def _converted(name: str, value: Any) -> Any:
 
 
 _REDIS = ("redis://", "rediss://", "sentinel://", "redis+socket://", "socket://", "valkey://")
-_BACKENDS = (*_REDIS, "valkeys://")
+_BACKENDS = (*_REDIS, "valkeys://", "db+postgresql")
 
 Place = tuple[str, Mapping[str, Any], Mapping[str, Any] | bool | None]
 

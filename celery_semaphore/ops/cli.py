@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from os import EX_UNAVAILABLE
 from typing import Any
@@ -17,7 +17,7 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..errors import SemaphoreError, StoreUnavailable
-from . import tables
+from . import schema, tables
 from .inspector import ASK, Inspector
 from .views import ResourceView
 
@@ -197,6 +197,23 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
     _say(ctx, f"Purged {len(purged)} parked task(s).")
 
 
+@semaphore.command(cls=CeleryCommand)
+@click.option("--sql", cls=CeleryOption, is_flag=True, help="Print what would be run, all of it.")
+@click.pass_context
+def install(ctx: click.Context, *, sql: bool) -> None:
+    """Make the tables that a PostgreSQL store needs, or bring them up to this version."""
+    with _said_in_one_line(), closing(schema.store_of(ctx.obj.app)) as store:
+        if sql:
+            _say(ctx, store.script())
+        elif added := store.install():
+            _say(ctx, f"Installed version {added[-1]}.")
+        else:
+            _say(ctx, "Nothing to do: this version is installed.")
+
+
+semaphore.add_command(install, "upgrade")
+
+
 class _Unavailable(click.ClickException):
     exit_code = EX_UNAVAILABLE
 
@@ -206,12 +223,14 @@ def _inspector(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
     """That of the app; what goes wrong is said in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
+    with _said_in_one_line(), closing(Inspector.of(app, timeout=timeout)) as inspector:
+        yield inspector
+
+
+@contextmanager
+def _said_in_one_line() -> Iterator[None]:
     try:
-        inspector = Inspector.of(app, timeout=timeout)
-        try:
-            yield inspector
-        finally:
-            inspector.close()
+        yield
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
     except SemaphoreError as error:

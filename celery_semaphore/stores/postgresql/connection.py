@@ -25,6 +25,9 @@ Row = list[Any]
 
 # A server that answers one of these may be asked again over a new connection: it has changed its role, or restarts.
 _MOVED = (errors.ReadOnlySqlTransaction, errors.AdminShutdown, errors.CrashShutdown)
+# While the schema is missing, or too old for a call.
+_NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
+INSTALL = "celery -A <your app> semaphore install"
 _NEEDS_READ_COMMITTED = "CS001"
 _Selector = getattr(
     selectors, "PollSelector", selectors.SelectSelector
@@ -232,5 +235,7 @@ def translated() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
+        if isinstance(error, _NOT_INSTALLED):
+            reason += f"; run `{INSTALL}`"
         msg = f"The store did not answer: {reason}"
         raise StoreUnavailable(msg, reason) from error

@@ -7,10 +7,9 @@ import re
 from psycopg import errors
 
 from ...errors import ConfigurationError, StoreUnavailable
-from .connection import Connection, Link
+from .connection import INSTALL, Connection, Link
 from .schema import VERSION, Place, installed
 
-INSTALL = "celery -A <your app> semaphore install"
 UPGRADE = "celery -A <your app> semaphore upgrade"
 OLDEST = 140000  # server_version of PostgreSQL 14
 

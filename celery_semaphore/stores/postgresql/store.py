@@ -34,7 +34,8 @@ from .connection import Link, Parameter, Row
 from .health import examine
 from .listener import Ears, PostgresListener
 from .names import stored
-from .schema import Place
+from .questions import brought_by, renewed
+from .schema import Place, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +99,7 @@ class PostgresStore:
             how.jitter,
             None if how.timeout is None else microseconds(how.timeout),
             packed(claims) if wait else "",
-            *_brought_by(publication),
+            *brought_by(publication),
             [ask.resource for ask in wanted],
             [ask.limit for ask in wanted],
             [ask.weight for ask in wanted],
@@ -131,7 +132,7 @@ class PostgresStore:
         permits, renewals = list(permits), Renewals()
         for start in range(0, len(permits), BATCH):
             some = permits[start : start + BATCH]
-            ((epoch, became),) = self._run("renew", json.dumps([_renewed(each) for each in some]))
+            ((epoch, became),) = self._run("renew", json.dumps([renewed(each) for each in some]))
             self.epoch = int(epoch)
             for permit, word in zip(some, texts(became), strict=True):
                 renewals[permit.holder] = Renewal(word)
@@ -141,7 +142,7 @@ class PostgresStore:
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> Outgoing:
         resources = [ask.resource for ask in asks(claims)]
-        said = self._run("release", stored(holder), *_brought_by(publication), resources)
+        said = self._run("release", stored(holder), *brought_by(publication), resources)
         return self._handed_on(resources, said)
 
     def reap(self, limit: int = 100) -> Outgoing:
@@ -197,6 +198,14 @@ class PostgresStore:
     def limits(self) -> dict[str, int]:
         return {name: int(limit) for name, limit in self._call("limits")}
 
+    def install(self) -> list[int]:
+        """Make the tables and functions that are missing; answers their versions."""
+        return install(self._link, self._place)
+
+    def script(self) -> str:
+        """What ``install`` runs in a database that has none of it."""
+        return self._place.script()
+
     def close(self) -> None:
         self._ears.shut()
         self._link.close()
@@ -232,24 +241,3 @@ class PostgresStore:
 
     def _clock(self) -> int | None:
         return None if self._now is None else microseconds(self._now())
-
-
-def _brought_by(publication: Publication | None) -> tuple[str, str | None, int]:
-    """The task, which of its messages (None: the first), and for how long to remember it."""
-    if publication is None:
-        return "", None, 0
-    message = None if publication.is_first else stored(publication.id)
-    return stored(publication.of), message, microseconds(publication.remember)
-
-
-def _renewed(permit: Permit) -> dict[str, Any]:
-    wanted = asks(permit.claims)
-    return {
-        "holder": stored(permit.holder),
-        "token": permit.token,
-        "since": microseconds(permit.acquired_at),
-        "epoch": permit.epoch,
-        "resources": [ask.resource for ask in wanted],
-        "limits": [ask.limit for ask in wanted],
-        "weights": [ask.weight for ask in wanted],
-    }

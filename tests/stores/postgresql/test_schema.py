@@ -108,7 +108,7 @@ def test_the_options_of_a_url(server: PostgresServer, database: str) -> None:
 def test_nothing_is_installed(server: PostgresServer, database: str, open_at: OpenAt) -> None:
     with pytest.raises(ConfigurationError, match="semaphore install"):
         open_at(server.database(database)).check()
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable, match="semaphore install"):
         open_at(server.database(database)).acquire(claim(), "a")
 
 
