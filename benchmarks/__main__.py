@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from . import backlog, beside, neighbours, pairs, parked, report, throughput
+from . import backlog, beside, neighbours, pairs, parked, postgresql, report, throughput
 from .figure import Figure
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "pairs": pairs.measure,
     "waiters": pairs.measure_waiters,
+    "postgresql": postgresql.measure,
     "throughput": throughput.measure,
     "neighbours": neighbours.measure,
     "backlog": partial(backlog.compared, backlog.HUNDRED),

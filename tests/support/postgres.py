@@ -68,7 +68,7 @@ class PostgresServer:
             "unix_socket_directories": str(self.directory),
         } | self.options
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        command = [*as_somebody(), self._program("postgres"), "-D", self.data, *given]
+        command = [*as_somebody(), self.program("postgres"), "-D", self.data, *given]
         self.process = Process(f"{self.name}-{self.port}", command).start()
         self.process.wait_until(self._answers, 20, "an answer")
         return self
@@ -77,10 +77,10 @@ class PostgresServer:
         if os.geteuid() == 0:  # the server refuses to run as root
             shutil.chown(self.directory, "nobody", "nogroup")
         given = ["-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        command = [*as_somebody(), self._program("initdb"), *given, "--locale=C"]
+        command = [*as_somebody(), self.program("initdb"), *given, "--locale=C"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
-    def _program(self, name: str) -> Path:
+    def program(self, name: str) -> Path:
         found = self.programs()
         assert found, self.why_missing()
         return found / name

@@ -305,6 +305,8 @@ def test_the_url_comes_from_the_broker_or_the_backend() -> None:
 
     assert url(broker_url="redis://b/1") == "redis://b/1"
     assert url(broker_url="amqp://b", result_backend="redis://r/2") == "redis://r/2"
+    backend = "db+postgresql+psycopg://u@h/d"
+    assert url(broker_url="amqp://b", result_backend=backend) == backend
     assert url(broker_url="redis://b/1", semaphore_url="redis://s/3") == "redis://s/3"
     with pytest.raises(ConfigurationError, match="semaphore_url is not set"):
         url(broker_url="amqp://b", result_backend="rpc://")

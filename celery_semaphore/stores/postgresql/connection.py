@@ -48,7 +48,7 @@ class Connection:
     def __init__(self, parameters: Mapping[str, Any], timeout: float) -> None:
         # Nothing is prepared, and nothing is set for longer than a transaction: behind a pooler such as
         # PgBouncer the next call may reach another session of the server.
-        self._made = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+        self._made = psycopg.connect(**parameters, autocommit=True)
         self._libpq: PGconn = self._made.pgconn
         self._pid = os.getpid()
         self._timeout = timeout

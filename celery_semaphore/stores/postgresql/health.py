@@ -65,5 +65,7 @@ def _examined(connection: Connection, place: Place, *, parks: bool) -> list[str]
             f"The store's tables are of version {found}, and {VERSION} is needed: run `{UPGRADE}`."
         )
         raise ConfigurationError(msg)
-    del parks
+    if parks and connection.query("SHOW fsync") == [["off"]]:
+        lost = "Parked tasks lie in this server, and its fsync is off: a crash of its machine loses them."
+        return [lost]
     return []

@@ -145,6 +145,15 @@ def test_a_database_that_is_not_there(server: PostgresServer, open_at: OpenAt) -
         open_at(server.database("nowhere")).check()
 
 
+@pytest.mark.parametrize("fsync", ["on", "off"])
+def test_a_server_that_may_lose_messages(
+    start_server: StartServer, open_at: OpenAt, fsync: str
+) -> None:
+    store = open_at(start_server(fsync=fsync).url)
+    assert store.check() == []
+    assert ["fsync" in warning for warning in store.check(parks=True)] == [True] * (fsync == "off")
+
+
 def test_a_server_that_is_away(start_proxy: Callable[[int], Proxy], open_at: OpenAt) -> None:
     with pytest.raises(StoreUnavailable):
         open_at(f"postgresql://postgres@127.0.0.1:{free_port()}/postgres").check()

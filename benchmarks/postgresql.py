@@ -1,0 +1,82 @@
+"""Permits in PostgreSQL, by pgbench, against two single-row updates of the same durability, each its own transaction."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.support.postgres import EmbeddedPostgresServer
+
+from .figure import Figure, interleaved, ratio
+
+SECONDS = 4  # of one block
+ROUNDS = 3
+KEYS = 1_000
+# At least so much of the floor: see stores.md.
+BOUNDS = {(1, 16): 0.16, (KEYS, 16): 0.45}
+
+_KEY = {1: r"\set k 0", KEYS: rf"\set k random(1, {KEYS})"}
+_PAIR = r"""
+\set h random(1, 1000000000000)
+SELECT * FROM celery_semaphore.v1_acquire(NULL, 30000000, 30000000, NULL, 2000, 'h' || :client_id || '-' || :h, '',
+    'requeue', 0, 100000, 300000000, 1.0, NULL, '[]', 't' || :client_id || '-' || :h, NULL, 3600000000,
+    ARRAY['api/' || :k], ARRAY[16]::bigint[], ARRAY[1]::bigint[]);
+SELECT * FROM celery_semaphore.v1_release(NULL, 30000000, 30000000, NULL, 2000, 'h' || :client_id || '-' || :h,
+    't' || :client_id || '-' || :h, NULL, 3600000000, ARRAY['api/' || :k]);
+"""
+_OWN_ROW = {
+    1: r"\set k :client_id + 1",
+    KEYS: _KEY[KEYS],
+}  # on the hot key too: nobody waits for another's row
+_UPDATE = "\nUPDATE floor SET n = n + 1 WHERE id = :k;" * 2
+
+
+def measure() -> list[Figure]:
+    with EmbeddedPostgresServer(fsync="on") as server:
+        server.install()
+        server.run(
+            "CREATE TABLE floor (id int PRIMARY KEY, n int) WITH (fillfactor = 50)",
+            f"INSERT INTO floor SELECT id, 0 FROM generate_series(1, {KEYS}) AS id",  # noqa: S608 - a number
+        )
+        figures = [_against(server, keys, n) for keys in (1, KEYS) for n in (1, 4, 16)]
+        return [*figures, _sizes(server)]
+
+
+def _against(server: EmbeddedPostgresServer, keys: int, clients: int) -> Figure:
+    """In pairs a second, so more is better."""
+    blocks = {
+        "pairs": partial(_per_second, server, _KEY[keys] + _PAIR, clients),
+        "floor": partial(_per_second, server, _OWN_ROW[keys] + _UPDATE, clients),
+    }
+    found = interleaved(ROUNDS, blocks, warm=0)
+    name = f"{'one hot key' if keys == 1 else f'{keys:,} keys'}, {clients} clients, of the floor"
+    detail: dict[str, Any] = {f"{what}/s": round(max(f)) for what, f in found.items()}
+    bound = BOUNDS.get((keys, clients))
+    return ratio(name, found["pairs"], found["floor"], bound=bound, at_least=True, detail=detail)
+
+
+def _per_second(server: EmbeddedPostgresServer, script: str, clients: int) -> float:
+    file = Path(server.directory) / "script.sql"
+    file.write_text(script)
+    program = server.program("pgbench")
+    arguments = ["-n", "-M", "prepared", "-c", str(clients), "-T", str(SECONDS), "-f", str(file)]
+    done = subprocess.run(
+        [program, *arguments, server.url], capture_output=True, text=True, check=True
+    )
+    return float(re.findall(r"tps = ([\d.]+)", done.stdout)[-1])
+
+
+def _sizes(server: EmbeddedPostgresServer) -> Figure:
+    """What all these pairs have left; the released are remembered for one to two leases."""
+    sizes = """
+        SELECT relname, pg_total_relation_size(oid) / 1024 FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'celery_semaphore'::regnamespace
+    """
+    kilobytes = dict(server.run(sizes))
+    released = kilobytes.pop("released")
+    total = sum(kilobytes.values()) / 1024
+    detail = {"of the released kB": released}
+    return Figure("tables after all of it", total, 1.0, unit="MB", detail=detail)
