@@ -228,8 +228,8 @@ def test_a_forked_child_has_connections_of_its_own(store: PostgresStore) -> None
     results = FORK.Queue()
 
     def child() -> None:
+        store.close()  # not the parent's
         permit_of(store.acquire(claim(3), "child"))
-        store.close()
         results.put(store.snapshot("api").occupied)
 
     process = FORK.Process(target=child)
@@ -237,6 +237,7 @@ def test_a_forked_child_has_connections_of_its_own(store: PostgresStore) -> None
     assert results.get(timeout=10) == 2
     process.join(10)
     assert process.exitcode == 0
-    idle = store._link._idle[0]
-    assert store._link.ask(lambda connection: connection is idle)
+    (idle,) = store._link._idle
+    assert idle.query("SELECT 1") == [["1"]]
     permit_of(store.acquire(claim(3), "again"))
+    assert store._link._idle == [idle]
