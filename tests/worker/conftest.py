@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +19,13 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from tests.conftest import need
 from tests.support.counter import Counter, CounterServer
+from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
+
+STORE = os.environ.get("TESTS_STORE", "valkey")
+valkey_only = pytest.mark.skipif(STORE != "valkey", reason="is about Redis as the store")
 
 
 @dataclass
@@ -119,22 +124,40 @@ def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> It
 
 
 @pytest.fixture(scope="module")
-def module_site(counter_server: CounterServer) -> Iterator[Site]:
+def module_site(counter_server: CounterServer, request: pytest.FixtureRequest) -> Iterator[Site]:
     """One site for a whole module; its lease is so long that it cannot hide a permit that leaked."""
     need(ValkeyServer)
     with ValkeyServer() as valkey:
-        yield from site_on(valkey, counter_server, lease=60.0)
+        yield from site_on(valkey, counter_server, lease=60.0, **elsewhere(request))
+
+
+def elsewhere(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Where permits are kept if not in Valkey: `TESTS_STORE=postgres` runs these tests on PostgreSQL."""
+    if STORE == "valkey":
+        return {}
+    server: PostgresServer = request.getfixturevalue(f"{STORE}_server")
+    server.forget()
+    return {"store_url": server.url}
 
 
 @pytest.fixture
-def site(valkey: ValkeyServer, counter_server: CounterServer, counter: Counter) -> Iterator[Site]:
+def site(
+    valkey: ValkeyServer,
+    counter_server: CounterServer,
+    counter: Counter,
+    request: pytest.FixtureRequest,
+) -> Iterator[Site]:
     """A site of one test, with a lease of three seconds."""
-    yield from site_on(valkey, counter_server)
+    yield from site_on(valkey, counter_server, **elsewhere(request))
 
 
 @pytest.fixture
 def rabbit_site(
-    rabbitmq_url: str, valkey: ValkeyServer, counter_server: CounterServer, counter: Counter
+    rabbitmq_url: str,
+    valkey: ValkeyServer,
+    counter_server: CounterServer,
+    counter: Counter,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Site]:
     """A site with RabbitMQ as its broker."""
-    yield from site_on(valkey, counter_server, broker=rabbitmq_url)
+    yield from site_on(valkey, counter_server, broker=rabbitmq_url, **elsewhere(request))

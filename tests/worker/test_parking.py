@@ -13,7 +13,7 @@ from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
+from .conftest import Site, valkey_only
 
 ONE = Claim("one", None, 1)
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
@@ -130,6 +130,7 @@ def test_priorities(site: Site) -> None:
     assert started(site, "w") == [result.id for result in reversed(results)]
 
 
+@valkey_only
 def test_a_store_that_would_lose_them_is_named_once(site: Site) -> None:
     said = "Parked tasks lie in this server"
     assert said not in site.start(name="requeues", concurrency=1).log()
