@@ -9,9 +9,8 @@ from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
-from ..core.saturation import OnSaturated
 from ..errors import ConfigurationError, StoreUnavailable
-from .doubts import doubts
+from .doubts import any_parks, check_tasks, doubts
 from .granted import GrantedQueues
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
@@ -35,9 +34,10 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         prefork = issubclass(parent.pool_cls, PreforkPool)
         if prefork:
             _check_prefork(parent, self.limiter)
-        _check_tasks(parent.app, self.limiter, prefork=prefork)
-        self.limiter.parks = _parks(parent.app, self.limiter)
-        for doubt in doubts(parent.app.tasks.values()):
+        tasks, settings = parent.app.tasks.values(), self.limiter.settings
+        check_tasks(tasks, settings, prefork=prefork)
+        self.limiter.parks = any_parks(tasks, settings)
+        for doubt in doubts(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
@@ -140,14 +140,6 @@ def _check_prefork(parent: Any, limiter: Limiter) -> None:
         raise ConfigurationError(msg)
 
 
-def _parks(app: Any, limiter: Limiter) -> bool:
-    """Whether any task of this worker is parked."""
-    options = [getattr(task, "semaphore_options", None) for task in app.tasks.values()]
-    return any(
-        each.patience(limiter.settings).on_saturated is OnSaturated.PARK for each in options if each
-    )
-
-
 def _check_store(limiter: Limiter) -> None:
     try:
         for warning in limiter.side.store.check(parks=limiter.parks):
@@ -160,23 +152,3 @@ def _check_store(limiter: Limiter) -> None:
         logger.critical(
             "limited tasks wait until the store of semaphores can be reached: %s", error
         )
-
-
-def _check_tasks(app: Any, limiter: Limiter, *, prefork: bool) -> None:
-    for task in app.tasks.values():
-        if getattr(task, "semaphore", None) is None:
-            continue
-        options = getattr(task, "semaphore_options", None)
-        if options is None:
-            msg = (
-                f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
-                " its class must come from LimitedTask, and its on_bound must call super(). Declare it with"
-                ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
-            )
-            raise ConfigurationError(msg)
-        options.patience(limiter.settings)
-        if options.terminates(limiter.settings) and not prefork:
-            msg = (
-                f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
-            )
-            raise ConfigurationError(msg)

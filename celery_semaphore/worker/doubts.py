@@ -1,4 +1,4 @@
-"""Doubts: what looks wrong in the tasks of an app and may yet be meant. A worker says it at its start."""
+"""Doubts: what is wrong in the tasks of an app, and what only looks so. A worker says it at its start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,37 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..core.saturation import OnSaturated
+from ..errors import ConfigurationError
+from ..settings import Settings
 from .spelling import misspelt
+
+
+def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> None:
+    """Raise ``ConfigurationError`` for a task that would not be limited as it says."""
+    for task in tasks:
+        if getattr(task, "semaphore", None) is None:
+            continue
+        options = getattr(task, "semaphore_options", None)
+        if options is None:
+            msg = (
+                f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
+                " its class must come from LimitedTask, and its on_bound must call super(). Declare it with"
+                ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
+            )
+            raise ConfigurationError(msg)
+        options.patience(settings)
+        if options.terminates(settings) and not prefork:
+            msg = (
+                f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
+            )
+            raise ConfigurationError(msg)
+
+
+def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
+    """Whether any of these tasks is parked when it waits."""
+    options = [getattr(task, "semaphore_options", None) for task in tasks]
+    return any(each.patience(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
 def doubts(tasks: Iterable[Any]) -> Iterator[str]:

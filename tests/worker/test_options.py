@@ -13,8 +13,7 @@ from celery.worker.request import Request
 from celery_semaphore import Limit, LimitedTask, LimitedTaskMixin, SemaphoreError
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
-from celery_semaphore.worker.bootstep import _check_tasks
-from celery_semaphore.worker.doubts import doubts
+from celery_semaphore.worker.doubts import check_tasks, doubts
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.request import LimitedRequestMixin
 
@@ -245,14 +244,14 @@ def test_a_task_that_only_looks_limited_stops_the_worker(app: Celery) -> None:
 
     declare(app, base=Deaf, semaphore="s", limit=1)
     with pytest.raises(ConfigurationError, match="is not limited"):
-        _check_tasks(app, limiter_of(app), prefork=True)
+        check_tasks(app.tasks.values(), limiter_of(app).settings, prefork=True)
 
 
 def test_annotations_without_our_class_name_the_remedy(app: Celery) -> None:
     app.conf.task_annotations = {"shop.export": {"semaphore": "crm", "limit": 3}}
     declare(app, base=Task)
     with pytest.raises(ConfigurationError, match="semaphore='crm'") as raised:
-        _check_tasks(app, limiter_of(app), prefork=True)
+        check_tasks(app.tasks.values(), limiter_of(app).settings, prefork=True)
     assert str(raised.value).startswith("task shop.export:")
     assert "base=LimitedTask" in str(raised.value)
     assert 'Celery(task_cls="celery_semaphore:LimitedTask")' in str(raised.value)
@@ -260,9 +259,9 @@ def test_annotations_without_our_class_name_the_remedy(app: Celery) -> None:
 
 def test_terminate_needs_prefork(app: Celery) -> None:
     declare(app, semaphore="s", limit=1, on_lost="terminate")
-    _check_tasks(app, limiter_of(app), prefork=True)
+    check_tasks(app.tasks.values(), limiter_of(app).settings, prefork=True)
     with pytest.raises(ConfigurationError, match="needs the prefork pool"):
-        _check_tasks(app, limiter_of(app), prefork=False)
+        check_tasks(app.tasks.values(), limiter_of(app).settings, prefork=False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""Admin: a live page for each semaphore and each key, and what an operator can do there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+
+from ..core.key import names_of
+from ..errors import SemaphoreError, StoreUnavailable, UnknownSemaphore
+from ..ops.inspector import Inspector
+from . import pages
+from .actions import ACTIONS, Action
+from .models import Semaphore
+from .project import inspector
+
+Look = Callable[[Inspector], dict[str, Any]]
+
+
+@admin.register(Semaphore)
+class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
+    """Nothing of it comes from the database, but the history."""
+
+    def get_urls(self) -> list[Any]:
+        act = path(
+            "<path:object_id>/do/<slug:name>/",
+            self.admin_site.admin_view(self.action_view),
+            name="celery_semaphore_semaphore_do",
+        )
+        return [act, *super().get_urls()]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Semaphore | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Semaphore | None = None) -> bool:
+        return False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Semaphore:
+        return Semaphore(resource=object_id)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        self._refuse_stranger(request)
+        number = request.GET.get("p", "1")
+        context = {"title": "Semaphores"}
+        return self._seen(request, "semaphores", context, lambda i: pages.semaphores(i, number))
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        self._refuse_stranger(request)
+        shown = self.get_object(request, unquote(object_id))
+        names, number = names_of(shown.resource), request.GET.get("p", "1")
+        context = {
+            "title": f"Semaphore {shown}",
+            "object": shown,
+            "may": {each: self._may(request, action) for each, action in ACTIONS.items()},
+            "whole": Semaphore(resource=shown.resource.partition("/")[0]),
+        }
+        return self._seen(
+            request, "semaphore", context, lambda i: pages.semaphore(i, *names, number)
+        )
+
+    def action_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
+        """Do something, or ask first."""
+        self._refuse_stranger(request)
+        action, shown = ACTIONS.get(name), self.get_object(request, unquote(object_id))
+        if action is None:
+            raise Http404
+        if not self._may(request, action):
+            raise PermissionDenied
+        if request.method == "POST":
+            self._act(request, shown, action)
+        elif action.asks_first:
+            about = request.GET.get(action.field, "")
+            context = {
+                "title": action.asks_first,
+                "object": shown,
+                "action": action,
+                "about": about,
+            }
+            return self._page(request, "confirm", context)
+        return HttpResponseRedirect(self._address(shown))
+
+    def _act(self, request: HttpRequest, shown: Semaphore, action: Action) -> None:
+        try:
+            done = action.do(inspector(), names_of(shown.resource), request.POST)
+        except StoreUnavailable as error:
+            # Perhaps it was done and only the answer was lost: that belongs into the log too.
+            done = (
+                f"{action.permission}: the store did not answer; it may have taken effect or not."
+            )
+            messages.error(request, f"{done} ({error})")
+        except SemaphoreError as error:
+            messages.error(request, f"Not done: {error}")
+            return
+        else:
+            messages.success(request, done)
+        self.log_change(request, shown, done)
+
+    def _seen(
+        self, request: HttpRequest, name: str, context: dict[str, Any], look: Look
+    ) -> HttpResponse:
+        """A page, or only its live part."""
+        live, status = "live" in request.GET, 200
+        try:
+            context |= look(inspector(ask=live))
+        except StoreUnavailable as error:
+            context["problem"], status = f"The store is out of reach: {error}", 503
+        except UnknownSemaphore as error:
+            context["problem"], status = str(error), 404
+        except SemaphoreError as error:
+            context["problem"], status = str(error), 500
+        if live:
+            return self._page(request, f"_{name}", context)
+        return self._page(request, name, context, status)
+
+    def _page(
+        self, request: HttpRequest, name: str, context: dict[str, Any], status: int = 200
+    ) -> HttpResponse:
+        request.current_app = self.admin_site.name
+        everywhere = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        template = f"celery_semaphore/{name}.html"
+        return TemplateResponse(request, template, everywhere, status=status)
+
+    def _refuse_stranger(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
+    def _may(self, request: HttpRequest, action: Action) -> bool:
+        return bool(request.user.has_perm(f"celery_semaphore.{action.permission}_semaphore"))
+
+    def _address(self, shown: Semaphore) -> str:
+        name = f"{self.admin_site.name}:celery_semaphore_semaphore_change"
+        return str(reverse(name, args=[quote(shown.resource)], current_app=self.admin_site.name))

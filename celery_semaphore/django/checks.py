@@ -1,0 +1,96 @@
+"""System checks: ``manage.py check`` says what a worker would refuse, or warn of, at its start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings as project_settings
+from django.core.checks import CheckMessage, Error, Warning as Doubt, register
+
+from ..errors import ConfigurationError, StoreUnavailable
+from ..settings import Settings
+from ..worker.doubts import any_parks, check_tasks, doubts
+from .project import celery_app, with_tasks
+
+TAG = "celery_semaphore"
+GUIDE = "https://docs.celeryq.dev/en/stable/django/first-steps-with-django.html"
+
+
+@register(TAG)  # type: ignore[untyped-decorator]
+def check_project(**_: Any) -> list[CheckMessage]:
+    """Settings and tasks; the store is not asked."""
+    try:
+        app = celery_app()
+    except ConfigurationError as error:
+        return [Doubt(str(error), hint=f"See {GUIDE}", id=f"{TAG}.W001")]
+    return [*_unread(app), *_settings(app), *_tasks(app)]
+
+
+@register(TAG, deploy=True)  # type: ignore[untyped-decorator]
+def check_store(**_: Any) -> list[CheckMessage]:
+    """The store itself: only with ``check --deploy``, for every command of manage.py would wait for it."""
+    try:
+        app = with_tasks()
+        settings = Settings.from_app(app)
+        store = settings.open_store()
+        parks = any_parks(app.tasks.values(), settings)
+    except Exception:  # noqa: BLE001 - the other check tells
+        return []
+    try:
+        return [Doubt(said, id=f"{TAG}.W004") for said in store.check(parks=parks)]
+    except StoreUnavailable as error:
+        waits = f"limited tasks wait until the store of semaphores can be reached: {error}"
+        return [Doubt(waits, hint=_hint("semaphore_url"), id=f"{TAG}.W005")]
+    except ConfigurationError as error:
+        return [Error(str(error), id=f"{TAG}.E003")]
+    finally:
+        store.close()
+
+
+def _unread(app: Any) -> Iterator[CheckMessage]:
+    """What is set in our name and does not reach the app, which would then use a default."""
+    for name in dir(project_settings):
+        if not name.startswith("CELERY_SEMAPHORE_"):
+            continue
+        if app.conf.get(name.removeprefix("CELERY_").lower()) is None:
+            yield Doubt(
+                f"{name} is set, but the Celery app {app.main!r} does not read it.",
+                hint="Call app.config_from_object('django.conf:settings', namespace='CELERY').",
+                id=f"{TAG}.W002",
+            )
+
+
+def _settings(app: Any) -> Iterator[CheckMessage]:
+    try:
+        Settings.from_app(app).open_store()
+    except ConfigurationError as error:
+        yield Error(str(error), hint=_hint(str(error)), id=f"{TAG}.E001")
+
+
+def _tasks(app: Any) -> Iterator[CheckMessage]:
+    try:
+        tasks = list(with_tasks().tasks.values())
+        check_tasks(tasks, _patient(app), prefork=True)  # a worker knows its pool, and looks again
+    except ConfigurationError as error:
+        yield Error(str(error), id=f"{TAG}.E002")
+    except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; `migrate` must go on
+        said = f"the tasks could not be imported, and are not checked: {error!r}"
+        yield Doubt(said, id=f"{TAG}.W006")
+    else:
+        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks))
+
+
+def _patient(app: Any) -> Settings:
+    """The app's settings; the defaults where they are wrong, which is another check's."""
+    try:
+        return Settings.from_app(app)
+    except ConfigurationError:
+        return Settings("")
+
+
+def _hint(message: str) -> str | None:
+    """Where the settings that a message names are set."""
+    names = sorted({f"CELERY_{name.upper()}" for name in re.findall(r"\bsemaphore_\w+", message)})
+    return f"In settings.py: {', '.join(names)}." if names else None

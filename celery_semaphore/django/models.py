@@ -1,0 +1,33 @@
+"""Models: none with a table of its own. What the admin needs to have permissions and a history."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from ..core.key import names_of
+
+
+class Semaphore(models.Model):  # type: ignore[misc]
+    """A semaphore, or one key of it. It lives in the store: nothing of it is kept in the database."""
+
+    resource = models.TextField(primary_key=True)  # its name in the store
+
+    class Meta:
+        managed = False
+        verbose_name = "semaphore"
+        default_permissions = ("view",)
+        permissions = (
+            ("limit_semaphore", "Can set a semaphore's limit"),
+            ("pause_semaphore", "Can pause and resume a semaphore"),
+            ("release_semaphore", "Can take a permit away"),
+            ("drop_semaphore", "Can drop a waiting task"),
+        )
+
+    def __str__(self) -> str:
+        semaphore, key = names_of(self.resource)
+        return shown(semaphore) if key is None else f"{shown(semaphore)} [{shown(key)}]"
+
+
+def shown(text: str) -> str:
+    """A name for pages and the log. Any text is a legal key: what cannot be printed is spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

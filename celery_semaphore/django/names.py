@@ -1,0 +1,61 @@
+"""Names: which task and which worker are behind a permit, as the workers said it lately.
+
+Asking takes all workers' time and a second of the asker's. However many pages are open, a process
+asks one question at a time, and rests between two; who comes meanwhile is told what is remembered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from threading import Lock
+
+from ..ops.control import Heard, TaskAt
+
+REMEMBER = 15.0  # seconds
+REST = 3.0
+
+
+class Names:
+    def __init__(
+        self,
+        ask: Callable[[Collection[str]], Heard],
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._now = now
+        self._asking = Lock()
+        self._known: Mapping[str, tuple[float, list[TaskAt]]] = {}
+        self._problem: str | None = None
+        self._rests_until = -1.0
+
+    def remembered(self, task_ids: Collection[str]) -> Heard:
+        known = self._known
+        return Heard({i: known[i][1] for i in task_ids if i in known}, self._problem)
+
+    def asked(self, task_ids: Collection[str]) -> Heard:
+        """As remembered, after a question to the workers if it is time for one."""
+        if not self._knows(task_ids) and self._asking.acquire(blocking=False):
+            try:
+                if self._now() >= self._rests_until:
+                    self._learn(task_ids)
+            finally:
+                self._asking.release()
+        return self.remembered(task_ids)
+
+    def _knows(self, task_ids: Collection[str]) -> bool:
+        """Whether nothing is to be asked: what waits may run by now, so it is asked again."""
+        now, known = self._now(), self._known
+        return all(
+            i in known and known[i][0] > now and any(at.active for at in known[i][1])
+            for i in task_ids
+        )
+
+    def _learn(self, task_ids: Collection[str]) -> None:
+        heard = self._ask(task_ids)
+        now = self._now()
+        self._rests_until = now + REST
+        self._problem = heard.problem
+        kept = {i: entry for i, entry in self._known.items() if entry[0] > now}
+        self._known = kept | {i: (now + REMEMBER, at) for i, at in heard.tasks.items()}

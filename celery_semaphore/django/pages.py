@@ -1,0 +1,66 @@
+"""Pages: what the admin shows, read from the store at this moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Paginator
+
+from ..ops.inspector import Inspector
+from ..ops.views import ResourceView, SemaphoreView, WaiterView
+
+PER_PAGE = 100
+DEEPEST = 2000  # waiters; the store reads all before a page too
+
+View = SemaphoreView | ResourceView
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a long list, and the numbers of the others worth a link."""
+
+    rows: Sequence[Any]
+    number: int
+    numbers: Sequence[int | str]  # or … between them
+
+
+def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
+    """All of them."""
+    return {"semaphores": _page(inspector.semaphores(), number)}
+
+
+def semaphore(inspector: Inspector, name: str, key: str | None, number: str) -> dict[str, Any]:
+    """One of them, or one key: who holds and who waits; and for a semaphore with keys, these."""
+    keys = [] if key is not None else inspector.keys(name)
+    seen, waiters = _waiters(inspector, name, key, number)
+    return {
+        "seen": seen,
+        "paused": inspector.is_paused(name, key),
+        "all_paused": key is not None and inspector.is_paused(name),
+        "has_holders": bool(seen.permits or seen.waiting or not keys),
+        "waiters": waiters,
+        "keys": _page(keys, number) if keys else None,
+    }
+
+
+def _waiters(
+    inspector: Inspector, name: str, key: str | None, number: str
+) -> tuple[ResourceView, Page]:
+    wanted = int(number) if re.fullmatch("[0-9]{1,8}", number) else 1
+    seen = inspector.resource(name, key, waiters=min(max(wanted, 1) * PER_PAGE, DEEPEST))
+    found = Paginator(range(min(seen.waiting, DEEPEST)), PER_PAGE).get_page(wanted)
+    first = (found.number - 1) * PER_PAGE
+    rows: Sequence[WaiterView] = seen.waiters[first : first + PER_PAGE]
+    return seen, Page(rows, found.number, _numbers(found))
+
+
+def _page(rows: Sequence[View], number: str) -> Page:
+    found = Paginator(rows, PER_PAGE).get_page(number)
+    return Page(list(found), found.number, _numbers(found))
+
+
+def _numbers(found: Any) -> list[int | str]:
+    return list(found.paginator.get_elided_page_range(found.number, on_each_side=2, on_ends=1))

@@ -1,0 +1,53 @@
+// Shows the semaphores as they are now: asks for the page's live part again and again, and puts it in place.
+"use strict";
+(() => {
+  const part = document.querySelector("[data-live]");
+  const state = document.querySelector("[data-live-state]");
+  if (!part) return;
+
+  const LEAST = 2000; // milliseconds between two questions; a slow server is asked less often
+  const address = new URL(location.href);
+  address.searchParams.set("live", "1");
+  let since = new Date();
+
+  const say = (text) => {
+    if (state.textContent !== text) state.textContent = text; // else a screen reader would repeat it
+  };
+
+  const isBeingRead = () => {
+    const selection = document.getSelection();
+    return !selection.isCollapsed && part.contains(selection.anchorNode);
+  };
+
+  const replace = (html) => {
+    const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    part.innerHTML = html;
+    if (focused) {
+      [...part.querySelectorAll("a")].find((a) => a.getAttribute("href") === focused)?.focus({ preventScroll: true });
+    }
+  };
+
+  const ask = async () => {
+    const answer = await fetch(address, { signal: AbortSignal.timeout(15000), cache: "no-store" });
+    if (answer.redirected) throw new Error("you were logged out");
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return answer.text();
+  };
+
+  const refresh = async () => {
+    const begun = performance.now();
+    try {
+      if (!document.hidden && !isBeingRead()) {
+        const html = await ask();
+        if (!isBeingRead()) replace(html);
+        since = new Date();
+        say("");
+      }
+    } catch (error) {
+      say(`Not refreshed since ${since.toLocaleTimeString()}: ${error.message}.`);
+    }
+    setTimeout(refresh, Math.max(LEAST, 2 * (performance.now() - begun)));
+  };
+
+  refresh();
+})();

@@ -1,0 +1,34 @@
+"""Filters of the admin's pages."""
+
+from __future__ import annotations
+
+from django import template
+
+from ...core.key import resource_name
+from ..models import shown
+from ..pages import View
+
+TENTHS = 10.0  # seconds up to which tenths are shown
+
+register = template.Library()
+register.filter("shown", shown)
+
+
+@register.filter  # type: ignore[untyped-decorator]
+def resource(view: View) -> str:
+    """What a page's address names."""
+    return resource_name(view.semaphore, getattr(view, "key", None))
+
+
+@register.filter  # type: ignore[untyped-decorator]
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "\u2013"
+    if seconds < TENTHS:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, part, size in (("d", "h", 86400), ("h", "min", 3600), ("min", "s", 60)):
+        if whole >= size:
+            rest = whole % size // {"h": 3600, "min": 60, "s": 1}[part]
+            return f"{whole // size} {unit} {rest} {part}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"

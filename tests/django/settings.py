@@ -1,0 +1,55 @@
+"""Settings of a Django project that limits tasks. What differs between tests comes by the environment."""
+
+import os
+from pathlib import Path
+
+SECRET_KEY = "of a test"
+DEBUG = False
+ALLOWED_HOSTS = ["*"]
+ROOT_URLCONF = "tests.django.urls"
+USE_TZ = True
+STATIC_URL = "static/"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "celery_semaphore.django",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "tests.django.urls.strict",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ.get("SQLITE", ":memory:"),
+    }
+}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+DIRECTORY = Path(__file__).parent
+
+CELERY_BROKER_URL = os.environ.get("BROKER", "memory://")
+CELERY_RESULT_BACKEND = os.environ.get("BACKEND")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+if "STORE" in os.environ:
+    CELERY_SEMAPHORE_URL = os.environ["STORE"]

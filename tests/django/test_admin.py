@@ -1,0 +1,265 @@
+"""The admin's pages and what can be done there, on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.key import resource_name
+from celery_semaphore.core.permit import Claim, Refusal
+from celery_semaphore.core.store import Store
+from tests.conftest import StartServer
+from tests.django.conftest import MakeApp, occupy
+
+Login = Callable[..., Any]
+
+LIST = "/admin/celery_semaphore/semaphore/"
+API = Claim("api", None, 2)
+
+
+def address(semaphore: str, key: str | None = None, do: str | None = None) -> str:
+    from django.contrib.admin.utils import quote
+
+    page = f"{LIST}{quote(resource_name(semaphore, key))}/"
+    return f"{page}do/{do}/" if do else f"{page}change/"
+
+
+def logged() -> list[str]:
+    from django.contrib.admin.models import LogEntry
+
+    return [
+        f"{entry.object_id}: {entry.change_message}" for entry in LogEntry.objects.order_by("pk")
+    ]
+
+
+def test_the_admins_index_leads_to_the_semaphores(client: Login) -> None:
+    assert LIST in client().get("/admin/").content.decode()
+
+
+def test_the_list_shows_what_is_in_use_and_what_is_declared(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1", "two:1", "three:1"])
+    page = client().get(LIST)
+    assert page.status_code == 200
+    rows = {each.semaphore: each for each in page.context["semaphores"].rows}
+    assert (rows["api"].occupied, rows["api"].waiting, rows["api"].limits) == (2, 1, (2,))
+    assert rows["export"].limits == (1,)
+
+
+def test_a_semaphores_page_shows_permits_and_waiters(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1", "two:1", "three:1"])
+    text = client().get(address("api")).content.decode()
+    assert "<strong>2</strong> of <strong>2</strong> in use" in text
+    for task_id in ("one", "two", "three"):
+        assert f"<code>{task_id}</code>" in text
+
+
+def test_a_semaphore_with_keys_shows_them_and_each_has_a_page(client: Login, store: Store) -> None:
+    occupy(store, Claim("export", "7", 1), ["one:1", "two:1"])
+    browser = client()
+    assert address("export", "7") in browser.get(address("export")).content.decode()
+    text = browser.get(address("export", "7")).content.decode()
+    assert "<code>one</code>" in text
+    assert "<code>two</code>" in text
+
+
+@pytest.mark.parametrize("key", ["", "a/b c?&#%", "\0\n", "\ud800", "<script>", "_2F", "~"])
+def test_any_key_has_a_page_and_an_entry_in_the_log(client: Login, store: Store, key: str) -> None:
+    occupy(store, Claim("export", key, 1), ["one:1"])
+    browser = client()
+    pages = browser.get(address("export")).context["keys"].rows
+    assert len(pages) == 1
+    text = browser.get(address("export", key)).content.decode()
+    assert "<code>one</code>" in text
+    assert "<script>" not in text
+    assert browser.post(address("export", key, "limit"), {"limit": "4"}).status_code == 302
+    assert store.snapshot(resource_name("export", key)).limit == 4
+    assert logged() == [f"{resource_name('export', key)}: Set the limit to 4."]
+    history = browser.get(address("export", key).replace("change", "history"))
+    assert "Set the limit to 4" in history.content.decode()
+
+
+def test_a_very_long_key_has_a_page_and_is_limited_with_its_semaphore(
+    client: Login, store: Store
+) -> None:
+    key = "é" * 300
+    occupy(store, Claim("export", key, 1), ["one:1"])
+    browser = client()
+    [seen] = browser.get(address("export")).context["keys"].rows
+    assert "<code>one</code>" in browser.get(address("export", seen.key)).content.decode()
+    page = browser.post(address("export", seen.key, "limit"), {"limit": "4"}, follow=True)
+    assert "needs the whole key" in page.content.decode()
+    assert (store.limits(), logged()) == ({}, [])
+    browser.post(address("export", do="limit"), {"limit": "4"})
+    assert store.snapshot(resource_name("export", key)).limit == 4
+
+
+def test_the_live_part_comes_alone(client: Login, store: Store) -> None:
+    text = client().get(address("api"), {"live": "1"}).content.decode()
+    assert "None is out" in text
+    assert "<html" not in text
+    assert "<html" not in client("view").get(LIST, {"live": "1"}).content.decode()
+
+
+def test_waiters_come_in_pages(client: Login, store: Store) -> None:
+    occupy(store, API, [f"task-{n:04}:1" for n in range(1002)])
+    browser = client()
+    first, last = (
+        browser.get(address("api"), {"p": number}).context["waiters"] for number in ("1", "10")
+    )
+    assert [each.position for each in first.rows] == list(range(100))
+    assert [each.task_id for each in last.rows] == [f"task-{n:04}" for n in range(902, 1002)]
+    assert last.numbers[-1] == 10
+    for odd in ("0", "99", "x", "-1", "²", "9" * 50):
+        assert browser.get(address("api"), {"p": odd}).status_code == 200
+    beyond = browser.get(address("api"), {"p": "99"}).context["waiters"]
+    assert [each.ticket for each in beyond.rows] == [each.ticket for each in last.rows]
+
+
+def test_a_limit_is_set_and_cleared(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1"])
+    browser = client()
+    browser.post(address("api", do="limit"), {"limit": "7"})
+    assert store.snapshot("api").limit == 7
+    browser.post(address("api", do="clear"))
+    assert not store.snapshot("api").set_by_operator
+    assert logged() == [
+        "api: Set the limit to 7.",
+        "api: Cleared the limit: what the tasks declare is in force again.",
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["", "0", "-1", "x", "1.5", "²", "9" * 5000])
+def test_a_wrong_limit_changes_nothing(client: Login, store: Store, wrong: str) -> None:
+    page = client().post(address("api", do="limit"), {"limit": wrong}, follow=True)
+    assert "a limit is a whole number from 1" in page.content.decode()
+    assert (store.limits(), logged()) == ({}, [])
+
+
+def test_pause_and_resume(client: Login, store: Store) -> None:
+    browser = client()
+    browser.post(address("api", do="pause"))
+    assert store.limits() == {"api": 0}
+    assert "Paused" in browser.get(address("api"), {"live": 1}).content.decode()
+    # Who may set limits but not pause must not end a pause.
+    for do in ("limit", "clear"):
+        page = browser.post(address("api", do=do), {"limit": "3"}, follow=True)
+        assert "resume it first" in page.content.decode()
+    browser.post(address("api", do="resume"))
+    assert store.limits() == {}
+    assert len(logged()) == 2
+
+
+def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Store) -> None:
+    occupy(store, Claim("export", "7", 1), ["one:1"])
+    store.set_limit(0, "export")
+    text = client().get(address("export", "7")).content.decode()
+    assert "Paused with the whole semaphore" in text
+
+
+def test_a_permit_is_taken_away_after_a_question(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1", "two:1"])
+    browser = client()
+    asked = browser.get(address("api", do="release"), {"holder": "one:1"})
+    assert "Take this permit away?" in asked.content.decode()
+    assert store.snapshot("api").occupied == 2
+    browser.post(address("api", do="release"), {"holder": "one:1"})
+    assert [held.holder for held in store.snapshot("api").holders] == ["two:1"]
+    assert isinstance(store.acquire([API], "one:1"), Refusal)
+    assert logged() == ["api: Took the permit of one away."]
+
+
+def test_what_is_gone_cannot_be_taken_away(client: Login, store: Store) -> None:
+    page = client().post(address("api", do="release"), {"holder": "gone:1"}, follow=True)
+    assert "Not done" in page.content.decode()
+    assert logged() == []
+
+
+def test_dropping_needs_workers_that_remember_it(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1", "two:1", "three:1"])
+    page = client().post(address("api", do="drop"), {"task": "three"}, follow=True)
+    assert "no worker answered" in page.content.decode()
+    assert logged() == []
+
+
+@pytest.mark.parametrize(
+    ("do", "permission"),
+    [
+        ("limit", "limit"),
+        ("clear", "limit"),
+        ("pause", "pause"),
+        ("resume", "pause"),
+        ("release", "release"),
+        ("drop", "drop"),
+    ],
+)
+def test_each_action_has_a_permission_of_its_own(
+    client: Login, store: Store, do: str, permission: str
+) -> None:
+    others = {"limit", "pause", "release", "drop"} - {permission}
+    browser = client("view", *others)
+    assert address("api", do=do) not in browser.get(address("api")).content.decode()
+    assert browser.post(address("api", do=do), {"limit": "9"}).status_code == 403
+    assert client(permission).post(address("api", do=do), {"limit": "9"}).status_code == 403
+    assert (store.limits(), logged()) == ({}, [])
+    assert client("view", permission).post(address("api", do=do), {"limit": "9"}).status_code == 302
+
+
+def test_who_may_not_look_sees_nothing(client: Login) -> None:
+    browser = client("limit")
+    for page in (LIST, address("api")):
+        assert browser.get(page).status_code == 403
+    from django.test import Client
+
+    assert Client().get(LIST, {"live": 1}).status_code == 302  # to the login
+
+
+def test_there_is_nothing_to_add_change_or_delete(client: Login) -> None:
+    browser = client()
+    assert browser.get(f"{LIST}add/").status_code == 403
+    assert browser.post(address("api").replace("change", "delete")).status_code == 403
+    assert browser.get(address("api", do="nonsense")).status_code == 404
+
+
+def test_a_forged_form_does_nothing(project: Any, client: Login, store: Store) -> None:
+    from django.test import Client
+
+    forger = Client(enforce_csrf_checks=True)
+    forger.cookies = client().cookies
+    assert forger.post(address("api", do="pause")).status_code == 403
+    assert store.limits() == {}
+
+
+def test_a_click_on_a_link_does_nothing(client: Login, store: Store) -> None:
+    assert client().get(address("api", do="pause")).status_code == 302
+    assert store.limits() == {}
+
+
+def test_an_unknown_semaphore_is_not_found(client: Login) -> None:
+    page = client().get(address("apj"))
+    assert page.status_code == 404
+    assert "the nearest is &#x27;api&#x27;" in page.content.decode()
+
+
+def test_a_store_out_of_reach_is_said_and_the_page_stays(
+    client: Login, make_app: MakeApp, start_valkey: StartServer
+) -> None:
+    server = start_valkey()
+    make_app(CELERY_SEMAPHORE_URL=server.url, CELERY_SEMAPHORE_TIMEOUT=0.5)
+    browser = client()
+    server.stop()
+    for page in (LIST, address("api")):
+        whole, live = browser.get(page), browser.get(page, {"live": "1"})
+        assert (whole.status_code, live.status_code) == (503, 200)
+        assert "The store is out of reach" in live.content.decode()
+    page = browser.post(address("api", do="pause"), follow=True)
+    assert "it may have taken effect or not" in page.content.decode()
+    assert logged() == ["api: pause: the store did not answer; it may have taken effect or not."]
+
+
+def test_wrong_settings_are_said(client: Login, make_app: MakeApp) -> None:
+    make_app(CELERY_SEMAPHORE_URL="reddis://localhost")
+    page = client().get(LIST)
+    assert page.status_code == 500
+    assert "semaphore_url has the scheme" in page.content.decode()

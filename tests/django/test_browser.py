@@ -1,0 +1,213 @@
+"""The admin in a real browser, beside a real worker."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from tests.support.process import ROOT, Process, free_port, listening
+from tests.support.servers import ValkeyServer, in_ci
+from tests.support.worker import CeleryWorker
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+from tests.support import browser as browsers  # noqa: E402 - needs playwright
+
+SEMAPHORES = "/admin/celery_semaphore/semaphore/"
+# Where the pictures go that somebody wants to look at.
+PICTURES = os.environ.get("PICTURES")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    reason = browsers.why_missing()
+    if reason and in_ci():
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    with browsers.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def env(valkey: ValkeyServer, tmp_path: Path) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(ROOT),
+        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        "DJANGO_SUPERUSER_PASSWORD": "secret",
+        "SQLITE": str(tmp_path / "db.sqlite3"),
+        "BROKER": valkey.database(0),
+        "STORE": valkey.database(1),
+    }
+
+
+def manage(env: dict[str, str], *words: str) -> Process:
+    return Process(words[0], [sys.executable, "-m", "tests.django.manage", *words], env=env)
+
+
+@pytest.fixture
+def web(env: dict[str, str]) -> Iterator[str]:
+    """The project's web server; its address."""
+    user = ["createsuperuser", "--noinput", "--username", "admin", "--email", "a@example.com"]
+    for words in (["migrate"], user):
+        with manage(env, *words) as command:
+            assert command.wait(60) == 0, command.log_tail()
+    port = free_port()
+    with manage(env, "runserver", "--noreload", "--insecure", str(port)) as server:
+        server.wait_until(lambda: listening(port), 30, "the web server")
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def worker(env: dict[str, str]) -> Iterator[CeleryWorker]:
+    with CeleryWorker("tests.django.project", concurrency=4, env=env) as worker:
+        yield worker
+        worker.kill_group()  # its tasks would keep a warm shutdown waiting
+
+
+@pytest.fixture
+def page(browser: Any, web: str) -> Iterator[Any]:
+    """Somebody who has logged in, in a browser that says when something did not work."""
+    context = browser.new_context(base_url=web, viewport={"width": 1280, "height": 800})
+    page, problems = context.new_page(), []
+    page.on("console", lambda said: problems.append(f"{said.text} {said.location}"))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto("/admin/")
+    page.fill("#id_username", "admin")
+    page.fill("#id_password", "secret")
+    page.click("[type=submit]")
+    yield page
+    context.close()
+    serious = [said for said in problems if "favicon.ico" not in said and "live=1" not in said]
+    assert not serious
+
+
+def picture(page: Any, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=True)
+
+
+def pictures(page: Any, name: str) -> None:
+    """On a desktop, on a phone, in the dark."""
+    picture(page, name)
+    page.emulate_media(color_scheme="dark")
+    picture(page, f"{name}-dark")
+    page.set_viewport_size({"width": 390, "height": 844})
+    picture(page, f"{name}-phone-dark")
+    page.emulate_media(color_scheme="light")
+    picture(page, f"{name}-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+@pytest.fixture
+def send(env: dict[str, str]) -> Any:
+    client = Celery("client", broker=env["BROKER"])
+    return lambda name, *args: client.send_task(name, args).id
+
+
+def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
+    page: Any, worker: CeleryWorker, send: Any
+) -> None:
+    page.get_by_role("link", name="Semaphores", exact=True).first.click()
+    page.get_by_role("link", name="api", exact=True).click()
+    expect(page.get_by_text("None is out")).to_be_visible()
+
+    ids = {send("call_api", 300) for _ in range(4)}
+    permits, waiters = (
+        page.locator("[data-permits] tbody tr"),
+        page.locator("[data-waiters] tbody tr"),
+    )
+    expect(permits).to_have_count(2, timeout=20_000)  # by itself, the page was not loaded anew
+    expect(waiters).to_have_count(2, timeout=20_000)
+    expect(permits.first).to_contain_text("call_api", timeout=20_000)
+    expect(permits.first).to_contain_text(worker.hostname)
+    shown = set(
+        re.findall(
+            r"[0-9a-f-]{36}", "".join([*permits.all_inner_texts(), *waiters.all_inner_texts()])
+        )
+    )
+    assert shown == ids
+    pictures(page, "api")
+
+    page.get_by_label("Limit").fill("3")
+    page.get_by_role("button", name="Set").click()
+    expect(page.get_by_text("Set the limit to 3.")).to_be_visible()
+    expect(permits).to_have_count(3, timeout=30_000)
+    expect(waiters).to_have_count(1)
+
+    page.get_by_role("link", name="Drop").click()
+    expect(page.get_by_role("heading", name="Drop this waiting task?")).to_be_visible()
+    pictures(page, "drop")
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("Dropped the waiting task")).to_be_visible()
+
+    page.get_by_role("link", name="Take away").first.click()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("Took the permit")).to_be_visible()
+    expect(permits).to_have_count(2, timeout=30_000)
+
+    page.get_by_role("link", name="History").click()
+    for line in ("Set the limit to 3.", "Dropped the waiting task", "Took the permit"):
+        expect(page.get_by_text(line)).to_be_visible()
+    picture(page, "history")
+
+
+def test_the_list_and_the_keys_are_live_too(page: Any, worker: CeleryWorker, send: Any) -> None:
+    page.goto(SEMAPHORES)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="export"))
+    expect(row).to_be_visible()
+    for tenant in ("7", "7", "a long name of a tenant / with a slash"):
+        send("export", tenant, 300)
+    expect(row.locator("[data-label='In use']")).to_have_text("2", timeout=20_000)
+    expect(row.locator("[data-label=Waiting]")).to_have_text("1", timeout=20_000)
+    pictures(page, "semaphores")
+    row.get_by_role("link").click()
+    pictures(page, "export")
+    page.get_by_role("link", name="a long name").click()
+    expect(page.locator("[data-permits] tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".semaphore-paused")).to_have_text("Paused")
+    pictures(page, "paused")
+
+
+def test_what_is_being_read_stays(page: Any, worker: CeleryWorker, send: Any) -> None:
+    page.goto(f"{SEMAPHORES}api/change/")
+    quiet = page.get_by_text("None is out")
+    quiet.select_text()
+    live = []
+    page.on("response", lambda answer: live.append(answer.url) if "live" in answer.url else None)
+    send("call_api", 300)
+    page.wait_for_timeout(3000)  # the point is that nothing happens: more than one refresh
+    expect(quiet).to_be_visible()
+    page.evaluate("document.getSelection().removeAllRanges()")
+    expect(page.locator("[data-permits] tbody tr")).to_have_count(1, timeout=20_000)
+    page.get_by_role("link", name="Take away").focus()
+    with page.expect_response(lambda answer: "live" in answer.url):
+        pass
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.activeElement.textContent") == "Take away"
+
+
+def test_a_page_says_that_it_is_not_refreshed_and_goes_on_by_itself(
+    page: Any, browser: Any
+) -> None:
+    page.goto(SEMAPHORES)
+    state = page.locator("[data-live-state]")
+    page.route("**/*live=1", lambda route: route.fulfill(status=502))
+    expect(state).to_contain_text("Not refreshed since", timeout=10_000)
+    page.unroute("**/*live=1")
+    expect(state).to_have_text("", timeout=10_000)
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    expect(state).to_contain_text("you were logged out", timeout=10_000)
+    page.context.add_cookies(cookies)
+    expect(state).to_have_text("", timeout=10_000)

@@ -1,0 +1,86 @@
+"""How often workers are asked for names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from threading import Event, Thread
+
+import pytest
+
+from celery_semaphore.django.names import REMEMBER, REST, Names
+from celery_semaphore.ops.control import Heard, TaskAt
+from tests.support.process import wait_until
+
+
+class Workers:
+    """They know tasks whose ids begin with "run"."""
+
+    def __init__(self) -> None:
+        self.asked: list[Collection[str]] = []
+        self.now = 0.0
+
+    def __call__(self, task_ids: Collection[str]) -> Heard:
+        self.asked.append(set(task_ids))
+        return Heard(
+            {i: [TaskAt("export", "w1", active=True)] for i in task_ids if i.startswith("run")}
+        )
+
+
+@pytest.fixture
+def workers() -> Workers:
+    return Workers()
+
+
+@pytest.fixture
+def names(workers: Workers) -> Names:
+    return Names(workers, now=lambda: workers.now)
+
+
+def test_what_is_known_is_not_asked_again_for_a_while(workers: Workers, names: Names) -> None:
+    for _ in range(3):
+        assert names.asked(["run-1"]).worker_of("run-1") == "w1"
+        workers.now += REST
+    workers.now = REMEMBER
+    assert names.asked(["run-1"]).worker_of("run-1") == "w1"
+    assert len(workers.asked) == 2
+
+
+def test_however_many_look_workers_are_asked_once_in_a_while(
+    workers: Workers, names: Names
+) -> None:
+    for n in range(10):
+        names.asked([f"wait-{n}"])
+    assert len(workers.asked) == 1
+    workers.now = REST
+    names.asked(["wait-1"])
+    assert len(workers.asked) == 2
+
+
+def test_who_only_looks_asks_nobody(workers: Workers, names: Names) -> None:
+    names.remembered(["run-1"])
+    assert not workers.asked
+
+
+def test_what_was_forgotten_takes_no_space(workers: Workers, names: Names) -> None:
+    for n in range(100):
+        names.asked([f"run-{n}"])
+        workers.now += REST
+    assert len(names._known) <= REMEMBER / REST + 1
+
+
+def test_who_comes_while_somebody_asks_does_not_wait() -> None:
+    asked, answer = Event(), Event()
+
+    def slow(_: Collection[str]) -> Heard:
+        asked.set()
+        assert answer.wait(10)
+        return Heard({"run-1": [TaskAt("export", "w1", active=True)]})
+
+    names = Names(slow)
+    first = Thread(target=names.asked, args=[["run-1"]])
+    first.start()
+    assert asked.wait(10)
+    assert names.asked(["run-1"]).tasks == {}
+    answer.set()
+    first.join(10)
+    wait_until(lambda: names.remembered(["run-1"]).worker_of("run-1") == "w1")
