@@ -29,6 +29,7 @@ _STORES = {
     "sentinel": _REDIS,
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
+    "django": ("django", "celery-semaphore[django,postgresql]"),
 }
 
 

@@ -44,6 +44,22 @@ DATABASES = {
         "NAME": os.environ.get("SQLITE", ":memory:"),
     }
 }
+if "POSTGRES_PORT" in os.environ:
+    DATABASES["permits"] = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": os.environ["POSTGRES_NAME"],
+        "USER": "postgres",
+        "HOST": "127.0.0.1",
+        "PORT": os.environ["POSTGRES_PORT"],
+        "ATOMIC_REQUESTS": True,
+        "CONN_MAX_AGE": 0,
+        # What is Django's own must not become the store's.
+        "OPTIONS": {
+            "isolation_level": 4,
+            "pool": {"min_size": 1, "max_size": 1, "timeout": 1},
+            "application_name": "shop",
+        },
+    }
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 DIRECTORY = Path(__file__).parent

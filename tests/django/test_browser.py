@@ -21,6 +21,8 @@ expect = playwright.expect
 
 from tests.support import browser as browsers  # noqa: E402 - needs playwright
 
+pytestmark = pytest.mark.slow
+
 SEMAPHORES = "/admin/celery_semaphore/semaphore/"
 # Where the pictures go that somebody wants to look at.
 PICTURES = os.environ.get("PICTURES")

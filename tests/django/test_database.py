@@ -1,0 +1,204 @@
+"""Permits in the project's own PostgreSQL: CELERY_SEMAPHORE_URL = "django://..."."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.postgresql.schema import Place
+from tests.django.conftest import MakeApp
+from tests.support.postgres import PostgresServer
+from tests.support.process import ROOT, Process
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+
+@pytest.fixture
+def name(postgres_server: PostgresServer) -> str:
+    """An empty database."""
+    name = f"shop_{uuid4().hex}"
+    postgres_server.add_database(name)
+    return name
+
+
+@pytest.fixture
+def env(postgres_server: PostgresServer, name: str, valkey: ValkeyServer) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(ROOT),
+        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        "BROKER": valkey.url,
+        "STORE": "django://permits",
+        "POSTGRES_NAME": name,
+        "POSTGRES_PORT": str(postgres_server.port),
+    }
+
+
+def run(env: dict[str, str], *command: str, ok: bool = True) -> str:
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode == 0) is ok, done.stderr
+    return done.stdout + done.stderr
+
+
+def manage(env: dict[str, str], *words: str, ok: bool = True) -> str:
+    return run(env, "-m", "tests.django.manage", *words, ok=ok)
+
+
+MIGRATE = ("migrate", "--database", "permits", "celery_semaphore")
+THERE = "SELECT to_regclass('celery_semaphore.installed') IS NOT NULL"
+
+
+def test_migrate_installs_the_schema_and_may_find_it_there(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    said = manage(env, "check", "--deploy", "--tag", "celery_semaphore", ok=False)
+    assert "celery_semaphore.E003" in said
+    manage(env, *MIGRATE)
+    assert postgres_server.run(THERE, database=name) == [(True,)]
+    manage(env, "check", "--deploy", "--tag", "celery_semaphore")
+    manage(env, *MIGRATE, "zero")  # what is parked there stays
+    assert postgres_server.run(THERE, database=name) == [(True,)]
+    manage(env, *MIGRATE)
+    assert postgres_server.run(
+        "SELECT count(*) FROM celery_semaphore.installed", database=name
+    ) == [(1,)]
+
+
+def test_migrate_waits_for_somebody_who_installs_at_this_moment(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", "tests.django.manage", *MIGRATE]
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    place = Place()
+    lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{place.named('')}', 0))"
+    with psycopg.connect(postgres_server.database(name)) as client:
+        client.execute(lock.encode())
+        with Process("migrate", command, env=env) as migrate:
+            migrate.wait_until(
+                lambda: postgres_server.run(waiting, database=name) == [(1,)], 30, "it waits"
+            )
+            client.execute(f"CREATE SCHEMA {place.schema}".encode())
+            client.execute(place.sql(1).encode())
+            client.commit()
+            assert migrate.wait(30) == 0, migrate.log_tail()
+    manage(env, "check", "--deploy", "--tag", "celery_semaphore")
+
+
+def test_what_sqlmigrate_shows_installs_the_schema(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    sql = manage(env, "sqlmigrate", "--database", "permits", "celery_semaphore", "0002")
+    assert sql.startswith("BEGIN;")
+    with psycopg.connect(postgres_server.database(name), autocommit=True) as client:
+        client.execute(sql.encode())
+    manage(env, "check", "--deploy", "--tag", "celery_semaphore")
+
+
+@pytest.mark.parametrize("store", ["django://default", "redis://localhost"])
+def test_nothing_is_installed_where_permits_are_kept_elsewhere(
+    postgres_server: PostgresServer, name: str, env: dict[str, str], store: str
+) -> None:
+    manage(env | {"STORE": store}, *MIGRATE, "--skip-checks")
+    assert postgres_server.run(THERE, database=name) == [(False,)]
+
+
+def test_no_migration_is_missing(env: dict[str, str]) -> None:
+    manage(env, "makemigrations", "--check", "--dry-run", "celery_semaphore")
+
+
+SHOP = """
+import json, django
+django.setup()
+from django.db import connections, transaction
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.stores import store_from_url
+
+users, claims = connections["permits"], [Claim("api", None, 2)]
+mine, others = (store_from_url("django://permits") for _ in range(2))
+try:
+    with transaction.atomic(using="permits"):
+        with users.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        mine.acquire(claims, "a:1")
+        within = others.snapshot("api").occupied
+        raise LookupError
+except LookupError:
+    pass
+with transaction.atomic(using="permits"), users.cursor() as cursor:
+    cursor.execute("SHOW transaction_isolation")
+    [level] = cursor.fetchone()
+    cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shop'")
+    [sessions] = cursor.fetchone()
+print(json.dumps([within, others.snapshot("api").occupied, level, sessions]))
+"""
+
+
+def test_a_permit_is_no_part_of_the_users_transaction(env: dict[str, str]) -> None:
+    manage(env, *MIGRATE)
+    within, after, level, sessions = json.loads(run(env, "-c", SHOP).splitlines()[-1])
+    assert (within, after) == (1, 1)
+    assert level == "serializable"
+    assert sessions == 3  # the user's one, of a pool of one; and one of each store
+
+
+def test_a_worker_keeps_its_permits_there(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    manage(env, *MIGRATE)
+    from celery import Celery
+
+    client = Celery("client", broker=env["BROKER"])
+    store = store_from_url(postgres_server.database(name))
+    with CeleryWorker("tests.django.project", concurrency=3, env=env) as worker:
+        for _ in range(3):
+            client.send_task("call_api", [300])
+        worker.wait_until(lambda: store.snapshot("api").occupied == 2, 20, "two permits")
+        worker.wait_until(lambda: "waits" in worker.log(), 20, "a third that waits")
+        worker.kill_group()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "django://default",
+            "DATABASES['default'] is SQLite, and permits can be kept in PostgreSQL",
+        ),
+        ("django://elsewhere", "DATABASES has no 'elsewhere'; it has django://default"),
+        ("django://", "must name an entry of DATABASES"),
+        ("django://default/0", "must name an entry of DATABASES"),
+    ],
+)
+def test_a_wrong_alias_is_an_error_that_says_what_to_do(
+    make_app: MakeApp, url: str, said: str
+) -> None:
+    from django.core.checks import run_checks
+
+    make_app(CELERY_SEMAPHORE_URL=url)
+    [found] = run_checks(tags=["celery_semaphore"])
+    assert (found.id, found.hint) == (
+        "celery_semaphore.E001",
+        "In settings.py: CELERY_SEMAPHORE_URL.",
+    )
+    assert said in found.msg
+
+
+def test_without_a_project_there_is_an_error() -> None:
+    code = "from celery_semaphore.stores import store_from_url as s; s('django://default')"
+    said = run({"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": ""}, "-c", code, ok=False)
+    assert "ConfigurationError: semaphore_url='django://default' needs a Django project" in said
