@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench mutants soak lock clean
+.PHONY: help demo example test test-all lint format bench mutants soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -28,6 +28,9 @@ $(READY): $(LOCK) pyproject.toml
 
 demo: $(READY) ## real workers keep a real service under its limit, and lose one of them
 	$(BIN)/python -m example_project.demo $(ARGS)
+
+example: $(READY) ## a Django shop with web, worker and beat; its semaphores in the admin
+	$(BIN)/python -m example_project.run $(ARGS)
 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)

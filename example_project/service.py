@@ -1,6 +1,6 @@
 """A web service that serves five callers at once and rejects the sixth with 503.
 
-It is the demo's witness: it counts its callers by itself, and knows nothing of Celery. Whoever hangs
+It is a witness: it counts its callers by itself, and knows nothing of Celery. Whoever hangs
 up, or dies, is no caller any more.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LIMIT = 5
-WORK = (0.1, 0.15)  # seconds one call takes
+WORK = 0.125  # seconds one call takes, a fifth more or less
 REJECTION = 0.03  # seconds until a caller hears that it was one too many
 
 Reader = asyncio.StreamReader
@@ -49,8 +49,9 @@ class Count:
 
 
 class Service:
-    def __init__(self) -> None:
+    def __init__(self, work: float) -> None:
         self.count = Count()
+        self.work = work
 
     async def serve(self, port: int) -> None:
         server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=512)
@@ -84,7 +85,9 @@ class Service:
         count = self.count
         welcome = count.enter(worker) <= LIMIT
         try:
-            there = await _stays(reader, random.uniform(*WORK) if welcome else REJECTION)
+            there = await _stays(
+                reader, self.work * random.uniform(0.8, 1.2) if welcome else REJECTION
+            )
         finally:
             count.inside[worker] -= 1
         if not there:
@@ -116,4 +119,6 @@ async def _say(writer: Writer, status: int, answer: Any) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m example_project.service")
     parser.add_argument("--port", type=int, required=True)
-    asyncio.run(Service().serve(parser.parse_args().port))
+    parser.add_argument("--work", type=float, default=WORK)
+    given = parser.parse_args()
+    asyncio.run(Service(given.work).serve(given.port))

@@ -52,7 +52,7 @@ def check_store(**_: Any) -> list[CheckMessage]:
 def _unread(app: Any) -> Iterator[CheckMessage]:
     """What is set in our name and does not reach the app, which would then use a default."""
     for name in dir(project_settings):
-        if not name.startswith("CELERY_SEMAPHORE_"):
+        if not name.startswith("CELERY_SEMAPHORE_") or getattr(project_settings, name) is None:
             continue
         if app.conf.get(name.removeprefix("CELERY_").lower()) is None:
             yield Doubt(

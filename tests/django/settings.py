@@ -1,7 +1,9 @@
 """Settings of a Django project that limits tasks. What differs between tests comes by the environment."""
 
 import os
-from pathlib import Path
+from typing import Any
+
+import django
 
 SECRET_KEY = "of a test"
 DEBUG = False
@@ -38,7 +40,7 @@ TEMPLATES = [
         },
     }
 ]
-DATABASES = {
+DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.environ.get("SQLITE", ":memory:"),
@@ -53,16 +55,11 @@ if "POSTGRES_PORT" in os.environ:
         "PORT": os.environ["POSTGRES_PORT"],
         "ATOMIC_REQUESTS": True,
         "CONN_MAX_AGE": 0,
-        # What is Django's own must not become the store's.
-        "OPTIONS": {
-            "isolation_level": 4,
-            "pool": {"min_size": 1, "max_size": 1, "timeout": 1},
-            "application_name": "shop",
-        },
+        "OPTIONS": {"isolation_level": 4, "application_name": "shop"},
     }
+    if django.VERSION >= (5, 1):
+        DATABASES["permits"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 1, "timeout": 1}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-DIRECTORY = Path(__file__).parent
 
 CELERY_BROKER_URL = os.environ.get("BROKER", "memory://")
 CELERY_RESULT_BACKEND = os.environ.get("BACKEND")

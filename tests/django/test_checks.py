@@ -76,6 +76,11 @@ def test_settings_that_the_app_does_not_read_are_named(make_app: MakeApp) -> Non
     assert "namespace='CELERY'" in (hint or "")
 
 
+def test_a_setting_may_be_none_for_its_default(make_app: MakeApp) -> None:
+    make_app(CELERY_SEMAPHORE_URL="memory://", CELERY_SEMAPHORE_LEASE=None)
+    assert said() == []
+
+
 def test_a_wrong_task_is_named(make_app: MakeApp) -> None:
     app = make_app(CELERY_SEMAPHORE_URL="memory://")
 

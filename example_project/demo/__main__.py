@@ -9,11 +9,12 @@ from types import FrameType
 
 from celery import Celery
 
+from ..programs import Failed, on_stage
+from ..service import LIMIT
 from .acts import CALLS, Act, play
 from .crash import Crash
-from .programs import PROCESSES, Failed, Stage, stage
-from .service import LIMIT
 from .sight import Eyes
+from .stage import PROCESSES, Stage
 from .table import Board, summary
 
 INTRODUCTION = f"""
@@ -27,7 +28,7 @@ def main() -> int:
         signal.signal(number, _interrupt)
     print(INTRODUCTION, flush=True)
     try:
-        with stage() as made:
+        with on_stage(Stage) as made:
             return perform(made)
     except Failed as error:
         print(error, file=sys.stderr)
@@ -39,7 +40,7 @@ def main() -> int:
 
 def perform(made: Stage) -> int:
     app = Celery(broker=made.broker)
-    eyes = Eyes(made.broker, made.service)
+    eyes = Eyes(made.broker, made.witness)
     acts = [
         Act("1 plain tasks", "plain"),
         Act("2 LimitedTask", "limited"),

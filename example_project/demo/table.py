@@ -12,8 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ..service import LIMIT
 from .acts import CALLS, Act
-from .service import LIMIT
 
 BAR = 12  # characters
 PLAIN_EVERY = 2.0  # seconds between lines where there is no terminal

@@ -3,8 +3,8 @@
 import signal
 from collections.abc import Callable
 
-from .programs import Program
-from .service import LIMIT
+from ..programs import Program
+from ..service import LIMIT
 from .sight import LEASE, Eyes, Sight
 
 BUSY = 2  # permits it holds, at least, when it dies
@@ -35,7 +35,7 @@ class Crash:
             self.tell(f"{self.messages_back:.1f} s later its messages are delivered again")
 
     def _kill(self, sight: Sight, tasks: set[str]) -> None:
-        busy = (sight.inside or {}).get(f"{self.victim.name}@demo", 0)
+        busy = (sight.inside or {}).get(f"{self.victim.name}@localhost", 0)
         if sight.served < FIRST or busy < BUSY or not self._killed(tasks):
             return
         after = self.eyes.look()

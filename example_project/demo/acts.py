@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from celery import Celery
 
+from ..service import LIMIT
 from .crash import Crash
-from .service import LIMIT
 from .sight import LEASE, Eyes, Sight
 
 CALLS = 300

@@ -1,0 +1,79 @@
+"""`make example`, used as somebody would who looks at it for the first time."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from http.cookiejar import CookieJar
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, build_opener
+from uuid import uuid4
+
+import pytest
+
+from tests.support.process import ROOT, Process, wait_until
+
+
+class Visitor:
+    """A browser without a screen or scripts."""
+
+    def __init__(self, log: str) -> None:
+        self.shop, self.semaphores, self.carrier = re.findall(r"http://\S+", log)
+        self._opener = build_opener(HTTPCookieProcessor(CookieJar()))
+
+    def get(self, address: str) -> str:
+        return str(self._opener.open(address, timeout=30).read().decode())
+
+    def submit(self, page: str, action: str, **fields: str) -> str:
+        """Fill in a form of a page, as a browser sends it."""
+        found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.get(page))
+        assert found
+        data = urlencode({"csrfmiddlewaretoken": found[1], **fields}).encode()
+        return str(self._opener.open(action, data, timeout=30).read().decode())
+
+    def count(self) -> dict[str, Any]:
+        counted: dict[str, Any] = json.loads(self.get(self.carrier))
+        return counted
+
+    def exports(self) -> list[str]:
+        return re.findall(r"<td>(waiting|running|done)</td>", self.get(self.shop))
+
+
+@pytest.fixture(params=["embedded", "postgresql"])
+def visitor(request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    command = [sys.executable, "-m", "example_project.run", "--work", "0.3"]
+    if request.param == "postgresql":  # rows and permits in one database
+        server = request.getfixturevalue("postgres_server")
+        database = server.add_database(f"shop_{uuid4().hex}")
+        command += ["--database", database, "--store", "django://default"]
+    with Process("example", command, env={"PYTHONPATH": str(ROOT)}) as example:
+        example.wait_until(lambda: "Ctrl-C" in example.log(), 60, "the shop is open")
+        yield Visitor(example.log())
+
+
+@pytest.mark.slow
+def test_the_shop_stays_within_its_limits(visitor: Visitor) -> None:
+    visitor.submit(visitor.shop, f"{visitor.shop}order/")
+    for _ in range(4):
+        visitor.submit(visitor.shop, f"{visitor.shop}export/1/")
+    # Two of a tenant's exports run, the others wait, whatever else is to do.
+    two_and_two = ["running", "running", "waiting", "waiting"]
+    wait_until(lambda: sorted(visitor.exports()) == two_and_two, 20, "two exports run")
+    wait_until(lambda: visitor.count()["served"] >= 50, 60, "50 orders are shipped")
+    wait_until(lambda: "done" in visitor.exports(), 30, "an export is done")
+    seen = visitor.count()
+    assert (seen["most"], seen["rejected"]) == (5, 0)
+
+    login = f"{visitor.shop}admin/login/"
+    visitor.submit(login, login, next="/admin/", username="admin", password="admin")
+    page = f"{visitor.semaphores}carrier/"
+    answer = visitor.submit(f"{page}change/", f"{page}do/limit/", limit="2")
+    assert "Set the limit to 2." in answer
+    visitor.submit(visitor.shop, f"{visitor.shop}order/")
+    wait_until(lambda: visitor.count()["now"] == 2, 30, "two calls at once")
+    visitor.get(visitor.carrier.replace("/count", "/begin"))
+    wait_until(lambda: visitor.count()["served"] >= 10, 30, "ten more are shipped")
+    assert visitor.count()["most"] == 2
