@@ -98,8 +98,8 @@ class Store(Protocol):
     def listen(self, ticket: str) -> Listener:
         """Hear when a permit is handed to this ticket of the ``CALL`` kind, from now on."""
 
-    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
-        """One resource, with at most so many of its waiters."""
+    def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
+        """One resource, with at most so many of its waiters, behind the first so many."""
 
     def resources(self) -> Iterator[str]:
         """Every resource in use; may lag a little."""

@@ -10,10 +10,9 @@ from typing import Any
 from django.core.paginator import Paginator
 
 from ..ops.inspector import Inspector
-from ..ops.views import ResourceView, SemaphoreView, WaiterView
+from ..ops.views import ResourceView, SemaphoreView
 
 PER_PAGE = 100
-DEEPEST = 2000  # waiters; the store reads all before a page too
 
 View = SemaphoreView | ResourceView
 
@@ -50,11 +49,13 @@ def _waiters(
     inspector: Inspector, name: str, key: str | None, number: str
 ) -> tuple[ResourceView, Page]:
     wanted = int(number) if re.fullmatch("[0-9]{1,8}", number) else 1
-    seen = inspector.resource(name, key, waiters=min(max(wanted, 1) * PER_PAGE, DEEPEST))
-    found = Paginator(range(min(seen.waiting, DEEPEST)), PER_PAGE).get_page(wanted)
-    first = (found.number - 1) * PER_PAGE
-    rows: Sequence[WaiterView] = seen.waiters[first : first + PER_PAGE]
-    return seen, Page(rows, found.number, _numbers(found))
+    first = (max(wanted, 1) - 1) * PER_PAGE
+    seen = inspector.resource(name, key, waiters=PER_PAGE, skip=first)
+    found = Paginator(range(seen.waiting), PER_PAGE).get_page(wanted)
+    if found.number != wanted:  # the line is not so long, or no longer
+        first = (found.number - 1) * PER_PAGE
+        seen = inspector.resource(name, key, waiters=PER_PAGE, skip=first)
+    return seen, Page(seen.waiters, found.number, _numbers(found))
 
 
 def _page(rows: Sequence[View], number: str) -> Page:

@@ -17,6 +17,7 @@ from .control import Heard, ask_workers, revoke
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
+PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
 
 Ask = Callable[[Collection[str]], Heard]
 Revoke = Callable[[Collection[str]], list[str]]
@@ -82,12 +83,11 @@ class Inspector:
         return sorted(bare, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def resource(
-        self, semaphore: str, key: str | None = None, *, waiters: int = 100
+        self, semaphore: str, key: str | None = None, *, waiters: int = 100, skip: int = 0
     ) -> ResourceView:
-        """One key, or a semaphore without keys: who holds, and the first so many who wait."""
+        """One key, or a semaphore without keys: who holds, and so many who wait, behind the first."""
         self.check(semaphore)
-        seen = self._store.snapshot(self._name(semaphore, key), max(waiters, 1))
-        view = ResourceView.of(replace(seen, waiters=seen.waiters[:waiters]))
+        view = ResourceView.of(self._store.snapshot(self._name(semaphore, key), waiters, skip))
         if view.limit is None:
             view = replace(view, limit=self._declared.get(semaphore))
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
@@ -155,7 +155,7 @@ class Inspector:
         self, task_ids: Collection[str], semaphore: str, key: str | None = None
     ) -> list[WaiterView]:
         """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
-        waiting = self._waiting(semaphore, key)
+        waiting = self._waiting(task_ids, semaphore, key)
         for task_id in task_ids:
             if task_id not in waiting:
                 msg = f"{_place(semaphore, key)}: {task_id} does not wait."
@@ -181,10 +181,18 @@ class Inspector:
 
     # -- names
 
-    def _waiting(self, semaphore: str, key: str | None) -> dict[str, WaiterView]:
-        name = self._name(semaphore, key)
-        seen = self._store.snapshot(name, max(self._store.snapshot(name, 1).waiting, 1))
-        return {view.task_id: view for view in ResourceView.of(seen).waiters}
+    def _waiting(
+        self, wanted: Collection[str], semaphore: str, key: str | None
+    ) -> dict[str, WaiterView]:
+        """Those who wait, at least until all that are wanted are found."""
+        name, found, skip = self._name(semaphore, key), dict[str, WaiterView](), 0
+        while not found.keys() >= set(wanted):
+            seen = ResourceView.of(self._store.snapshot(name, PAGE, skip))
+            found |= {view.task_id: view for view in seen.waiters}
+            if len(seen.waiters) < PAGE:
+                break
+            skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
+        return found
 
     def _limits(self) -> dict[tuple[str, str | None], int]:
         return {names_of(name): limit for name, limit in self._store.limits().items()}

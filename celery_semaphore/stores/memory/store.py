@@ -159,9 +159,9 @@ class MemoryStore:
             self._listeners.add(listener)
             return listener
 
-    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
+    def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:
-            return view(self._entered(), resource, waiters)
+            return view(self._entered(), resource, waiters, skip)
 
     def resources(self) -> Iterator[str]:
         with self._lock:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from .resource import Waiter
 
 
-def view(books: Books, name: str, most: int) -> Snapshot:
+def view(books: Books, name: str, most: int, skip: int) -> Snapshot:
     at = books.resources.get(name) or Resource(name)
     limit = books.limit(name)
     held = _held(books, at)
+    shown = islice(at.line(), skip, skip + most)
     return Snapshot(
         name,
         limit,
@@ -25,7 +26,7 @@ def view(books: Books, name: str, most: int) -> Snapshot:
         sum(one.weight for one in held),
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
-        tuple(_ticket(at, limit, n, w) for n, w in enumerate(islice(at.line(), most))),
+        tuple(_ticket(at, limit, n, w) for n, w in enumerate(shown, skip)),
         sum(1 for _ in at.line()),
         seconds(books.now),
     )

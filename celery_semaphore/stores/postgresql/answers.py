@@ -33,7 +33,7 @@ def grant(answer: list[Any]) -> Grant:
     return Grant(original(ticket), int(token), unpacked(claims), message, seconds(ends))
 
 
-def snapshot(resource: str, seen: str) -> Snapshot:
+def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
     limit, by_operator, mean, now, waiting, holders, waiters = json.loads(seen)
     held = tuple(_held(holder) for holder in holders)
     return Snapshot(
@@ -43,7 +43,7 @@ def snapshot(resource: str, seen: str) -> Snapshot:
         sum(one.weight for one in held),
         None if mean is None else seconds(round(mean)),
         held,
-        tuple(_ticket(n, limit, waiter) for n, waiter in enumerate(waiters)),
+        tuple(_ticket(n, limit, waiter) for n, waiter in enumerate(waiters, skip)),
         waiting,
         seconds(now),
     )

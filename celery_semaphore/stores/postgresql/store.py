@@ -175,10 +175,10 @@ class PostgresStore:
     def listen(self, ticket: str) -> PostgresListener:
         return PostgresListener(self._ears, stored(ticket))
 
-    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
-        ((epoch, seen),) = self._run("snapshot", resource, waiters)
+    def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
+        ((epoch, seen),) = self._run("snapshot", resource, waiters, skip)
         self.epoch = int(epoch)
-        return answers.snapshot(resource, seen)
+        return answers.snapshot(resource, skip, seen)
 
     def resources(self) -> Iterator[str]:
         last = ""

@@ -36,11 +36,10 @@ def grant(answer: list[Any]) -> Grant:
     return Grant(text(ticket), token, unpacked(claims), payload, seconds(ends))
 
 
-def snapshot(resource: str, most: int, answer: list[Any]) -> Snapshot:
+def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
     _, limit, by_operator, mean, now, waiting, holders, waiters = answer
     in_force = None if limit == b"" else limit
     held = [_held(holder) for holder in holders]
-    line = sorted(waiters)[:most]
     return Snapshot(
         resource,
         in_force,
@@ -48,7 +47,7 @@ def snapshot(resource: str, most: int, answer: list[Any]) -> Snapshot:
         sum(one.weight for one in held),
         None if mean == b"" else seconds(mean),
         tuple(sorted(held, key=lambda one: one.token)),
-        tuple(_ticket(n, in_force, waiter) for n, waiter in enumerate(line)),
+        tuple(_ticket(n, in_force, waiter) for n, waiter in enumerate(sorted(waiters), skip)),
         waiting,
         seconds(now),
     )

@@ -1,20 +1,38 @@
 -- One resource at this instant.
---   arg 1 at most so many waiters
+--   arg 1 at most so many waiters  2 behind the first so many
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
 --          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due}...}
-local at, most = resources[1], tonumber(arg(1))
+local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
+
+-- Of several lines together, names only: a far page of one line costs no more than a near one.
+local function page(lines)
+    local used = {}
+    for _, line in ipairs(lines) do
+        if call("EXISTS", line) == 1 then table.insert(used, line) end
+    end
+    if #used == 1 then
+        return call("ZRANGE", used[1], skip, skip + most - 1)
+    end
+    local all = {}
+    for _, line in ipairs(used) do
+        for _, ticket in ipairs(call("ZRANGE", line, 0, skip + most - 1)) do table.insert(all, ticket) end
+    end
+    table.sort(all)
+    local shown = {}
+    for n = skip + 1, math.min(skip + most, #all) do table.insert(shown, all[n]) end
+    return shown
+end
+
 for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. string.format("%.0f", now), "+inf")) do
     local mine = read(at, name)
     if mine then
         table.insert(held_now, {name, mine.token, mine.weight, mine.since, mine.ends, mine.by ~= "" and 1 or 0})
     end
 end
-for _, line in ipairs(most > 0 and {at.parked, at.waiters, at.aside} or {}) do
-    for _, ticket in ipairs(call("ZRANGE", line, 0, most - 1)) do
-        local info = ticket_info(at, ticket)
-        table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
-    end
+for _, ticket in ipairs(page(most > 0 and {at.parked, at.waiters, at.aside} or {})) do
+    local info = ticket_info(at, ticket)
+    table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
 end
 local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked) + call("ZCARD", at.aside)
 local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0

@@ -162,9 +162,9 @@ class RedisStore:
     def listen(self, ticket: str) -> RedisListener:
         return RedisListener(self._pool, f"{self._prefix}:granted:{ticket}")
 
-    def snapshot(self, resource: str, waiters: int = 100) -> Snapshot:
-        answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters])
-        return answers.snapshot(resource, waiters, answer)
+    def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
+        answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters, skip])
+        return answers.snapshot(resource, skip, answer)
 
     def resources(self) -> Iterator[str]:
         cursor, seen = b"0", set[bytes]()

@@ -10,7 +10,7 @@ import pytest
 
 from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason, Refusal, Wait
-from .suite import LEASE, Suite, admitted, claim, refused, requeued, why
+from .suite import LEASE, Suite, admitted, claim, parked, refused, requeued, why
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,24 @@ class Operators(Suite):
     def test_an_error_for_less_than_nothing(self, store: Store) -> None:
         with pytest.raises(ValueError, match="-1"):
             store.set_limit(-1, "api")
+
+    def test_a_snapshot_shows_a_page_of_the_line(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        # Of each kind some: those that come back, those that stay, and those above the limit.
+        for n in range(9):
+            if n % 3 == 0:
+                requeued(store, claim(), f"w{n}")
+            elif n % 3 == 1:
+                parked(store, claim(), f"w{n}")
+            else:
+                requeued(store, claim(weight=3), f"w{n}")
+        store.set_limit(1, "api")
+        whole = store.snapshot("api").waiters
+        assert [each.position for each in whole] == list(range(9))
+        for skip in range(11):
+            seen = store.snapshot("api", waiters=4, skip=skip)
+            assert (seen.waiting, seen.waiters) == (9, whole[skip : skip + 4])
+        assert store.snapshot("api", waiters=0, skip=3).waiters == ()
 
     def test_a_snapshot_of_nobody(self, store: Store) -> None:
         admitted(store, claim(), "a")

@@ -3,7 +3,7 @@
 -- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, due]...]]
 CREATE FUNCTION celery_semaphore.v1_snapshot(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int,
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -25,8 +25,8 @@ BEGIN
          FROM (
             SELECT w.ticket, w.kind, w.weight, w.due FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
                 SELECT * FROM celery_semaphore.waiter AS each
-                WHERE each.resource = _name AND each.line = lines.line ORDER BY each.ticket LIMIT _most
-            ) AS w ORDER BY w.ticket LIMIT _most
+                WHERE each.resource = _name AND each.line = lines.line ORDER BY each.ticket LIMIT _most + _skip
+            ) AS w ORDER BY w.ticket LIMIT _most OFFSET _skip
          ) AS first));
 END $$;
 
