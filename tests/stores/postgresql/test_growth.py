@@ -1,0 +1,77 @@
+"""No table grows with the number of permits, and what was used once is gone after a while."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+
+from .conftest import OpenAt
+
+THREADS = 4
+LEASE = 0.5
+TABLES = ("resource", "permit", "released", "waiter", "message")
+
+
+def rows(server: PostgresServer) -> dict[str, int]:
+    counts = ", ".join(f"(SELECT count(*) FROM celery_semaphore.{name})" for name in TABLES)
+    return dict(zip(TABLES, server.run(f"SELECT {counts}")[0], strict=True))  # noqa: S608 - names of ours
+
+
+def crowd(target: Any) -> None:
+    threads = [threading.Thread(target=target, args=[n]) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_rows_are_used_again(server: PostgresServer, open_at: OpenAt) -> None:
+    store = open_at(server.url)
+    server.run("SELECT pg_stat_reset()")
+
+    def run(thread: int) -> None:
+        for n in range(500):
+            claims = [Claim("api", str(n % 3), 10)]
+            store.acquire(claims, f"{thread}-{n}", Wait(Kind.REQUEUE), Publication(f"{thread}-{n}"))
+            store.release(f"{thread}-{n}", claims)
+
+    crowd(run)
+    store.close()  # what a session counted is told at its end
+    found = rows(server)
+    assert (found["resource"], found["waiter"], found["message"]) == (3, 0, 0)
+    assert found["permit"] <= 3 * THREADS
+    updates = (
+        "SELECT sum(n_tup_upd), sum(n_tup_hot_upd) FROM pg_stat_user_tables"
+        " WHERE schemaname = 'celery_semaphore' AND relname IN ('permit', 'resource')"
+    )
+    wait_until(lambda: (server.run(updates)[0][0] or 0) >= 3 * 4 * 500 - 50)
+    ((all_of_them, within_their_page),) = server.run(updates)
+    assert float(within_their_page) > 0.95 * float(all_of_them)
+
+
+@pytest.mark.slow
+def test_many_keys_leave_nothing(server: PostgresServer, open_at: OpenAt) -> None:
+    store, keys = open_at(server.url, lease=LEASE), 2_000
+    wrong: list[Any] = []
+
+    def use(first: int) -> None:
+        for n in range(first, keys, THREADS):
+            claims = [Claim("order", str(n), 1)]
+            answer = store.acquire(claims, f"holder-{n}")
+            if not isinstance(answer, Permit):
+                wrong.append(answer)
+            if n % 100:  # the others died: their lease has to end
+                store.release(f"holder-{n}", claims)
+
+    crowd(use)
+    assert wrong == []
+
+    def nothing() -> bool:
+        store.reap(1000)
+        return not any(rows(server).values())
+
+    wait_until(nothing, 30, "nothing is left")
