@@ -29,9 +29,6 @@ _MOVED = (errors.ReadOnlySqlTransaction, errors.AdminShutdown, errors.CrashShutd
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 INSTALL = "celery -A <your app> semaphore install"
 _NEEDS_READ_COMMITTED = "CS001"
-_Selector = getattr(
-    selectors, "PollSelector", selectors.SelectSelector
-)  # greenlets may have no poll
 
 
 class Unanswered(psycopg.OperationalError):
@@ -82,7 +79,7 @@ class Connection:
 
     def readable(self, timeout: float) -> None:
         """Wait until there is something to read, for so many seconds."""
-        with _Selector() as selector:
+        with selectors.DefaultSelector() as selector:  # looked up here: gevent replaces it
             selector.register(self._libpq.socket, selectors.EVENT_READ)
             selector.select(timeout)
 
@@ -122,7 +119,7 @@ class Connection:
         return results
 
     def _wait(self, events: int, until: float) -> None:
-        with _Selector() as selector:
+        with selectors.DefaultSelector() as selector:
             selector.register(self._libpq.socket, events)
             if not selector.select(max(0.0, until - time.monotonic())):
                 msg = f"no answer within {self._timeout:g} s"

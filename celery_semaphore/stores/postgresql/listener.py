@@ -85,7 +85,8 @@ class Ears:
 
     def _read(self, connection: Connection) -> None:
         while True:
-            connection.readable(TURN)
+            with suppress(psycopg.Error, OSError, ValueError):  # it may be closed meanwhile
+                connection.readable(TURN)
             with self._use:
                 if connection is not self._connection:
                     return

@@ -17,8 +17,8 @@ TABLES = ("resource", "permit", "released", "waiter", "message")
 
 
 def rows(server: PostgresServer) -> dict[str, int]:
-    counts = ", ".join(f"(SELECT count(*) FROM celery_semaphore.{name})" for name in TABLES)
-    return dict(zip(TABLES, server.run(f"SELECT {counts}")[0], strict=True))  # noqa: S608 - names of ours
+    counts = ", ".join(f"(SELECT count(*) FROM celery_semaphore.{name})" for name in TABLES)  # noqa: S608 - ours
+    return dict(zip(TABLES, server.run(f"SELECT {counts}")[0], strict=True))
 
 
 def crowd(target: Any) -> None:
