@@ -18,12 +18,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from . import canaries, lua, messages, operating, outside, parking, turns, worker
+from . import canaries, lua, messages, operating, outside, parking, postgresql, turns, worker
 from .mutant import Mutant, Stale
 from .trial import ROOT, Outcome, copy, run
 
 ALL: Sequence[Mutant] = (
     *lua.MUTANTS,
+    *postgresql.MUTANTS,
     *messages.MUTANTS,
     *turns.MUTANTS,
     *outside.MUTANTS,
