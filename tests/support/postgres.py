@@ -1,5 +1,6 @@
 """PostgreSQL servers of the tests' own."""
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,13 +21,26 @@ from celery_semaphore.stores.postgresql.schema import Place, install
 from .process import Process, free_port, listening, wait_until
 
 DEFAULT = Place()
-# Neither server runs as root; but the wheel's may lie where only root can read.
-READS = [f"--{kind}-caps=+dac_read_search" for kind in ("inh", "ambient")]
-NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *READS]
+NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
 
 
 def as_somebody() -> list[str]:
     return NOBODY if os.geteuid() == 0 else []
+
+
+@cache
+def reachable(programs: Path) -> Path:
+    """Where anybody can run the wheel's programs: it may lie where only root can look."""
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in programs.parents):
+        return programs
+    copied = Path(tempfile.mkdtemp(prefix="postgres-programs-"))
+    atexit.register(shutil.rmtree, copied, ignore_errors=True)
+    copied.chmod(0o755)
+    package = programs.parents[1]
+    libraries = f"{package.name}.libs"
+    shutil.copytree(package.parent / libraries, copied / libraries)
+    shutil.copytree(programs.parent, copied / package.name / programs.parent.name)
+    return copied / package.name / programs.parent.name / programs.name
 
 
 class PostgresServer:
@@ -188,7 +203,7 @@ class EmbeddedPostgresServer(PostgresServer):
         if not found or not found.origin:
             return None
         newest = sorted(Path(found.origin).parent.glob("pginstall*/bin/postgres"))
-        return newest[-1].parent if newest else None
+        return reachable(newest[-1].parent) if newest else None
 
     @classmethod
     def why_missing(cls) -> str | None:
