@@ -50,8 +50,11 @@ def visitor(request: pytest.FixtureRequest) -> Iterator[Visitor]:
         database = server.add_database(f"shop_{uuid4().hex}")
         command += ["--database", database, "--store", "django://default"]
     with Process("example", command, env={"PYTHONPATH": str(ROOT)}) as example:
-        example.wait_until(lambda: "Ctrl-C" in example.log(), 60, "the shop is open")
-        yield Visitor(example.log())
+        try:
+            example.wait_until(lambda: "Ctrl-C" in example.log(), 60, "the shop is open")
+            yield Visitor(example.log())
+        finally:
+            example.stop(timeout=60)  # killed, it would leave its own programs behind
 
 
 @pytest.mark.slow
