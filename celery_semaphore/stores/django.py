@@ -63,9 +63,7 @@ def place_of(prefix: str, transport_options: Mapping[str, Any]) -> Place:
 def _parameters(alias: str) -> dict[str, Any]:
     """The driver's parameters, as Django makes them of its settings."""
     given = _settings(alias)
-    # Of Django's own pool a worker would take a connection for each of its processes for ever.
-    options = {k: v for k, v in given["OPTIONS"].items() if k not in ("pool", "isolation_level")}
-    wrapper = load_backend(given["ENGINE"]).DatabaseWrapper({**given, "OPTIONS": options}, alias)
+    wrapper = load_backend(given["ENGINE"]).DatabaseWrapper(given, alias)  # never connected
     if wrapper.vendor != "postgresql":
         msg = (
             f"semaphore_url='django://{alias}': DATABASES[{alias!r}] is {wrapper.display_name}, and permits"
@@ -73,7 +71,7 @@ def _parameters(alias: str) -> dict[str, Any]:
         )
         raise ConfigurationError(msg)
     parameters = wrapper.get_connection_params()
-    if role := parameters.pop("assume_role", None) or options.get("assume_role"):
+    if role := given["OPTIONS"].get("assume_role"):
         parameters["options"] = f"{parameters.get('options', '')} -c role={role}".strip()
     return {name: value for name, value in parameters.items() if name not in _DJANGOS}
 

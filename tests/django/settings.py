@@ -57,6 +57,8 @@ if "POSTGRES_PORT" in os.environ:
         "CONN_MAX_AGE": 0,
         "OPTIONS": {"isolation_level": 4, "application_name": "shop"},
     }
+    if "ROLE" in os.environ:
+        DATABASES["permits"]["OPTIONS"]["assume_role"] = os.environ["ROLE"]
     if django.VERSION >= (5, 1):
         DATABASES["permits"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 1, "timeout": 1}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

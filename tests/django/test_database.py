@@ -155,6 +155,23 @@ def test_a_permit_is_no_part_of_the_users_transaction(env: dict[str, str]) -> No
     assert sessions == 3  # the user's one, of a pool of one; and one of each store
 
 
+ROLE = """
+import django
+django.setup()
+from celery_semaphore.stores import store_from_url
+store = store_from_url("django://permits")
+print(store._link.ask(lambda connection: connection.query("SELECT current_user")))
+"""
+
+
+def test_the_role_that_django_assumes_is_assumed(
+    postgres_server: PostgresServer, env: dict[str, str]
+) -> None:
+    role = f"keeper_{uuid4().hex}"
+    postgres_server.run(f"CREATE ROLE {role}")
+    assert run(env | {"ROLE": role}, "-c", ROLE).strip() == f"[['{role}']]"
+
+
 def test_a_worker_keeps_its_permits_there(
     postgres_server: PostgresServer, name: str, env: dict[str, str]
 ) -> None:

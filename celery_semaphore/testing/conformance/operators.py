@@ -104,13 +104,14 @@ class Operators(Suite):
         with pytest.raises(ValueError, match="-1"):
             store.set_limit(-1, "api")
 
-    def test_a_snapshot_shows_a_page_of_the_line(self, store: Store) -> None:
+    @pytest.mark.parametrize("kinds", [1, 2, 3])
+    def test_a_snapshot_shows_a_page_of_the_line(self, store: Store, kinds: int) -> None:
         admitted(store, claim(), "a")
-        # Of each kind some: those that come back, those that stay, and those above the limit.
+        # Those that come back, those that stay, and those above the limit.
         for n in range(9):
-            if n % 3 == 0:
+            if n % kinds == 0:
                 requeued(store, claim(), f"w{n}")
-            elif n % 3 == 1:
+            elif n % kinds == 1:
                 parked(store, claim(), f"w{n}")
             else:
                 requeued(store, claim(weight=3), f"w{n}")
