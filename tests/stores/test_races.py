@@ -5,7 +5,9 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from itertools import count
 from multiprocessing import get_context
+from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 import pytest
@@ -13,12 +15,15 @@ import pytest
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
 from celery_semaphore.stores import store_from_url
 from tests.support.counter import Counter, CounterServer
+from tests.support.process import wait_until
 
 from .conftest import claim
 
 FORK = get_context("fork")  # each process opens its own store
 LEASE = 2.0
 LIMIT = 4
+Over = Callable[[], bool]
+Hammer = Callable[[str, str, Over], None]
 BOTH = claim(LIMIT) + claim(LIMIT - 1, of="disk")
 
 pytestmark = pytest.mark.race
@@ -40,15 +45,15 @@ def hold(counter: Counter, permit: Permit) -> None:
             time.sleep(random.uniform(0, 0.01))
 
 
-def requeue(url: str, address: str, until: float) -> None:
+def requeue(url: str, address: str, over: Over) -> None:
     """Ask, hold, release; come back when told, with one and with two claims."""
     store, counter, n = store_from_url(url, lease=LEASE), Counter(address), 0
-    while time.monotonic() < until:
+    while not over():
         n += 1
         holder, wanted = f"{os.getpid()}-{n}", random.choice([BOTH, BOTH[:1]])
         answer = store.acquire(wanted, holder, Wait(Kind.REQUEUE, shortest=0.001, longest=0.02))
         tries = 0
-        while not isinstance(answer, Permit) and time.monotonic() < until:
+        while not isinstance(answer, Permit) and not over():
             time.sleep(answer.retry_after)
             tries += 1
             wait = Wait(Kind.REQUEUE, ticket=answer.ticket, shortest=0.001, longest=0.02)
@@ -58,7 +63,7 @@ def requeue(url: str, address: str, until: float) -> None:
             store.release(answer.holder, wanted)
 
 
-def park(url: str, address: str, until: float) -> None:
+def park(url: str, address: str, over: Over) -> None:
     """Ask, hold or park; run whatever a release hands on."""
     # Grants die with the process that took them: for a whole lease each, nobody would run.
     store, counter, n = store_from_url(url, lease=LEASE, take_up=0.3), Counter(address), 0
@@ -69,7 +74,7 @@ def park(url: str, address: str, until: float) -> None:
         hold(counter, answer)
         return store.take(store.release(answer.holder, answer.claims))
 
-    while time.monotonic() < until:
+    while not over():
         n += 1
         wanted, holder = random.choice([BOTH, BOTH[:1]]), f"{os.getpid()}-{n}"
         answer = store.acquire(wanted, holder, Wait(Kind.PARK))
@@ -80,7 +85,7 @@ def park(url: str, address: str, until: float) -> None:
         else:
             assert answer.ticket
             grants = store.take(store.attach(answer.ticket, wanted, b"message"))
-        while grants and time.monotonic() < until:
+        while grants and not over():
             grant = grants.pop()
             store.sent([grant])
             wait = Wait(Kind.PARK, ticket=grant.ticket)
@@ -91,35 +96,43 @@ def park(url: str, address: str, until: float) -> None:
         time.sleep(random.uniform(0, 0.005))
 
 
-def hammer(how: Callable[[str, str, float], None], url: str, address: str, seconds: float) -> int:
-    """Ten processes; three times a second one of them is killed, and replaced. How many were."""
-    until = time.monotonic() + seconds
-    running = [start(how, url, address, until) for _ in range(10)]
+def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -> None:
+    """Ten processes, until enough has happened; three times a second one is killed and replaced."""
+    ended = RawValue("b", 0)  # no lock: one who is killed inside it would keep it for ever
+
+    def over() -> bool:
+        return bool(ended.value)
+
+    def start() -> Any:
+        process = FORK.Process(target=how, args=(url, address, over), daemon=True)
+        process.start()
+        return process
+
+    running = [start() for _ in range(10)]
     killed = 0
+
+    def kill_one() -> bool:
+        nonlocal running, killed
+        time.sleep(0.3)
+        victim = random.choice(running)
+        victim.kill()
+        victim.join()
+        dead = [process for process in running if not process.is_alive()]
+        assert {process.exitcode for process in dead} == {-signal.SIGKILL}
+        running = [process for process in running if process not in dead]
+        running += [start() for _ in dead]
+        killed += len(dead)
+        return enough(killed)
+
     try:
-        while time.monotonic() < until - 0.5:
-            time.sleep(0.3)
-            victim = running.pop(random.randrange(len(running)))
-            victim.kill()
-            victim.join()
-            running.append(victim)
-            dead = [process for process in running if not process.is_alive()]
-            killed += len(dead)
-            running = [process for process in running if process not in dead]
-            running += [start(how, url, address, until) for _ in dead]
+        wait_until(kill_one, 60, "enough were admitted and killed")
+        ended.value = 1
         for process in running:
             process.join(20)
         assert {process.exitcode for process in running} <= {0, -signal.SIGKILL}
     finally:
         for process in running:  # or they would be counted in the next test
             process.kill()
-    return killed
-
-
-def start(how: Any, url: str, address: str, until: float) -> Any:
-    process = FORK.Process(target=how, args=(url, address, until), daemon=True)
-    process.start()
-    return process
 
 
 @pytest.fixture(params=["valkey", "redis", "postgres", "embedded_postgres"])
@@ -137,17 +150,18 @@ def address(counter_server: CounterServer, counter: Counter) -> str:
 @pytest.mark.parametrize("how", [requeue, park])
 def test_never_above_the_limit_and_all_permits_come_back(
     url: str,
-    how: Callable[[str, str, float], None],
+    how: Hammer,
     address: str,
     counter: Counter,
 ) -> None:
-    killed = hammer(how, url, address, 8.0)
+    def enough(killed: int) -> bool:
+        stats = counter.stats("api")
+        return killed > 25 and stats["entries"] > 200 and stats["closed"] > 0
+
+    hammer(how, url, address, enough)
     seen = {name: counter.stats(name) for name in ("api", "disk")}
-    assert killed > 10
-    assert seen["api"]["entries"] > 200
     assert seen["api"]["max_inside"] <= LIMIT
     assert seen["disk"]["max_inside"] <= LIMIT - 1
-    assert seen["api"]["closed"] > 0, "no holder was killed"
     time.sleep(LEASE)
     store = store_from_url(url, lease=LEASE)
     drain(store)
@@ -158,14 +172,14 @@ def test_never_above_the_limit_and_all_permits_come_back(
 
 def drain(store: Any) -> None:
     """Take up and release all that was parked by processes that are dead."""
-    n = 0
-    deadline = time.monotonic() + 3 * LEASE
-    while list(store.resources()) and time.monotonic() < deadline:
+    numbers = count()
+
+    def drained() -> bool:
         grants = store.take(store.reap())
         for grant in grants:
-            n += 1
-            wait = Wait(Kind.PARK, ticket=grant.ticket)
-            if isinstance(store.acquire(grant.claims, f"drain-{n}", wait), Permit):
-                grants += store.take(store.release(f"drain-{n}", grant.claims))
-        time.sleep(0.05)
-    assert list(store.resources()) == []
+            holder, wait = f"drain-{next(numbers)}", Wait(Kind.PARK, ticket=grant.ticket)
+            if isinstance(store.acquire(grant.claims, holder, wait), Permit):
+                grants += store.take(store.release(holder, grant.claims))
+        return not list(store.resources())
+
+    wait_until(drained, 10 * LEASE, "nothing is held, nobody waits")
