@@ -35,7 +35,7 @@ class Patience:
         """
         if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None
-        jitter = random.uniform(0.5, 0.7)  # noqa: S311 - not a secret
+        jitter = random.uniform(0.6, 0.8)  # noqa: S311 - not a secret
         kind = Kind(self.on_saturated)
         return Wait(kind, ticket, priority, self.shortest, self.longest, jitter, self.timeout)
 
