@@ -72,14 +72,15 @@ def _settings(app: Any) -> Iterator[CheckMessage]:
 def _tasks(app: Any) -> Iterator[CheckMessage]:
     try:
         tasks = list(with_tasks().tasks.values())
-        check_tasks(tasks, _patient(app), prefork=True)  # a worker knows its pool, and looks again
+        settings = _patient(app)
+        check_tasks(tasks, settings, prefork=True)  # a worker knows its pool, and looks again
     except ConfigurationError as error:
         yield Error(str(error), id=f"{TAG}.E002")
     except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; `migrate` must go on
         said = f"the tasks could not be imported, and are not checked: {error!r}"
         yield Doubt(said, id=f"{TAG}.W006")
     else:
-        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks))
+        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks, settings))
 
 
 def _patient(app: Any) -> Settings:

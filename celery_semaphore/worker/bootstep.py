@@ -37,7 +37,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
         self.limiter.parks = any_parks(tasks, settings)
-        for doubt in doubts(tasks):
+        for doubt in doubts(tasks, settings):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)

@@ -39,29 +39,28 @@ def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
     return any(each.patience(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
-def doubts(tasks: Iterable[Any]) -> Iterator[str]:
+def doubts(tasks: Iterable[Any], settings: Settings) -> Iterator[str]:
     """What to warn of."""
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:
         yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
     limited = [task for task in ours if task.semaphore_options is not None]
     yield from _disagreements(limited)
-    yield from _mixed_waits(limited)
+    yield from _mixed_waits(limited, settings)
 
 
-def _mixed_waits(tasks: Iterable[Any]) -> Iterator[str]:
-    # The parked are handed every permit that comes free: who comes again by countdown finds none.
-    waits: dict[str, dict[str, str]] = defaultdict(dict)
+def _mixed_waits(tasks: Iterable[Any], settings: Settings) -> Iterator[str]:
+    waits: dict[str, dict[str, OnSaturated]] = defaultdict(dict)
     for task in tasks:
         for limit in task.semaphore_options.limits:
-            policy = task.semaphore_options.on_saturated or "the default"
-            waits[limit.semaphore][task.name] = policy
+            patience = task.semaphore_options.patience(settings)
+            waits[limit.semaphore][task.name] = patience.on_saturated
     for semaphore, policies in waits.items():
-        if len(set(policies.values())) > 1 and {"park", "requeue"} & set(policies.values()):
+        if {OnSaturated.PARK, OnSaturated.REQUEUE} <= set(policies.values()):
             said = ", ".join(f"{name} on_saturated={how}" for name, how in sorted(policies.items()))
             yield (
-                f"semaphore {semaphore!r} is waited for in different ways: {said}. Parked tasks go before all"
-                " that come again by themselves: give them the same on_saturated."
+                f"semaphore {semaphore!r} is waited for in different ways: {said}. A permit is kept unused for who"
+                " comes again by itself, or goes to the parked if that is late: give them the same on_saturated."
             )
 
 
