@@ -10,6 +10,7 @@ from ..core.permit import Publication
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see sent_back
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
+LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 
@@ -66,6 +67,7 @@ class Headers:
         for name in (HOLDER, EPOCH, TICKET):
             own.pop(name, None)
             extra.pop(name, None)
+        extra.pop(LEAVES, None)  # the request's own remains, to leave by
         return headers
 
     def priority(self, *, low_is_urgent: bool) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .headers import LEAVES
 from .refusal import Refused
 
-LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
 WAY_OUT = "semaphore_refused"  # of an exception that is none
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
 

@@ -69,6 +69,24 @@ def test_a_task_without_limit_has_the_tracer_of_celery(app: Celery) -> None:
     assert task.__trace__ is trace
 
 
+def test_neither_a_body_nor_its_retry_has_headers_of_ours(app: Celery) -> None:
+    app.conf.task_default_queue = "retried"  # in memory, where other tests have theirs
+    seen = []
+
+    @app.task(name="limited", bind=True, base=LimitedTask, semaphore="one", limit=1, shared=False)
+    def limited(self: LimitedTask) -> None:
+        seen.append(self.request.headers)
+        raise self.retry(countdown=0)
+
+    app.finalize()
+    run(app, app.tasks["limited"])
+    with app.connection_for_read() as connection:
+        retried = connection.SimpleQueue("retried").get(timeout=5)
+    assert seen == [{}]
+    assert retried.headers["retries"] == 1
+    assert [name for name in retried.headers if name.startswith("semaphore")] == []
+
+
 def test_a_task_that_ends_its_process_does(app: Celery) -> None:
     @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, shared=False)
     def limited() -> None:
