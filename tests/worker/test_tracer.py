@@ -18,7 +18,7 @@ from celery_semaphore.worker.limiter import limiter_of
 
 @pytest.fixture
 def app() -> Celery:
-    app = Celery("waits", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app = Celery("waits", broker="memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
     return app
 
