@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-all lint format bench mutants soak lock clean
+.PHONY: help demo example test test-postgres test-all lint format bench mutants soak lock clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 $(READY): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -35,8 +35,14 @@ example: $(READY) ## a Django shop with web, worker and beat; its semaphores in 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)
 
+# Only where the store is a part of it; that processes die elsewhere is the same with any store.
+test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL
+	TESTS_STORE=postgres $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+	  tests/worker/test_windows.py tests/worker/test_parking_windows.py \
+	  -k "acquire or release or attach or take or sent"
+
 # In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.
-test-all: ## the tests on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
+test-all: ## test and test-postgres on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
 	@set -eu; \
 	for pair in 3.11:requirements/celery-5.5.txt 3.12:requirements/celery-5.6.txt 3.13:requirements/dev.txt; do \
 	  version=$${pair%%:*}; lock=$${pair#*:}; found=; \
@@ -44,7 +50,7 @@ test-all: ## the tests on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where th
 	    if "$$python" -c "import ensurepip" >/dev/null 2>&1; then found=$$python; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then echo "test-all: no python$$version here: not tested with $$lock" >&2; continue; fi; \
-	  $(MAKE) --no-print-directory test PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
+	  $(MAKE) --no-print-directory test test-postgres PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
 	done
 
 lint: $(READY) ## ruff, mypy --strict, the import contracts

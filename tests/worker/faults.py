@@ -17,30 +17,25 @@ from celery.concurrency.asynpool import AsynPool
 from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
 
-from celery_semaphore.stores.redis.store import RedisStore
+from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.note import NotePipe
 from celery_semaphore.worker.publisher import Publisher
 from celery_semaphore.worker.request import LimitedRequestMixin
 
-STEPS: dict[str, tuple[type, str]] = {
-    "asked": (NotePipe, "asked"),
-    "acquire": (RedisStore, "acquire"),
-    "held": (NotePipe, "held"),
-    "release": (RedisStore, "release"),
-    "released": (NotePipe, "released"),
-    "publish": (Publisher, "publish"),
-    "attach": (RedisStore, "attach"),
-    "take": (RedisStore, "take"),
-    "sent": (RedisStore, "sent"),
-}
+OWNERS: dict[str, type] = {
+    "asked": NotePipe,
+    "held": NotePipe,
+    "released": NotePipe,
+    "publish": Publisher,
+}  # all other steps are the store's
 
 
 def install(fault: str, path: str) -> None:
     """Let the fault strike in this process and its children."""
     who, _, when = fault.partition(": ")
     moment, _, step = when.partition(" ")
-    owner, name = STEPS[step]
-    original: Callable[..., Any] = getattr(owner, name)
+    owner = OWNERS.get(step) or type(store_from_url(os.environ["STORE"]))
+    original: Callable[..., Any] = getattr(owner, step)
 
     def faulty(*args: Any, **kwargs: Any) -> Any:
         if moment == "before":
@@ -50,7 +45,7 @@ def install(fault: str, path: str) -> None:
             _strike(who, path)
         return answer
 
-    setattr(owner, name, faulty)
+    setattr(owner, step, faulty)
 
 
 def _strike(who: str, path: str) -> None:
