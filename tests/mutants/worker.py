@@ -13,6 +13,7 @@ FAULTS = f"{HERE}/test_faults.py"
 FORGOTTEN = f"{HERE}/test_forgotten.py"
 POOLS = f"{HERE}/test_pools.py"
 WAITING = f"{HERE}/test_waiting.py"
+TRACER = (f"{HERE}/test_tracer.py",)
 TRACKING = "tests/worker/test_tracking.py"
 WINDOWS = f"{HERE}/test_windows.py"
 UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[redis]",)
@@ -304,6 +305,14 @@ RENEWING = [
         f"{FORGOTTEN}::test_its_process_cannot_give_the_permit_back",
     ),
     worker(
+        "what cannot be given back while the breaker is open is renewed",
+        "the main process hears of the outage, too",
+        "worker/local",
+        "        notes.unreleased(holder)  # the main process goes on trying\n",
+        "",
+        f"{HERE}/test_local.py",
+    ),
+    worker(
         "a loss is told of what was discarded",
         "the store said lost",
         "core/lease",
@@ -443,6 +452,14 @@ PUTTING_BACK = [
         *UNCHANGED,
     ),
     worker(
+        "a retry sends our way out along",
+        "it is on the request for the tracer, which alone looks for it",
+        "worker/headers",
+        "        extra.pop(LEAVES, None)  # the request's own remains, to leave by\n",
+        "",
+        *TRACER,
+    ),
+    worker(
         "a wait without end",
         "a store that says timed out is asked again",
         "worker/refusal",
@@ -560,4 +577,31 @@ ASKING = [
     ),
 ]
 
-MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING)
+LEAVING = [
+    worker(
+        "a refusal keeps the frames that it came through",
+        "it is pickled without them",
+        "worker/tracer",
+        "            refused.with_traceback(None)  # its frames would keep the task's arguments alive\n",
+        "",
+        *TRACER,
+    ),
+    worker(
+        "a refusal keeps the error that it came from",
+        "from None has hidden it",
+        "worker/tracer",
+        "            refused.__context__ = None\n",
+        "",
+        *TRACER,
+    ),
+    worker(
+        "a refusal is reported as Celery would",
+        "all that a task raises is taken apart and sent",
+        "worker/gate",
+        "            leave(task, refused)\n",
+        "            pass\n",
+        *TRACER,
+    ),
+]
+
+MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING, *LEAVING)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from celery.signals import task_postrun
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.headers import HOLDER
 from celery_semaphore.worker.limiter import limiter_of
 
@@ -23,11 +26,11 @@ def app() -> Celery:
     return app
 
 
-def run(app: Celery, task: Any) -> Any:
+def run(app: Celery, task: Any, *args: Any) -> Any:
     """As a process of the pool runs it; what it answers to the main process."""
     task.__trace__ = build_tracer(task.name, task, app=app)
     request = {HOLDER: "x:1", "id": "x", "delivery_info": {}}
-    body = ((), {}, {})
+    body = (args, {}, {})
     return fast_trace_task("limited", "x", request, body, None, None, _loc=[app.tasks, None, "h"])
 
 
@@ -57,6 +60,37 @@ def test_a_refusal_is_small_and_ends_as_a_run_does(app: Celery) -> None:
 
     store.release("other:1", [Claim("one", None, 1)])
     assert run(app, task)[0] == 0
+
+
+class Argument:
+    """Of a call; large perhaps."""
+
+
+def unanswered(*args: Any) -> None:
+    raise StoreUnavailable("hung")
+
+
+@pytest.mark.parametrize("why", ["saturated", "unanswered"])
+def test_a_refusal_keeps_nothing_of_its_call(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """In a pool of threads it lies about for as long as any object."""
+
+    @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, shared=False)
+    def limited(argument: Argument) -> None: ...
+
+    app.finalize()
+    store = limiter_of(app).side.store
+    store.acquire([Claim("one", None, 1)], "other:1")
+    if why == "unanswered":
+        monkeypatch.setattr(store, "acquire", unanswered)
+    argument = Argument()
+    freed = weakref.ref(argument)
+    answer = run(app, app.tasks["limited"], argument)
+    del argument
+    gc.collect()
+    assert answer[1].exception.delay is not None
+    assert freed() is None
 
 
 def test_a_task_without_limit_has_the_tracer_of_celery(app: Celery) -> None:

@@ -55,9 +55,12 @@ def test_child_dies_after_its_permit_was_noted(
     """Celery's own window: with early acks the message is acknowledged, the task fails."""
     site.lease = 60.0
     site.start(concurrency=1, env=fault(site, tmp_path, "child: after held"))
-    result = site.send(name, "success", uuid4().hex)
+    resource = uuid4().hex
+    result = site.send(name, "success", resource)
     wait_until(result.ready, 30, "it has a state")
+    assert (tmp_path / "struck").exists()
     assert result.state == state
+    assert site.counter.stats(resource)["completed"] == (state == "SUCCESS")
     site.wait_all_back(ONE, 15)
 
 

@@ -1,0 +1,54 @@
+"""A task ends in a process of the pool while its store is away: see worker/local.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_semaphore import LimitedTask
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker import local
+from celery_semaphore.worker.headers import HOLDER
+from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.note import NotePipe
+
+
+@pytest.fixture
+def task() -> Any:
+    app = Celery("local", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+
+    @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, shared=False)
+    def limited() -> None: ...
+
+    app.finalize()
+    return app.tasks["limited"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_what_cannot_be_given_back_is_renewed_no_more(
+    task: Any, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Also where it is known that the store is away, so that it is not asked."""
+    limiter, notes, asked = limiter_of(task.app), NotePipe(), list[str]()
+    limiter.serve(notes)
+    side = limiter.side
+
+    def release(holder: str, *_: Any) -> Any:
+        asked.append(holder)
+        raise StoreUnavailable("hung")
+
+    monkeypatch.setattr(side.store, "release", release)
+    task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
+    task.before_start("x", (), {})
+    limiter.drain()
+    assert list(side.keeper._kept) == ["x:1"]
+    if known:
+        side.breaker.failed(StoreUnavailable("hung"))
+    local._release(task, "SUCCESS")
+    limiter.drain()
+    assert list(side.keeper._kept) == []
+    assert asked == ([] if known else ["x:1"])
+    notes.close()
