@@ -3,22 +3,74 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
 
+import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.lease import LeaseKeeper
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.settings import Settings
+from celery_semaphore.worker import sweeper
+from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
+ONE = Claim("one", None, 1)
 
-def test_each_worker_of_a_process_releases_and_brings_back(valkey: ValkeyServer) -> None:
-    app = Celery("twice", broker=valkey.url, backend=valkey.url, set_as_current=False)
+
+def parking(url: str) -> Any:
+    app = Celery("twice", broker=url, backend=url, set_as_current=False)
 
     @app.task(base=LimitedTask, semaphore="one", limit=1, name="nap", shared=False)
     def nap() -> None:
         time.sleep(0.1)
 
-    for _ in range(2):
-        with start_worker(app, pool="threads", concurrency=3, perform_ping_check=False):
-            for result in [nap.delay() for _ in range(4)]:
-                result.get(timeout=30, disable_sync_subtasks=False)
+    app.conf.semaphore_on_saturated = "park"
+    return nap
+
+
+@pytest.fixture(params=["the same app", "another app"])
+def workers(valkey: ValkeyServer, request: pytest.FixtureRequest) -> Iterator[Iterator[Any]]:
+    """The task of each of two workers, while that one runs."""
+    first = parking(valkey.url)
+    second = first if request.param == "the same app" else parking(valkey.url)
+
+    def one_after_the_other() -> Generator[Any]:
+        for nap in (first, second):
+            with start_worker(nap.app, pool="threads", concurrency=3, perform_ping_check=False):
+                yield nap
+
+    with closing(one_after_the_other()) as each:
+        yield each
+
+
+def test_each_brings_back_what_it_hands_on(
+    workers: Iterator[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeper, "SWEEP", 60.0)  # nobody else shall find it
+    monkeypatch.setattr(LeaseKeeper, "tick", lambda _: None)
+    for nap in workers:
+        for result in [nap.delay() for _ in range(4)]:
+            result.get(timeout=20, disable_sync_subtasks=False)
+
+
+def test_each_finds_what_others_handed_on(
+    workers: Iterator[Any], valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a client, which has no broker."""
+    monkeypatch.setattr(LeaseKeeper, "tick", lambda _: None)  # or it might find it, much later
+    broker = valkey.client()
+    for nap in workers:
+        client, holder = Settings.from_app(nap.app).open_store(), f"client:{uuid4()}"
+        client.acquire([ONE], holder)
+        result = nap.delay()
+        wait_until(lambda c=client: c.snapshot("one").waiting == 1, 10, "it waits")
+        wait_until(lambda: broker.hlen("unacked") == 0, 10, "it is parked")
+        assert client.release(holder, [ONE]), "it is handed on"
+        client.close()
+        result.get(timeout=20, disable_sync_subtasks=False)
