@@ -75,7 +75,10 @@ def _embedded(app: Any, message: Parked) -> dict[str, Any]:
     try:
         embedded = _loaded(app, message)[2]
     except Exception as error:  # noqa: BLE001 - whatever it is, nobody here can read it
-        logger.warning("task %s: its chord cannot be told: %r", message.headers["id"], error)
+        # Only what kind of error it is: its text may have the whole body in it.
+        logger.warning(
+            "task %s: its chord cannot be told: %s", message.headers["id"], type(error).__name__
+        )
         return {}
     return embedded or {}
 

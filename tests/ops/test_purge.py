@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -57,12 +58,19 @@ def hold(store: MemoryStore, task_id: str = "t0") -> None:
     assert isinstance(store.acquire(claims(), f"{task_id}:1"), Permit)
 
 
-def park(store: MemoryStore, task_id: str, *, serializer: str = "json", **embed: Any) -> str:
+def park(
+    store: MemoryStore,
+    task_id: str,
+    *,
+    serializer: str = "json",
+    body: bytes | None = None,
+    **embed: Any,
+) -> str:
     answer = store.acquire(claims(), f"{task_id}:1", Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
     assert answer.ticket
     message = SimpleNamespace(
-        body=json.dumps([[], {}, {"chain": None, "chord": None, **embed}]),
+        body=body or json.dumps([[], {}, {"chain": None, "chord": None, **embed}]),
         headers={"id": task_id, "task": "not known here"},
         properties={},
         content_type=f"application/{serializer}",
@@ -149,3 +157,14 @@ def test_what_cannot_be_read_ends_all_the_same(app: Celery, store: MemoryStore) 
     park(store, "t1", serializer="x-python-serialize")
     assert purge(app, store, "api") == ["t1"]
     assert app.AsyncResult("t1").state == states.REVOKED
+
+
+def test_arguments_that_cannot_be_read_are_not_logged(
+    app: Celery, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold(store)
+    park(store, "t1", body=b'[["secret \xff"], {}, {}]')
+    with caplog.at_level(logging.WARNING):
+        assert purge(app, store, "api") == ["t1"]
+    assert "task t1: its chord cannot be told: DecodeError" in caplog.text
+    assert "secret" not in caplog.text
