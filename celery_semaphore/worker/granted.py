@@ -51,7 +51,7 @@ class GrantedQueues:
             ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """The broker delivers again what was not acknowledged."""
+        """The end of it. What was not acknowledged the broker delivers again once the connection is closed."""
         if self._own is not None:
             ignore_errors(self._c, self._own.close)  # type: ignore[no-untyped-call]
             self._own = None

@@ -2,7 +2,8 @@
 
 A waiting task stores nothing unless ``semaphore_track_waiting`` is set. It then tells before its message
 goes back or into the store, when nobody else can run it; but the broker may deliver a task again that
-has ended, so what is ready is left alone.
+has ended, so what is ready is left alone. Celery's backends cannot do that in one step: an end that the main process stores between
+the read and the write is overwritten, and cannot be told from any wait afterwards.
 """
 
 from __future__ import annotations
