@@ -7,7 +7,6 @@ that is not answered is repeated until the lease must have ended anyway.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +46,11 @@ class Delivery:
 
 
 class Ledger:
-    """Knows what each delivery asked for and holds; has it renewed, and released at its end."""
+    """Knows what each delivery asked for and holds; has it renewed, and released at its end.
+
+    Changed by single steps that Python keeps whole, without a lock: a signal handler ends tasks (a cold shutdown),
+    or sleeps (a soft one), whatever its thread was about to do here, and other threads must go on.
+    """
 
     def __init__(
         self,
@@ -62,31 +65,27 @@ class Ledger:
         self._handed_on = handed_on
         self._deliveries: dict[str, Delivery] = {}
         self._watchers: dict[str, Watcher] = {}
-        self._lock = threading.Lock()
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """The store will be asked: release it at the end, whatever the answer was."""
-        with self._lock:
-            self._deliveries[holder] = Delivery(holder, tuple(claims))
+        self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
 
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
         """The store said yes: renew from now on, while the process that holds it lives."""
-        with self._lock:
-            delivery = self._deliveries.get(permit.holder)
-            if delivery is None:  # already ended
-                return
-            delivery.permit = permit = replace(permit, claims=delivery.claims)
-            watcher = self._to_tell(permit.holder)
+        delivery = self._deliveries.get(permit.holder)
+        if delivery is None:  # already ended
+            return
+        delivery.permit = permit = replace(permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
-        if watcher is not None:
-            watcher.permit_held()
+        if permit.holder not in self._deliveries:  # ended meanwhile: it would be renewed for ever
+            self._keeper.discard(permit.holder)
+        self._tell(permit.holder)
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """The process that ran it has given the permit back; it will report its end."""
-        with self._lock:
-            if delivery := self._deliveries.get(holder):
-                delivery.released = True
+        if delivery := self._deliveries.get(holder):
+            delivery.released = True
         self._keeper.discard(holder)
         self._handed_on(outgoing)
 
@@ -101,34 +100,26 @@ class Ledger:
 
     def watch(self, holder: str, watcher: Watcher) -> None:
         """Tell the watcher from now on, and at once if the permit is noted already."""
-        with self._lock:
-            self._watchers[holder] = watcher
-            noted = self._to_tell(holder)
-        if noted is not None:
-            noted.permit_held()
+        self._watchers[holder] = watcher
+        self._tell(holder)
 
     def has(self, holder: str) -> bool:
         """Whether this delivery has not ended yet, as far as was noted."""
-        with self._lock:
-            return holder in self._deliveries or holder in self._watchers
+        return holder in self._deliveries or holder in self._watchers
 
     def holds(self, holder: str) -> bool:
         """Whether this delivery has its permit, as far as was noted."""
-        with self._lock:
-            delivery = self._deliveries.get(holder)
-            return delivery is not None and delivery.permit is not None
+        delivery = self._deliveries.get(holder)
+        return delivery is not None and delivery.permit is not None
 
     def task_of(self, holder: str) -> Any:
         """The task that holds its permit; None where it is not known."""
-        with self._lock:
-            delivery = self._deliveries.get(holder)
+        delivery = self._deliveries.get(holder)
         return None if delivery is None else delivery.task
 
     def lost(self, permit: Permit, reason: str) -> None:
         """The keeper says that this permit is lost."""
-        with self._lock:
-            watcher = self._watchers.get(permit.holder)
-        if watcher is not None:
+        if (watcher := self._watchers.get(permit.holder)) is not None:
             watcher.permit_lost(reason)
 
     def refused(self, holder: str) -> tuple[Claim, ...]:
@@ -154,10 +145,6 @@ class Ledger:
             then = partial(self._give_back, holder, publication)
             self._releaser.when(gone, then, lambda: not self.has(holder))
 
-    def cancelled(self, holder: str, gone: Callable[[], bool]) -> None:
-        """As ``ended``, for a signal handler: takes no lock."""
-        self._releaser.soon(lambda: self.ended(holder, gone))
-
     def ended_here(self, holder: str) -> None:
         """Release in the calling thread: its process may be over before another one gets to it."""
         delivery = self._taken(holder)
@@ -170,18 +157,20 @@ class Ledger:
         self._releaser.close(timeout)
         self._keeper.stop()
 
-    def _to_tell(self, holder: str) -> Watcher | None:
-        """The watcher that must hear now of the permit: once, whichever of the two came first."""
+    def _tell(self, holder: str) -> None:
+        """Tell the watcher of the permit, whichever of the two came first.
+
+        Twice at worst, by two threads: each writes its part before it looks for the other's.
+        """
         delivery, watcher = self._deliveries.get(holder), self._watchers.get(holder)
         if delivery is None or delivery.permit is None or delivery.told or watcher is None:
-            return None
+            return
         delivery.told, delivery.task = True, watcher.task
-        return watcher
+        watcher.permit_held()
 
     def _taken(self, holder: str) -> Delivery | None:
-        with self._lock:
-            self._watchers.pop(holder, None)
-            delivery = self._deliveries.pop(holder, None)
+        self._watchers.pop(holder, None)
+        delivery = self._deliveries.pop(holder, None)
         self._keeper.discard(holder)
         return delivery
 

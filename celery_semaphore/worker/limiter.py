@@ -50,7 +50,6 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.alarm = Alarm()
-        self.acking = threading.RLock()
         self._app = app
         self._carry()
         self.parks = False  # whether any task of this worker does

@@ -14,15 +14,18 @@ import logging
 import os
 import select
 import threading
+from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Protocol
 
 from ..core.permit import Claim, Permit
 from ..core.store import Outgoing
 from ..errors import ConfigurationError
 
-CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold
+CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold, so whole notes only
+STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
 # Each task pays for three notes, so what json.dumps and json.loads do beside their work is left out.
 _quoted = json.encoder.encode_basestring_ascii
@@ -56,8 +59,9 @@ class NotePipe:
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
-        self._rest = b""
-        self._lock = threading.Lock()  # of the reader, never taken by a child
+        # Read and not entered yet; the first one may be, in part.
+        self._unread: deque[bytes] = deque()
+        self._lock = threading.RLock()  # of the reader, never taken by a child
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """See ``Books``."""
@@ -81,30 +85,47 @@ class NotePipe:
         self._note(f'["unreleased",{_quoted(holder)}]')
 
     def drain(self, books: Books) -> bool:
-        """Enter every note written so far, in order; whether there was one. From any thread."""
-        with self._lock:
-            *notes, self._rest = (self._rest + self._written()).split(b"\n")
-            for note in notes:
-                try:
-                    _enter(_decode(note.decode())[0], books)
-                except Exception:
-                    # One that fails must not take the others along, which are read and gone.
-                    logger.exception("a note about a permit could not be entered")
-            return bool(notes)
+        """Enter every note written so far, in order; whether there was one. From any thread.
+
+        Also from a signal handler that interrupted this very call, at any step: it begins with the note that was
+        being entered, which may be entered twice. A handler that sleeps there (a soft shutdown) holds up others
+        only for a moment.
+        """
+        locked = self._lock.acquire(timeout=STUCK)
+        try:
+            self._take_in()
+            found = bool(self._unread)
+            while self._enter_first(books):
+                pass
+            return found
+        finally:
+            if locked:
+                self._lock.release()
 
     def close(self) -> None:
         """Close both ends."""
         os.close(self._read)
         os.close(self._write)
 
-    def _written(self) -> bytes:
-        data = b""
+    def _take_in(self) -> None:
+        # One call without a step of Python inside: no note is ever in the hands of a thread that was interrupted.
+        reads = map(os.read, (self._read,), (CHUNK,))
         with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._read, CHUNK):
-                data += chunk
-                if len(chunk) < CHUNK:  # that was all: another read would only be told so
-                    break
-        return data
+            self._unread.extend(chain.from_iterable(map(bytes.splitlines, reads)))
+
+    def _enter_first(self, books: Books) -> bool:
+        try:
+            note = self._unread[0]
+        except IndexError:
+            return False
+        try:
+            _enter(_decode(note.decode())[0], books)
+        except Exception:
+            # One that fails must not take the others along, which are read and gone.
+            logger.exception("a note about a permit could not be entered")
+        with contextlib.suppress(ValueError):  # whoever interrupted this went on from here
+            self._unread.remove(note)
+        return True
 
     def _note(self, note: str) -> None:
         line = note.encode() + b"\n"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..core.permit import Claim, Publication
 from ..core.store import Outgoing, Store
 from ..errors import StoreUnavailable
+from .bell import Bell
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,10 @@ class _Dying:
 
 
 class Releaser:
-    """One thread that releases; unanswered releases are repeated for one lease, then it has ended."""
+    """One thread that releases; unanswered releases are repeated for one lease, then it has ended.
+
+    All others only leave it errands, which takes no lock: so a signal handler may, whatever it interrupted.
+    """
 
     def __init__(
         self,
@@ -48,12 +52,12 @@ class Releaser:
         self._store = store
         self._handed_on = handed_on
         self._before = before  # reads what the pool's processes noted
-        self._releases: deque[_Release] = deque()
+        self._errands: deque[Callable[[], None]] = deque()
+        self._bell = Bell()
+        self._releases: deque[_Release] = deque()  # these two are the thread's own
         self._dying: list[_Dying] = []
-        # Of all queues the one that a signal handler may use while its own thread uses it.
-        self._errands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._busy = False
+        self._retry_at = 0.0  # monotonic; the store failed
+        self._closing = False
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -69,21 +73,18 @@ class Releaser:
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> None:
         """Release as soon as possible."""
-        with self._changed:
-            self._releases.append(_Release(holder, claims, publication))
-            self._changed.notify()
+        self.soon(partial(self._releases.append, _Release(holder, claims, publication)))
 
     def when(
         self, gone: Callable[[], bool], then: Callable[[], None], over: Callable[[], bool]
     ) -> None:
         """Call ``then`` once the process is ``gone``, unless it is ``over`` before."""
-        with self._changed:
-            self._dying.append(_Dying(gone, then, over))
-            self._changed.notify()
+        self.soon(partial(self._dying.append, _Dying(gone, then, over)))
 
     def soon(self, errand: Callable[[], None]) -> None:
-        """Do this in the releaser's thread; takes no lock, so a signal handler may call it."""
-        self._errands.put(errand)
+        """Do this in the releaser's thread, after what was noted until then."""
+        self._errands.append(errand)
+        self._bell.ring()
 
     def release_now(self, holder: str, claims: Sequence[Claim]) -> None:
         """Release in the calling thread, and go on trying in the other if the store fails."""
@@ -94,19 +95,21 @@ class Releaser:
 
     def close(self, timeout: float) -> None:
         """Wait until all is released, so many seconds at most, then end the thread."""
-        with self._changed:
-            self._changed.wait_for(self._is_idle, timeout)
-            self._closed = True
-            self._changed.notify()
+        self._closing = True
+        self._bell.ring()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._closed = True
+        self._bell.ring()
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _is_idle(self) -> bool:
-        idle = not self._releases and not self._dying and not self._busy
-        return idle and self._errands.empty()
+    def _over(self) -> bool:
+        idle = not self._errands and not self._releases and not self._dying
+        return self._closed or (self._closing and idle)
 
     def _run(self) -> None:
-        while not self._closed:
+        while not self._over():
             try:
                 self._step()
             except Exception:
@@ -114,36 +117,31 @@ class Releaser:
                 logger.exception("a release failed; the releaser goes on")
 
     def _step(self) -> None:
-        with self._changed:
-            if not self._releases:
-                self._changed.wait(LOOK if self._dying else REST)
-            if self._closed:
-                return
-            release = self._releases.popleft() if self._releases else None
-            dying, self._dying = self._dying, []
-            self._busy = True
-        try:
-            self._before()
-            while not self._errands.empty():
-                self._errands.get()()
-            self._bury(dying)
-            if release is not None:
-                self._release(release)
-        finally:
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
+        self._bell.wait(self._pause())
+        left = len(
+            self._errands
+        )  # before the notes are read: an errand comes after those that it knew of
+        self._before()
+        for _ in range(left):
+            self._errands.popleft()()
+        self._bury()
+        if self._releases and time.monotonic() >= self._retry_at:
+            self._release(self._releases.popleft())
 
-    def _bury(self, dying: list[_Dying]) -> None:
-        for each in dying:
+    def _pause(self) -> float:
+        pause = LOOK if self._dying else REST
+        if self._releases:
+            pause = min(pause, max(0.0, self._retry_at - time.monotonic()))
+        return pause
+
+    def _bury(self) -> None:
+        for each in list(self._dying):
             if each.over():
-                continue
-            if each.gone():
+                self._dying.remove(each)
+            elif each.gone():
+                self._dying.remove(each)
                 self._before()  # its last words
                 each.then()
-            else:
-                with self._changed:
-                    self._dying.append(each)
 
     def _release(self, release: _Release) -> None:
         try:
@@ -155,7 +153,5 @@ class Releaser:
                     "%s was not released, its lease has ended: %s", release.holder, error
                 )
                 return
-            with self._changed:
-                self._releases.append(release)
-                if not self._closed:
-                    self._changed.wait(AGAIN)
+            self._releases.append(release)
+            self._retry_at = time.monotonic() + AGAIN

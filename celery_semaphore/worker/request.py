@@ -52,6 +52,7 @@ class LimitedRequestMixin:
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # to the broker, which delivers it again
+        self._unsettled = [True]
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
@@ -98,14 +99,27 @@ class LimitedRequestMixin:
         """Acknowledge, except where Celery would before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        with self._limiter.acking:  # noted permits and ends come from different threads
-            super().acknowledge()  # type: ignore[misc]
+        self._settle(super().acknowledge)  # type: ignore[misc]
 
     def reject(self, requeue: bool = False) -> None:
         """Reject, unless it was acknowledged meanwhile."""
         self._returned = requeue
-        with self._limiter.acking:
-            super().reject(requeue)  # type: ignore[misc]
+        self._settle(partial(super().reject, requeue))  # type: ignore[misc]
+
+    def _settle(self, answer: Callable[[], None]) -> None:
+        """Answer the broker, once: noted permits and ends come from different threads.
+
+        Two answers would close the channel. No lock: a signal handler must not find it taken.
+        """
+        try:
+            self._unsettled.pop()
+        except IndexError:
+            return
+        try:
+            answer()
+        except BaseException:
+            self._unsettled.append(True)
+            raise
 
     def permit_held(self) -> None:
         """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
@@ -212,9 +226,7 @@ class LimitedRequestMixin:
         """A cold shutdown, or a lost connection: the process is being killed."""
         super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
         if self.worker_pid is not None and self._limiter.notes is not None:
-            # This is a signal handler's code, which may have interrupted whoever holds one of our
-            # locks: it must take none.
-            self._limiter.side.ledger.cancelled(self.holder, _gone(self.worker_pid))
+            self._limiter.side.ledger.ended(self.holder, _gone(self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
         self._limiter.drain()

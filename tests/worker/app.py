@@ -15,7 +15,7 @@ from kombu import Exchange, Queue
 
 from celery_semaphore import Limit, LimitedTask
 from tests.support.counter import Counter
-from tests.worker import faults
+from tests.worker import faults, interrupted
 
 app = Celery("tests", broker=os.environ["BROKER"], backend=os.environ.get("BACKEND"))
 app.conf.update(
@@ -268,3 +268,5 @@ if "FORGETFUL" in os.environ:
     faults.log_forgotten()
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])
+if "QUIT_INSIDE" in os.environ:
+    interrupted.install(os.environ["QUIT_INSIDE"])

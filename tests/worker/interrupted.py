@@ -1,0 +1,40 @@
+"""A main process whose signal handler runs in the middle of what it enters into its books.
+
+It quits, as SIGQUIT would have it, right after its first permit was entered, where it reads the notes of its
+pool's processes. All other processes of the pool get their permits once it did.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from celery_semaphore.worker.ledger import Ledger
+from celery_semaphore.worker.note import NotePipe
+from tests.support.process import wait_until
+
+
+def install(path: str) -> None:
+    """``path`` is made at the first permit, and another beside it when the signal was sent."""
+    first, quitted = Path(path), Path(path + ".quitted")
+    main, entered, noted = os.getpid(), Ledger.held, NotePipe.held
+
+    def held(self: Ledger, *args: Any, **kwargs: Any) -> None:
+        entered(self, *args, **kwargs)
+        in_main = os.getpid() == main and threading.current_thread() is threading.main_thread()
+        if in_main and not quitted.exists():
+            quitted.touch()
+            os.kill(main, signal.SIGQUIT)  # its handler runs here, before this returns
+
+    def held_in_child(self: NotePipe, *args: Any, **kwargs: Any) -> None:
+        try:
+            os.close(os.open(first, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            wait_until(quitted.exists, 20, "the worker quits")
+        noted(self, *args, **kwargs)
+
+    Ledger.held = held  # type: ignore[method-assign]
+    NotePipe.held = held_in_child  # type: ignore[method-assign]

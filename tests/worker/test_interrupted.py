@@ -1,0 +1,208 @@
+"""A signal handler runs in the main thread, whatever that was about to do: cold and soft shutdowns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from celery_semaphore.core.events import Announcer
+from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.store import Outgoing
+from celery_semaphore.worker.bell import Bell
+from celery_semaphore.worker.ledger import Ledger
+from celery_semaphore.worker.note import NotePipe
+from tests.support.process import wait_until
+
+from .conftest import Site
+
+API, ONE = Claim("api", None, 5), Claim("one", None, 1)
+
+
+def test_a_cold_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> None:
+    """Celery ends the pool in the handler, and reports the ends of its tasks there."""
+    site.lease = 60.0
+    worker = site.start(concurrency=1, env={"QUIT_INSIDE": str(tmp_path / "first")})
+    resource = uuid4().hex
+    site.send("early", "sleep", resource)
+    worker.wait(30)
+    assert (tmp_path / "first.quitted").exists()
+    assert site.inside(resource) == 0
+    site.wait_all_back(ONE, 5)
+
+
+def test_a_soft_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> None:
+    """Celery sleeps in the handler while tasks end: permits that are got meanwhile are renewed, too."""
+    site.lease = 3.0
+    env = {"QUIT_INSIDE": str(tmp_path / "first")}
+    worker = site.start(concurrency=2, env=env, conf={"worker_soft_shutdown_timeout": 20})
+    seconds = 3 * site.lease
+    for _ in range(2):
+        site.send("call", seconds, "soft")
+    wait_until(lambda: site.inside("soft") == 2, 20, "both run")
+    store, seen = site.store(), set[int]()
+
+    def over() -> bool:
+        held = store.snapshot("api").occupied
+        if site.inside("soft") == 2:  # after the store was asked: else one could have ended between
+            seen.add(held)
+        return site.counter.stats("soft")["completed"] > 0
+
+    wait_until(over, 20, "the first one ends")
+    store.close()
+    assert seen == {2}
+    worker.wait(40)
+    site.wait_all_back(API, 5)
+
+
+# -- in this process
+
+
+class Books:
+    """Writes down what is entered; what else happens then, the test decides."""
+
+    def __init__(self) -> None:
+        self.entered: list[str] = []
+
+    def then(self, what: str) -> None: ...
+
+    def enter(self, what: str) -> None:
+        self.entered.append(what)
+        self.then(what)
+
+    def asked(self, holder: str, claims: Sequence[Claim]) -> None:
+        self.enter(f"asked {holder}")
+
+    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+        self.enter(f"held {permit.holder}")
+
+    def released(self, holder: str, outgoing: Outgoing) -> None:
+        self.enter(f"released {holder}")
+
+    def unreleased(self, holder: str) -> None:
+        self.enter(f"unreleased {holder}")
+
+
+def note_three(pipe: NotePipe, holder: str) -> list[str]:
+    pipe.asked(holder, [ONE])
+    pipe.held(Permit(holder, 1, (), 0.0, 30.0, 1), 0.0)
+    pipe.released(holder, frozenset())
+    return [f"{what} {holder}" for what in ("asked", "held", "released")]
+
+
+def test_notes_are_entered_in_the_handler_that_interrupted_it() -> None:
+    pipe, books = NotePipe(), Books()
+    first = note_three(pipe, "a")
+    second = list[str]()
+
+    def interrupted(what: str) -> None:
+        if what == "held a" and not second:
+            second.extend(note_three(pipe, "b"))
+            assert pipe.drain(books)
+            assert not pipe.drain(books)
+
+    books.then = interrupted  # type: ignore[method-assign]
+    assert pipe.drain(books)
+    pipe.close()
+    assert books.entered == ["asked a", "held a", *first[1:], *second]
+
+
+def test_notes_are_entered_while_another_thread_sleeps_there() -> None:
+    pipe, books, asleep, wake = NotePipe(), Books(), threading.Event(), threading.Event()
+    first = note_three(pipe, "a")
+
+    def sleeping(what: str) -> None:
+        if what == "held a" and not asleep.is_set():
+            asleep.set()
+            wake.wait(20)
+
+    books.then = sleeping  # type: ignore[method-assign]
+    sleeper = threading.Thread(target=pipe.drain, args=[books])
+    sleeper.start()
+    asleep.wait(20)
+    second = note_three(pipe, "b")
+    assert pipe.drain(books)
+    assert books.entered == ["asked a", "held a", *first[1:], *second]
+    wake.set()
+    sleeper.join(20)
+    assert not pipe.drain(books)
+    pipe.close()
+    assert books.entered == ["asked a", "held a", *first[1:], *second]
+
+
+def test_a_note_is_never_read_in_part() -> None:
+    """However full the pipe is: its writers wait, and whole notes come out in order."""
+    pipe, books, count = NotePipe(), Books(), 3000
+    writer = threading.Thread(
+        target=lambda: [pipe.unreleased(f"{n}-{'x' * (n % 500)}") for n in range(count)]
+    )
+    writer.start()
+
+    def all_entered() -> bool:
+        pipe.drain(books)
+        return len(books.entered) >= count
+
+    wait_until(all_entered, 20, "all are entered")
+    writer.join(20)
+    pipe.close()
+    assert books.entered == [f"unreleased {n}-{'x' * (n % 500)}" for n in range(count)]
+
+
+class Keeper:
+    def __init__(self) -> None:
+        self.kept = set[str]()
+        self.meanwhile = lambda: None
+
+    def add(self, permit: Permit, *_: Any) -> None:
+        self.meanwhile()
+        self.kept.add(permit.holder)
+
+    def discard(self, holder: str) -> None:
+        self.kept.discard(holder)
+
+
+def ledger_of(keeper: Keeper) -> tuple[Ledger, list[str]]:
+    released: list[str] = []
+
+    class Releases:
+        def release(self, holder: str, *_: Any) -> None:
+            released.append(holder)
+
+    return Ledger(keeper, Releases(), Announcer(), lambda _: None), released  # type: ignore[arg-type]
+
+
+def test_entered_twice_changes_nothing() -> None:
+    keeper = Keeper()
+    ledger, released = ledger_of(keeper)
+    for _ in range(2):
+        ledger.asked("a", [ONE])
+        ledger.held(Permit("a", 1, (), 0.0, 30.0, 1), 0.0)
+    ledger.asked("a", [ONE])
+    assert ledger.holds("a")
+    assert keeper.kept == {"a"}
+    ledger.ended("a")
+    assert (keeper.kept, released) == (set(), ["a"])
+
+
+def test_an_end_while_the_permit_is_entered() -> None:
+    """Its handler reported it, or another thread."""
+    keeper = Keeper()
+    ledger, released = ledger_of(keeper)
+    ledger.asked("a", [ONE])
+    keeper.meanwhile = lambda: ledger.ended("a")
+    ledger.held(Permit("a", 1, (), 0.0, 30.0, 1), 0.0)
+    assert (keeper.kept, released) == (set(), ["a"])
+
+
+def test_a_bell() -> None:
+    """However often it was rung, it wakes once; it does not matter who came first."""
+    bell = Bell()
+    assert not bell.wait(0)
+    bell.ring()
+    bell.ring()
+    assert bell.wait(0)
+    assert not bell.wait(0)
+    threading.Timer(0.05, bell.ring).start()
+    assert bell.wait(20)
