@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any
 
+from celery.worker import state
 from kombu.common import ignore_errors
 from kombu.entity import Queue
 
@@ -95,12 +96,20 @@ class GrantedQueues:
 
 def _consumer(c: Any) -> Any:
     channel = c.connection.channel()
-    # More than can run would wait here while a process of another worker is free.
+    # More than can run would wait here while a process of another worker is free. RabbitMQ counts for each queue.
     most = getattr(c.controller, "max_concurrency", None) or c.pool.num_processes
     channel.basic_qos(0, most, False)  # noqa: FBT003 - the transports name it differently
+    if c.app.conf.get("worker_disable_prefetch") and c.connection.transport.driver_type == "redis":
+        _only_for_a_free_process(channel.qos, most)
     return c.app.amqp.Consumer(
         channel, accept=c.app.conf.accept_content, on_decode_error=c.on_decode_error
     )
+
+
+def _only_for_a_free_process(qos: Any, most: int) -> None:
+    """What Celery does on the channel of its own queues, for Redis alone."""
+    can_consume = qos.can_consume
+    qos.can_consume = lambda: len(state.reserved_requests) < most and can_consume()
 
 
 def _beside(home: Any) -> Queue:

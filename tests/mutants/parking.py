@@ -20,6 +20,14 @@ def parking(name: str, why: str, file: str, text: str, instead: str, *tests: str
 
 INTO_THE_STORE = [
     parking(
+        "a granted message waits behind a busy process",
+        "one message for each process is no prefetching",
+        "granted",
+        "        _only_for_a_free_process(channel.qos, most)\n",
+        "        pass\n",
+        f"{QUEUES}::test_no_granted_message_waits_behind_a_busy_process",
+    ),
+    parking(
         "acknowledged before attach",
         "the store was there a moment ago",
         "waiting",

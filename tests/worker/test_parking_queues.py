@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import celery
 import pytest
 
 from celery_semaphore.core.permit import Permit
@@ -91,6 +92,32 @@ def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.Fixtur
     assert result.id not in other.log()
     site.start(name="heir", concurrency=1, conf=PARK)
     done([result])
+
+
+@pytest.mark.skipif(celery.VERSION < (5, 6), reason="this Celery always prefetches")
+def test_no_granted_message_waits_behind_a_busy_process(site: Site, valkey: ValkeyServer) -> None:
+    """Where the user wants no prefetching: its permit would idle, while another worker has nothing to do."""
+    site.lease = 60.0
+    conf = PARK | {"worker_disable_prefetch": True}
+    busy = site.start(name="busy", concurrency=1, conf=conf)
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    result = site.send("hold", 0.0, "w")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    works = site.occupy(task="call", resource="work")
+    with valkey.client() as client:  # a question that was asked before would still be answered
+        wait_until(
+            lambda: client.info("clients")["blocked_clients"] == 0, 20, "it asks for no more"
+        )
+    store.release("outside", [ONE])
+    wait_until(lambda: not list(store.snapshot("one").waiters), 20, "it was granted, and sent")
+    site.start(name="idle", concurrency=1, conf=conf)
+    done([result], 15)
+    assert not works[0].ready()
+    assert busy.log().count(f"hold[{result.id}] received") == 1
+    site.let_go("work")
+    done(works)
+    store.close()
 
 
 @pytest.mark.parametrize("broker", BROKERS)
