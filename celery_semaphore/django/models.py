@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.manager import EmptyManager
 
 from ..core.key import names_of
 
@@ -12,8 +13,11 @@ class Semaphore(models.Model):  # type: ignore[misc]
 
     resource = models.TextField(primary_key=True)  # its name in the store
 
+    objects = EmptyManager(None)  # there is no table that could be asked, as dumpdata does
+
     class Meta:
         managed = False
+        base_manager_name = "objects"
         verbose_name = "semaphore"
         default_permissions = ("view",)
         permissions = (

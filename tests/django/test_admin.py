@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -36,6 +37,15 @@ def logged() -> list[str]:
 
 def test_the_admins_index_leads_to_the_semaphores(client: Login) -> None:
     assert LIST in client().get("/admin/").content.decode()
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_dump_of_the_database_has_nothing_of_it(project: Any, everything: bool) -> None:
+    from django.core.management import call_command
+
+    said = StringIO()
+    call_command("dumpdata", use_base_manager=everything, stdout=said)
+    assert "celery_semaphore.semaphore" not in said.getvalue()
 
 
 def test_the_list_shows_what_is_in_use_and_what_is_declared(client: Login, store: Store) -> None:

@@ -17,6 +17,7 @@ class Migration(migrations.Migration):  # type: ignore[misc]
             options={
                 "verbose_name": "semaphore",
                 "managed": False,
+                "base_manager_name": "objects",
                 "default_permissions": ("view",),
                 "permissions": (
                     ("limit_semaphore", "Can set a semaphore's limit"),
