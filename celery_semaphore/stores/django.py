@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.utils import ConnectionDoesNotExist, load_backend
@@ -40,6 +41,7 @@ def from_url(
         lease=lease,
         take_up=take_up,
         timeout=timeout,
+        keeps=_is_no_test,
     )
 
 
@@ -58,6 +60,11 @@ def place_of(prefix: str, transport_options: Mapping[str, Any]) -> Place:
         transport_options.get("schema", prefix.replace("-", "_")),
         transport_options.get("table_prefix", ""),
     )
+
+
+def _is_no_test() -> bool:
+    """In tests the database is dropped at the end, which a connection that somebody keeps would prevent."""
+    return not hasattr(mail, "outbox")  # by Django's documentation only a test has one
 
 
 def _parameters(alias: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -187,6 +188,29 @@ def test_a_worker_keeps_its_permits_there(
         worker.wait_until(lambda: "waits" in worker.log(), 20, "a third that waits")
         worker.kill_group()
     store.close()
+
+
+TESTS = """
+from django.test import TestCase
+from tests.django.project import export
+
+class Shop(TestCase):
+    databases = ["default", "permits"]
+
+    def test_an_export(self):
+        export.apply(("7",), throw=True)
+"""
+
+
+def test_the_projects_own_tests_leave_no_connection_that_keeps_their_database(
+    postgres_server: PostgresServer, name: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "shop_tests.py").write_text(TESTS)
+    path = os.pathsep.join([env["PYTHONPATH"], str(tmp_path)])
+    said = manage(env | {"PYTHONPATH": path}, "test", "--noinput", "shop_tests")
+    assert "Ran 1 test" in said
+    left = f"SELECT count(*) FROM pg_database WHERE datname = 'test_{name}'"
+    assert postgres_server.run(left) == [(0,)]
 
 
 @pytest.mark.parametrize(

@@ -158,12 +158,20 @@ def _escaped(each: str | int) -> str | int:
 class Link:
     """Connections to one server, each used by one call at a time.
 
-    No threads of its own, as a pool of psycopg's has: the main process of a worker forks.
+    No threads of its own, as a pool of psycopg's has: the main process of a worker forks. What nobody uses is
+    kept for the next call while ``keeps`` says so.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], timeout: float) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        timeout: float,
+        *,
+        keeps: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._parameters = parameters
         self._timeout = timeout
+        self._keeps = keeps
         self._idle: list[Connection] = []
         self._inherited: list[Connection] = []  # from before a fork
         self._pid = os.getpid()
@@ -209,7 +217,10 @@ class Link:
             # for the next call's.
             connection.close()
             raise
-        self._idle.append(connection)
+        if self._keeps():
+            self._idle.append(connection)
+        else:
+            connection.close()
         return answer
 
     def _taken(self) -> Connection:
