@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
@@ -13,6 +14,7 @@ from ..errors import ConfigurationError
 
 LONGEST = 128  # bytes of an encoded name; longer ones are kept by their digest
 READABLE = 48  # bytes of a long name that stay readable before its digest
+_SHORTENED = re.compile(rf"[\w.%-]{{{READABLE}}}~[0-9a-f]{{64}}", re.ASCII)
 
 
 def resource_name(semaphore: str, key: str | None) -> str:
@@ -29,6 +31,25 @@ def names_of(resource: str) -> tuple[str, str | None]:
     """The semaphore and the key that a resource is named after; of a long one its beginning and digest."""
     semaphore, slash, key = resource.partition("/")
     return _decoded(semaphore), _decoded(key) if slash else None
+
+
+def semaphore_of(resource: str) -> str:
+    """The name of its whole semaphore, that is of all its keys."""
+    return resource.partition("/")[0]
+
+
+def is_resource_name(text: str) -> bool:
+    """Whether ``resource_name`` could have made it: else it is only spelt like the name that it decodes to."""
+    return all(map(_is_encoded, text.split("/", 1)))
+
+
+def _is_encoded(name: str) -> bool:
+    if "~" in name:
+        return bool(_SHORTENED.fullmatch(name))
+    try:
+        return _encoded(_decoded(name)) == name
+    except UnicodeDecodeError:
+        return False
 
 
 def _decoded(name: str) -> str:

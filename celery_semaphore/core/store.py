@@ -104,8 +104,11 @@ class Store(Protocol):
     def resources(self) -> Iterator[str]:
         """Every resource in use; may lag a little."""
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        """Put a limit in force for a semaphore or one key of it until cleared by None; 0 pauses."""
+    def set_limit(self, limit: int | None, resource: str) -> Outgoing:
+        """Put a limit in force for one key, or for all of a semaphore, until cleared by None; 0 pauses.
+
+        Raises ``ValueError`` for what is no limit, or no resource's name.
+        """
 
     def limits(self) -> dict[str, int]:
         """What operators set, by the name of a resource, or of a semaphore."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from ..errors import SemaphoreError
 from ..ops.inspector import Inspector
+from ..stores.asking import HIGHEST
+from .models import meant
 
-Names = tuple[str, str | None]  # semaphore and key
 Form = Mapping[str, str]
-
-HIGHEST = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,52 +18,64 @@ class Action:
     """One of the things that can be done, and the permission that it needs."""
 
     permission: str
-    do: Callable[[Inspector, Names, Form], str]
+    do: Callable[[Inspector, str, Form], str]
     asks_first: str = ""  # the question, where a click alone shall not do it
     field: str = ""  # of the form: what it is about
 
 
-def _limit(inspector: Inspector, names: Names, form: Form) -> str:
+def _limit(inspector: Inspector, resource: str, form: Form) -> str:
     given = form.get("limit", "").strip()
+    digits = given.lstrip("0") if given.isascii() and given.isdecimal() else ""
     # A pause is a limit of 0, with a permission of its own.
-    if not (given.isascii() and given.isdecimal() and 0 < int(given[:12]) <= HIGHEST):
-        msg = f"a limit is a whole number from 1 to {HIGHEST}, not {given!r}; to let nobody in, pause it."
+    if not digits or len(digits) > len(str(HIGHEST)) or int(digits) > HIGHEST:
+        msg = f"a limit is a whole number from 1 to {HIGHEST}, not {given[:20]!r}; to let nobody in, pause it."
         raise SemaphoreError(msg)
-    _refuse_paused(inspector, names)
-    inspector.set_limit(int(given), *names)
-    return f"Set the limit to {int(given)}."
+    _refuse_paused(inspector, resource)
+    inspector.set_limit(int(digits), resource)
+    return f"Set the limit to {int(digits)}."
 
 
-def _clear(inspector: Inspector, names: Names, _form: Form) -> str:
-    _refuse_paused(inspector, names)
-    inspector.set_limit(None, *names)
-    return "Cleared the limit: what the tasks declare is in force again."
+def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
+    _refuse_paused(inspector, resource)
+    inspector.set_limit(None, resource)
+    return f"Cleared the limit: {_in_force(inspector, resource)}."
 
 
-def _pause(inspector: Inspector, names: Names, _form: Form) -> str:
-    inspector.pause(*names)
+def _pause(inspector: Inspector, resource: str, _form: Form) -> str:
+    inspector.pause(resource)
     return "Paused: nobody new runs."
 
 
-def _resume(inspector: Inspector, names: Names, _form: Form) -> str:
-    inspector.resume(*names)
-    return "Resumed: what the tasks declare is in force again."
+def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
+    inspector.resume(resource)
+    return f"Resumed: {_in_force(inspector, resource)}."
 
 
-def _release(inspector: Inspector, names: Names, form: Form) -> str:
-    permit = inspector.release(form.get("holder", ""), *names)
+def _release(inspector: Inspector, resource: str, form: Form) -> str:
+    permit = inspector.release(meant(form.get("holder", "")), resource)
     return f"Took the permit of {permit.task_id} away."
 
 
-def _drop(inspector: Inspector, names: Names, form: Form) -> str:
-    [waiter] = inspector.drop([form.get("task", "")], *names)
+def _drop(inspector: Inspector, resource: str, form: Form) -> str:
+    [waiter] = inspector.drop([meant(form.get("task", ""))], resource)
     return f"Dropped the waiting task {waiter.task_id}."
 
 
-def _refuse_paused(inspector: Inspector, names: Names) -> None:
-    if inspector.is_paused(*names):
+def _refuse_paused(inspector: Inspector, resource: str) -> None:
+    if inspector.is_paused(resource):
         msg = "it is paused: resume it first."
         raise SemaphoreError(msg)
+
+
+def _in_force(inspector: Inspector, resource: str) -> str:
+    """What limits it now that nothing is set for just this."""
+    now = inspector.in_force(resource)
+    if now.set_by_operator:
+        paused = "the whole semaphore is still paused"
+        return f"{now.limit} is in force, set for the whole semaphore" if now.limit else paused
+    if now.limit is None:
+        return "what the tasks declare is in force"
+    return f"{now.limit} is in force, as the tasks declare"
 
 
 ACTIONS = {

@@ -12,13 +12,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
-from ..core.key import names_of
+from ..core.key import is_resource_name, semaphore_of
 from ..errors import SemaphoreError, StoreUnavailable, UnknownSemaphore
 from ..ops.inspector import Inspector
+from ..stores.asking import HIGHEST
 from . import pages
 from .actions import ACTIONS, Action
-from .models import Semaphore
-from .project import inspector
+from .models import Semaphore, shown as printable
+from .project import inspector, problem
 
 Look = Callable[[Inspector], dict[str, Any]]
 
@@ -45,6 +46,8 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         return False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Semaphore:
+        if not is_resource_name(object_id):  # each has one address, and so one history
+            raise Http404
         return Semaphore(resource=object_id)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -58,15 +61,16 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
     ) -> HttpResponse:
         self._refuse_stranger(request)
         shown = self.get_object(request, unquote(object_id))
-        names, number = names_of(shown.resource), request.GET.get("p", "1")
+        number = request.GET.get("p", "1")
         context = {
             "title": f"Semaphore {shown}",
             "object": shown,
             "may": {each: self._may(request, action) for each, action in ACTIONS.items()},
-            "whole": Semaphore(resource=shown.resource.partition("/")[0]),
+            "whole": Semaphore(resource=semaphore_of(shown.resource)),
+            "highest": HIGHEST,
         }
         return self._seen(
-            request, "semaphore", context, lambda i: pages.semaphore(i, *names, number)
+            request, "semaphore", context, lambda i: pages.semaphore(i, shown.resource, number)
         )
 
     def action_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
@@ -92,7 +96,9 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
 
     def _act(self, request: HttpRequest, shown: Semaphore, action: Action) -> None:
         try:
-            done = action.do(inspector(), names_of(shown.resource), request.POST)
+            semaphores = inspector()
+            semaphores.check(shown.resource)
+            done = printable(action.do(semaphores, shown.resource, request.POST))
         except StoreUnavailable as error:
             # Perhaps it was done and only the answer was lost: that belongs into the log too.
             done = (
@@ -100,7 +106,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
             )
             messages.error(request, f"{done} ({error})")
         except SemaphoreError as error:
-            messages.error(request, f"Not done: {error}")
+            messages.error(request, printable(f"Not done: {error}"))
             return
         else:
             messages.success(request, done)
@@ -112,7 +118,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         """A page, or only its live part."""
         live, status = "live" in request.GET, 200
         try:
-            context |= look(inspector(ask=live))
+            context |= look(inspector(ask=live)) | {"note": problem()}
         except StoreUnavailable as error:
             context["problem"], status = f"The store is out of reach: {error}", 503
         except UnknownSemaphore as error:

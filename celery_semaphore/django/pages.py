@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.paginator import Paginator
 
+from ..core.key import semaphore_of
 from ..ops.inspector import Inspector
 from ..ops.views import ResourceView, SemaphoreView
 
@@ -31,30 +32,29 @@ def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
     return {"semaphores": _page(inspector.semaphores(), number)}
 
 
-def semaphore(inspector: Inspector, name: str, key: str | None, number: str) -> dict[str, Any]:
+def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any]:
     """One of them, or one key: who holds and who waits; and for a semaphore with keys, these."""
-    keys = [] if key is not None else inspector.keys(name)
-    seen, waiters = _waiters(inspector, name, key, number)
+    whole = semaphore_of(resource)
+    keys = inspector.keys(resource) if resource == whole else []
+    seen, waiters = _waiters(inspector, resource, number)
     return {
         "seen": seen,
-        "paused": inspector.is_paused(name, key),
-        "all_paused": key is not None and inspector.is_paused(name),
+        "paused": inspector.is_paused(resource),
+        "all_paused": resource != whole and inspector.is_paused(whole),
         "has_holders": bool(seen.permits or seen.waiting or not keys),
         "waiters": waiters,
         "keys": _page(keys, number) if keys else None,
     }
 
 
-def _waiters(
-    inspector: Inspector, name: str, key: str | None, number: str
-) -> tuple[ResourceView, Page]:
+def _waiters(inspector: Inspector, resource: str, number: str) -> tuple[ResourceView, Page]:
     wanted = int(number) if re.fullmatch("[0-9]{1,8}", number) else 1
     first = (max(wanted, 1) - 1) * PER_PAGE
-    seen = inspector.resource(name, key, waiters=PER_PAGE, skip=first)
+    seen = inspector.resource(resource, waiters=PER_PAGE, skip=first)
     found = Paginator(range(seen.waiting), PER_PAGE).get_page(wanted)
     if found.number != wanted:  # the line is not so long, or no longer
         first = (found.number - 1) * PER_PAGE
-        seen = inspector.resource(name, key, waiters=PER_PAGE, skip=first)
+        seen = inspector.resource(resource, waiters=PER_PAGE, skip=first)
     return seen, Page(seen.waiters, found.number, _numbers(found))
 
 

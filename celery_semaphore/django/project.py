@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from functools import cache, partial
+from threading import RLock
 from typing import Any
 
 from celery import current_app
 
 from ..core.store import Store
 from ..errors import ConfigurationError
-from ..ops.control import Heard, ask_workers, revoke
+from ..ops.control import ask_workers, revoke
 from ..ops.inspector import Inspector, declared_by
 from ..settings import Settings
 from .names import Names
@@ -18,7 +18,9 @@ from .names import Names
 ASK = 0.7  # seconds that workers have to answer
 REVOKE = 2.0
 
-Ask = Callable[[Collection[str]], Heard]
+_making = (
+    RLock()
+)  # two threads that come first would make two stores, and nobody would close one of them
 
 
 def celery_app() -> Any:
@@ -41,11 +43,24 @@ def with_tasks() -> Any:
     return app
 
 
+@cache
+def problem() -> str | None:
+    """Why not all that the tasks declare is known. Tried once: an import that failed is rarely mended by another."""
+    try:
+        with_tasks()
+    except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; what is in use is shown
+        return f"the tasks could not be imported, so not all that they declare is known: {error!r}"
+    return None
+
+
 def inspector(*, ask: bool = False) -> Inspector:
     """The project's semaphores. The workers are asked for names of tasks only if you ``ask``."""
-    app, names = with_tasks(), _names()
+    app = celery_app()
+    with _making:
+        problem()
+        store, names = _store(), _names()
     return Inspector(
-        _store(),
+        store,
         declared=declared_by(app.tasks.values()),
         ask=names.asked if ask else names.remembered,
         revoke=partial(revoke, app, timeout=REVOKE),
@@ -66,5 +81,5 @@ def forget() -> None:
     """Begin anew, as tests do that change settings."""
     if _store.cache_info().currsize:
         _store().close()
-    for made in (with_tasks, _store, _names):
+    for made in (with_tasks, problem, _store, _names):
         made.cache_clear()

@@ -17,9 +17,9 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..errors import SemaphoreError, StoreUnavailable
+from ..stores.asking import HIGHEST
 from . import schema, tables
 from .inspector import ASK, Inspector
-from .views import ResourceView
 
 KEYS = 50  # of a semaphore that are shown
 
@@ -77,8 +77,9 @@ def show(
 ) -> None:
     """Show one semaphore, or one KEY of it: its permits, and who waits in which order."""
     with _inspector(ctx, timeout) as inspector:
-        keys = [] if key is not None else inspector.keys(name)
-        view = inspector.resource(name, key, waiters=waiters)
+        resource = inspector.find(name, key)
+        keys = [] if key is not None else inspector.keys(resource)
+        view = inspector.resource(resource, waiters=waiters)
     if as_json:
         _say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
         return
@@ -90,23 +91,26 @@ def show(
 
 @semaphore.command(cls=CeleryCommand)
 @_name
-@click.argument("limit", type=click.IntRange(0), required=False)
-@click.option("--clear", cls=CeleryOption, is_flag=True, help="What the tasks declare is in force.")
+@click.argument("limit", type=click.IntRange(0, HIGHEST), required=False)
+@click.option("--clear", cls=CeleryOption, is_flag=True, help="Take back what was set for this.")
 @_key
 @click.option("-f", "--force", cls=CeleryOption, is_flag=True, help="Also for an unknown name.")
 @click.pass_context
 def limit(
     ctx: click.Context, name: str, limit: int | None, key: str | None, *, clear: bool, force: bool
 ) -> None:
-    """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits."""
+    """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits.
+
+    Cleared for one key, what was set for the whole semaphore is in force; else what the tasks declare.
+    """
     if (limit is None) != clear:
-        msg = "give a LIMIT, or --clear."
-        raise click.UsageError(msg)
+        raise click.UsageError("give a LIMIT, or --clear.")
     with _inspector(ctx) as inspector:
-        if not force:
-            inspector.check(name)
-        inspector.set_limit(limit, name, key)
-        _say_limit(ctx, inspector, name, key)
+        resource = inspector.find(name, key)
+        if clear or not force:
+            inspector.check(resource)
+        inspector.set_limit(limit, resource)
+        _say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -116,9 +120,9 @@ def limit(
 def pause(ctx: click.Context, name: str, key: str | None) -> None:
     """Let nobody new run, until it is resumed; those who run go on."""
     with _inspector(ctx) as inspector:
-        inspector.check(name)
-        inspector.pause(name, key)
-        _say_limit(ctx, inspector, name, key)
+        resource = _known(inspector, name, key)
+        inspector.pause(resource)
+        _say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -126,11 +130,11 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
 @_key
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
-    """End a pause: the limit that the tasks declare is in force again."""
+    """End a pause: in force is what was set for the whole semaphore, else what the tasks declare."""
     with _inspector(ctx) as inspector:
-        inspector.check(name)
-        inspector.resume(name, key)
-        _say_limit(ctx, inspector, name, key)
+        resource = _known(inspector, name, key)
+        inspector.resume(resource)
+        _say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -150,8 +154,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
             abort=True,
         )
     with _inspector(ctx) as inspector:
-        inspector.check(name)
-        permit = inspector.release(holder, name, key)
+        permit = inspector.release(holder, _known(inspector, name, key))
     _say(ctx, f"Released the permit of {permit.task_id}, held for {permit.held_for:.1f} s.")
 
 
@@ -175,8 +178,7 @@ def drop(
     if not force:
         click.confirm(f"{len(task_ids)} waiting task(s) will never run. Revoke them?", abort=True)
     with _inspector(ctx, timeout) as inspector:
-        inspector.check(name)
-        inspector.drop(task_ids, name, key)
+        inspector.drop(task_ids, _known(inspector, name, key))
     _say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
 
 
@@ -193,7 +195,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
     if not force:
         click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
     with _inspector(ctx) as inspector:
-        purged = inspector.purge(name, key)
+        purged = inspector.purge(inspector.find(name, key))
     _say(ctx, f"Purged {len(purged)} parked task(s).")
 
 
@@ -241,7 +243,8 @@ def _say(ctx: click.Context, what: Any) -> None:
     ctx.obj.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
-def _say_limit(ctx: click.Context, inspector: Inspector, name: str, key: str | None) -> None:
-    view: ResourceView = inspector.resource(name, key, waiters=0)
-    place = f"{view.semaphore}" if key is None else f"{view.semaphore} at key {key}"
-    _say(ctx, f"{tables.printable(place)}: the limit is {tables.limit_of(view)}.")
+def _known(inspector: Inspector, name: str, key: str | None) -> str:
+    """The resource that is meant; its semaphore is no misspelt one."""
+    resource = inspector.find(name, key)
+    inspector.check(resource)
+    return resource

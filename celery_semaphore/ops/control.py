@@ -31,9 +31,11 @@ class Heard:
     def name_of(self, task_id: str) -> str | None:
         return next((task.name for task in self.tasks.get(task_id, ())), None)
 
-    def worker_of(self, task_id: str) -> str | None:
-        """Where it runs."""
-        return next((task.worker for task in self.tasks.get(task_id, ()) if task.active), None)
+    def workers_of(self, task_id: str) -> str | None:
+        """Where it runs; two deliveries of it may run on two."""
+        return (
+            ", ".join(sorted({t.worker for t in self.tasks.get(task_id, ()) if t.active})) or None
+        )
 
 
 def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Heard:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.key import names_of, resource_name
+from ..core.key import names_of, resource_name, semaphore_of
 from ..core.permit import Claim, Kind, Snapshot
-from ..core.spelling import nearest
 from ..core.store import Store
-from ..errors import SemaphoreError, UnknownSemaphore
+from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import Heard, ask_workers, revoke
+from .directory import Directory, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
@@ -27,6 +27,7 @@ Purge = Callable[[str], list[str]]
 class Inspector:
     """The semaphores of one store, as it sees them at the moment of each call.
 
+    A resource is one key, or all of a semaphore, by its name in the store: ``find`` has it for their names.
     Raises ``StoreUnavailable`` while the store is out of reach, and ``SemaphoreError`` with the reason
     for what cannot be done.
     """
@@ -41,7 +42,8 @@ class Inspector:
         purge: Purge = lambda _: [],
     ) -> None:
         self._store = store
-        self._declared = declared or {}
+        self._declared = {resource_name(of, None): limit for of, limit in (declared or {}).items()}
+        self._directory = Directory(store, self._declared)
         self._ask = ask
         self._revoke = revoke
         self._purge = purge
@@ -68,97 +70,86 @@ class Inspector:
         seen: dict[str, list[Snapshot]] = {}
         for resource in self._store.resources():
             found = self._store.snapshot(resource, waiters=1)
-            seen.setdefault(names_of(resource)[0], []).append(found)
-        limits, names = self._limits(), {*seen, *self._declared}
-        names |= {semaphore for semaphore, _ in limits}
+            seen.setdefault(semaphore_of(resource), []).append(found)
+        limits, names = self._store.limits(), self._directory.semaphores()
         return [self._summed_up(name, seen.get(name, []), limits) for name in sorted(names)]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
         """The keys in use, without their waiters; who has most waiting goes first."""
         self.check(semaphore)
-        mine = f"{resource_name(semaphore, None)}/"
-        found = [name for name in self._store.resources() if name.startswith(mine)]
+        found = [name for name in self._store.resources() if name.startswith(f"{semaphore}/")]
         views = [ResourceView.of(self._store.snapshot(name, waiters=1)) for name in found]
         bare = [replace(view, waiters=()) for view in views]
         return sorted(bare, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
-    def resource(
-        self, semaphore: str, key: str | None = None, *, waiters: int = 100, skip: int = 0
-    ) -> ResourceView:
+    def resource(self, resource: str, *, waiters: int = 100, skip: int = 0) -> ResourceView:
         """One key, or a semaphore without keys: who holds, and so many who wait, behind the first."""
-        self.check(semaphore)
-        view = ResourceView.of(self._store.snapshot(self._name(semaphore, key), waiters, skip))
-        if view.limit is None:
-            view = replace(view, limit=self._declared.get(semaphore))
+        self.check(resource)
+        view = self._seen(resource, waiters, skip)
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return _named(view, self._ask(ids)) if ids else view
 
-    def is_paused(self, semaphore: str, key: str | None = None) -> bool:
-        """Whether an operator paused just this."""
-        return self._store.limits().get(self._name(semaphore, key)) == 0
+    def in_force(self, resource: str) -> ResourceView:
+        """What limits it now, also if nobody knows it; no worker is asked."""
+        return self._seen(resource, 0)
 
-    def check(self, semaphore: str) -> None:
+    def is_paused(self, resource: str) -> bool:
+        """Whether an operator paused just this."""
+        return self._store.limits().get(resource) == 0
+
+    def check(self, resource: str) -> None:
         """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
-        in_use = {names_of(name)[0] for name in self._store.resources()}
-        known = {*self._declared, *in_use, *(name for name, _ in self._limits())}
-        if semaphore in known:
-            return
-        meant = nearest(semaphore, known, alike=0.5)
-        hint = f"the nearest is {meant!r}" if meant else f"known are {_listed(known)}"
-        msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}."
-        raise UnknownSemaphore(msg)
+        self._directory.check(resource)
+
+    def find(self, semaphore: str, key: str | None = None) -> str:
+        """The resource of these names; a long one may be given as it is shown, while it is known."""
+        return self._directory.find(semaphore, key)
 
     # -- changing
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> None:
+    def set_limit(self, limit: int | None, resource: str) -> None:
         """Put a limit in force until it is cleared with None. It takes nothing from those who hold."""
-        if self._name(semaphore, key) != resource_name(semaphore, key):
-            msg = f"{_place(semaphore, key)}: a limit for such a long key needs the whole key."
-            raise SemaphoreError(msg)
-        self._store.set_limit(limit, semaphore, key)
+        self._store.set_limit(limit, resource)
 
-    def pause(self, semaphore: str, key: str | None = None) -> None:
+    def pause(self, resource: str) -> None:
         """Nobody new runs, until it is resumed."""
-        self.set_limit(0, semaphore, key)
+        self.set_limit(0, resource)
 
-    def resume(self, semaphore: str, key: str | None = None) -> None:
-        """End a pause: what the tasks declare is in force again."""
-        if not self.is_paused(semaphore, key):
-            msg = f"{_place(semaphore, key)} is not paused."
+    def resume(self, resource: str) -> None:
+        """End a pause: in force is what was set for the whole semaphore, else what the tasks declare."""
+        if not self.is_paused(resource):
+            msg = f"{place_of(resource)} is not paused."
             raise SemaphoreError(msg)
-        self.set_limit(None, semaphore, key)
+        self.set_limit(None, resource)
 
-    def release(self, holder: str, semaphore: str, key: str | None = None) -> PermitView:
+    def release(self, holder: str, resource: str) -> PermitView:
         """Take one permit away, by its holder or by its task's id. Its task runs on, and learns of it.
 
         If it holds other semaphores too it loses these with its next renewal.
         """
-        name = self._name(semaphore, key)
-        seen = ResourceView.of(self._store.snapshot(name, 1))
+        seen = self._seen(resource, 1)
         mine = [p for p in seen.permits if holder in (p.holder, p.task_id)]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)
             why = f"has several: name one of {names}." if mine else "has no permit."
-            msg = f"{_place(semaphore, key)}: {holder} {why}"
+            msg = f"{place_of(resource)}: {holder} {why}"
             raise SemaphoreError(msg)
         permit = mine[0]
         if permit.granted:
             msg = (
-                f"{_place(semaphore, key)}: the permit is kept for {permit.task_id}, which is on its way;"
+                f"{place_of(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
                 f" if it does not come, the permit is free in {permit.lease_left:.0f} s."
             )
             raise SemaphoreError(msg)
-        self._store.release(permit.holder, [Claim(semaphore, key, 0, permit.weight, name)])
+        self._store.release(permit.holder, [Claim(*names_of(resource), 0, permit.weight, resource)])
         return permit
 
-    def drop(
-        self, task_ids: Collection[str], semaphore: str, key: str | None = None
-    ) -> list[WaiterView]:
+    def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
-        waiting = self._waiting(task_ids, semaphore, key)
+        waiting = self._waiting(task_ids, resource)
         for task_id in task_ids:
             if task_id not in waiting:
-                msg = f"{_place(semaphore, key)}: {task_id} does not wait."
+                msg = f"{place_of(resource)}: {task_id} does not wait."
                 raise SemaphoreError(msg)
             if waiting[task_id].kind is Kind.CALL:
                 msg = f"{task_id} is no task but waits outside of them: end that process."
@@ -168,52 +159,43 @@ class Inspector:
             raise SemaphoreError(msg)
         return [waiting[task_id] for task_id in task_ids]
 
-    def purge(self, semaphore: str, key: str | None = None) -> list[str]:
+    def purge(self, resource: str) -> list[str]:
         """End all parked tasks of a semaphore, or of one key, as REVOKED, without workers: their ids.
 
         Requeued ones lie with the broker, where ``celery purge`` finds them.
         """
-        self.check(semaphore)
-        whole = resource_name(semaphore, None)
-        names = [name for name in self._store.resources() if name.partition("/")[0] == whole]
-        found = names if key is None else [self._name(semaphore, key)]
+        self.check(resource)
+        found = [n for n in self._store.resources() if resource in (n, semaphore_of(n))]
         return [task_id for name in found for task_id in self._purge(name)]
 
-    # -- names
+    # -- as the store has it
 
-    def _waiting(
-        self, wanted: Collection[str], semaphore: str, key: str | None
-    ) -> dict[str, WaiterView]:
+    def _seen(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
+        view = ResourceView.of(self._store.snapshot(resource, waiters, skip))
+        if view.limit is None:
+            view = replace(view, limit=self._declared.get(semaphore_of(resource)))
+        return view
+
+    def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
         """Those who wait, at least until all that are wanted are found."""
-        name, found, skip = self._name(semaphore, key), dict[str, WaiterView](), 0
+        found, skip = dict[str, WaiterView](), 0
         while not found.keys() >= set(wanted):
-            seen = ResourceView.of(self._store.snapshot(name, PAGE, skip))
+            seen = self._seen(resource, PAGE, skip)
             found |= {view.task_id: view for view in seen.waiters}
             if len(seen.waiters) < PAGE:
                 break
             skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
         return found
 
-    def _limits(self) -> dict[tuple[str, str | None], int]:
-        return {names_of(name): limit for name, limit in self._store.limits().items()}
-
-    def _name(self, semaphore: str, key: str | None) -> str:
-        """The resource's name, also for a long key that is given as it is shown."""
-        name = resource_name(semaphore, key)
-        if key is None or "~" not in key:
-            return name
-        return next((n for n in self._store.resources() if names_of(n) == (semaphore, key)), name)
-
     def _summed_up(
-        self, name: str, seen: list[Snapshot], limits: Mapping[tuple[str, str | None], int]
+        self, name: str, seen: list[Snapshot], limits: Mapping[str, int]
     ) -> SemaphoreView:
-        in_force = {each.limit for each in seen} or {
-            limits.get((name, None), self._declared.get(name))
-        }
+        in_force = {each.limit for each in seen} or {limits.get(name, self._declared.get(name))}
         return SemaphoreView(
             name,
+            names_of(name)[0],
             tuple(sorted(limit for limit in in_force if limit is not None)),
-            any(semaphore == name for semaphore, _ in limits),
+            any(semaphore_of(limited) == name for limited in limits),
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
@@ -239,17 +221,8 @@ def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
 def _named(view: ResourceView, heard: Heard) -> ResourceView:
     """With what the workers know."""
     permits = [
-        replace(p, task=heard.name_of(p.task_id), worker=heard.worker_of(p.task_id))
+        replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id))
         for p in view.permits
     ]
     waiters = [replace(w, task=heard.name_of(w.task_id)) for w in view.waiters]
     return replace(view, permits=tuple(permits), waiters=tuple(waiters), note=heard.problem)
-
-
-def _place(semaphore: str, key: str | None) -> str:
-    return f"semaphore {semaphore!r}" + ("" if key is None else f" at key {key!r}")
-
-
-def _listed(known: Collection[str], most: int = 10) -> str:
-    names = ", ".join(repr(name) for name in sorted(known)[:most])
-    return f"{names} …" if len(known) > most else names or "none"

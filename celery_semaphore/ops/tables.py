@@ -55,8 +55,8 @@ def permits(views: Sequence[PermitView]) -> str:
     rows = [
         (
             printable(view.task_id),
-            view.task or NOTHING,
-            "(on its way)" if view.granted else view.worker or NOTHING,
+            printable(view.task or NOTHING),
+            "(on its way)" if view.granted else printable(view.worker or NOTHING),
             str(view.weight),
             duration(view.held_for),
             duration(view.lease_left),
@@ -71,7 +71,7 @@ def waiters(views: Sequence[WaiterView]) -> str:
         (
             str(view.position),
             printable(view.task_id),
-            view.task or NOTHING,
+            printable(view.task or NOTHING),
             view.kind.value,
             str(view.weight),
             duration(view.waited),
@@ -80,6 +80,10 @@ def waiters(views: Sequence[WaiterView]) -> str:
         for view in views
     ]
     return table(("AHEAD", "WAITING", "TASK", "HOW", "WEIGHT", "FOR", "EXPECTED IN"), rows)
+
+
+def in_force(view: ResourceView) -> str:
+    return f"{_place(view)}: the limit is {limit_of(view)}."
 
 
 def limit_of(view: ResourceView) -> str:
@@ -106,11 +110,14 @@ def printable(text: str) -> str:
 
 
 def _headline(view: ResourceView) -> str:
-    name = printable(view.semaphore)
-    place = name if view.key is None else f"{name} at key {printable(view.key)}"
     lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
     usage = f"{view.occupied} of {limit_of(view)} in use, {view.waiting} waiting"
-    return f"{place}: {usage}{lately}"
+    return f"{_place(view)}: {usage}{lately}"
+
+
+def _place(view: ResourceView) -> str:
+    name = printable(view.semaphore)
+    return name if view.key is None else f"{name} at key {printable(view.key)}"
 
 
 def _limits(view: SemaphoreView) -> str:

@@ -13,7 +13,8 @@ from ..stores.asking import maker_of
 class SemaphoreView:
     """One semaphore, all its keys together."""
 
-    semaphore: str
+    resource: str  # its name in the store
+    semaphore: str  # of a very long name its beginning and digest
     limits: tuple[int, ...]  # in force, of each key; more than one where they differ
     set_by_operator: bool  # any of them
     keys: int  # in use; 0 for a semaphore without keys
@@ -79,8 +80,9 @@ class WaiterView:
 class ResourceView:
     """One key of a semaphore, or a semaphore without keys."""
 
-    semaphore: str
-    key: str | None  # of a very long one its beginning and digest
+    resource: str  # its name in the store
+    semaphore: str  # of a very long name its beginning and digest
+    key: str | None  # likewise
     limit: int | None  # in force; None where nobody ever declared one
     set_by_operator: bool
     occupied: int
@@ -93,6 +95,7 @@ class ResourceView:
     @classmethod
     def of(cls, seen: Snapshot) -> ResourceView:
         return cls(
+            seen.resource,
             *names_of(seen.resource),
             seen.limit,
             seen.set_by_operator,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from re import compile as pattern
 
+from ..core.key import is_resource_name
 from ..core.permit import Claim
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
@@ -17,6 +18,7 @@ DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothi
 EARLY = 100_000
 LATE = 1_000_000
 _LONGEST = 4_000_000_000.0  # seconds
+HIGHEST = 2**31 - 1  # limit that an operator can set
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 
 
@@ -87,8 +89,11 @@ def check_ticket(ticket: str) -> None:
         raise ValueError(msg)
 
 
-def check_limit(limit: int | None) -> None:
+def check_limit(limit: int | None, resource: str) -> None:
     """Raise ``ValueError`` for what an operator cannot set."""
-    if limit is not None and limit < 0:
-        msg = f"a limit is a whole number from 0 on, not {limit!r}"
+    if limit is not None and not 0 <= limit <= HIGHEST:
+        msg = f"a limit is a whole number from 0 to {HIGHEST}, not {limit!r}"
+        raise ValueError(msg)
+    if not is_resource_name(resource):
+        msg = f"no resource is named {resource!r}: resource_name() makes its name"
         raise ValueError(msg)

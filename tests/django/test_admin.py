@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from io import StringIO
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Claim, Refusal
+from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Store
 from tests.conftest import StartServer
 from tests.django.conftest import MakeApp, occupy
-
-Login = Callable[..., Any]
-
-LIST = "/admin/celery_semaphore/semaphore/"
-API = Claim("api", None, 2)
-
-
-def address(semaphore: str, key: str | None = None, do: str | None = None) -> str:
-    from django.contrib.admin.utils import quote
-
-    page = f"{LIST}{quote(resource_name(semaphore, key))}/"
-    return f"{page}do/{do}/" if do else f"{page}change/"
-
-
-def logged() -> list[str]:
-    from django.contrib.admin.models import LogEntry
-
-    return [
-        f"{entry.object_id}: {entry.change_message}" for entry in LogEntry.objects.order_by("pk")
-    ]
+from tests.django.pages import API, LIST, Login, address, logged
 
 
 def test_the_admins_index_leads_to_the_semaphores(client: Login) -> None:
@@ -74,37 +55,6 @@ def test_a_semaphore_with_keys_shows_them_and_each_has_a_page(client: Login, sto
     assert "<code>two</code>" in text
 
 
-@pytest.mark.parametrize("key", ["", "a/b c?&#%", "\0\n", "\ud800", "<script>", "_2F", "~"])
-def test_any_key_has_a_page_and_an_entry_in_the_log(client: Login, store: Store, key: str) -> None:
-    occupy(store, Claim("export", key, 1), ["one:1"])
-    browser = client()
-    pages = browser.get(address("export")).context["keys"].rows
-    assert len(pages) == 1
-    text = browser.get(address("export", key)).content.decode()
-    assert "<code>one</code>" in text
-    assert "<script>" not in text
-    assert browser.post(address("export", key, "limit"), {"limit": "4"}).status_code == 302
-    assert store.snapshot(resource_name("export", key)).limit == 4
-    assert logged() == [f"{resource_name('export', key)}: Set the limit to 4."]
-    history = browser.get(address("export", key).replace("change", "history"))
-    assert "Set the limit to 4" in history.content.decode()
-
-
-def test_a_very_long_key_has_a_page_and_is_limited_with_its_semaphore(
-    client: Login, store: Store
-) -> None:
-    key = "é" * 300
-    occupy(store, Claim("export", key, 1), ["one:1"])
-    browser = client()
-    [seen] = browser.get(address("export")).context["keys"].rows
-    assert "<code>one</code>" in browser.get(address("export", seen.key)).content.decode()
-    page = browser.post(address("export", seen.key, "limit"), {"limit": "4"}, follow=True)
-    assert "needs the whole key" in page.content.decode()
-    assert (store.limits(), logged()) == ({}, [])
-    browser.post(address("export", do="limit"), {"limit": "4"})
-    assert store.snapshot(resource_name("export", key)).limit == 4
-
-
 def test_the_live_part_comes_alone(client: Login, store: Store) -> None:
     text = client().get(address("api"), {"live": "1"}).content.decode()
     assert "None is out" in text
@@ -127,45 +77,23 @@ def test_waiters_come_in_pages(client: Login, store: Store) -> None:
     assert [each.ticket for each in beyond.rows] == [each.ticket for each in last.rows]
 
 
-def test_a_limit_is_set_and_cleared(client: Login, store: Store) -> None:
-    occupy(store, API, ["one:1"])
+def test_links_to_pages_are_numbers_in_any_language(client: Login, store: Store) -> None:
+    from django.test import override_settings
+
+    wait = Wait(Kind.REQUEUE, longest=3600, shortest=3000)
+    for n in range(1003):
+        store.acquire([API], f"task-{n:04}:1", wait)
     browser = client()
-    browser.post(address("api", do="limit"), {"limit": "7"})
-    assert store.snapshot("api").limit == 7
-    browser.post(address("api", do="clear"))
-    assert not store.snapshot("api").set_by_operator
-    assert logged() == [
-        "api: Set the limit to 7.",
-        "api: Cleared the limit: what the tasks declare is in force again.",
-    ]
-
-
-@pytest.mark.parametrize("wrong", ["", "0", "-1", "x", "1.5", "²", "9" * 5000])
-def test_a_wrong_limit_changes_nothing(client: Login, store: Store, wrong: str) -> None:
-    page = client().post(address("api", do="limit"), {"limit": wrong}, follow=True)
-    assert "a limit is a whole number from 1" in page.content.decode()
-    assert (store.limits(), logged()) == ({}, [])
-
-
-def test_pause_and_resume(client: Login, store: Store) -> None:
-    browser = client()
-    browser.post(address("api", do="pause"))
-    assert store.limits() == {"api": 0}
-    assert "Paused" in browser.get(address("api"), {"live": 1}).content.decode()
-    # Who may set limits but not pause must not end a pause.
-    for do in ("limit", "clear"):
-        page = browser.post(address("api", do=do), {"limit": "3"}, follow=True)
-        assert "resume it first" in page.content.decode()
-    browser.post(address("api", do="resume"))
-    assert store.limits() == {}
-    assert len(logged()) == 2
-
-
-def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Store) -> None:
-    occupy(store, Claim("export", "7", 1), ["one:1"])
-    store.set_limit(0, "export")
-    text = client().get(address("export", "7")).content.decode()
-    assert "Paused with the whole semaphore" in text
+    with (
+        override_settings(USE_THOUSAND_SEPARATOR=True),
+        mock.patch("celery_semaphore.django.pages.PER_PAGE", 1),
+    ):
+        page = browser.get(address("api"))
+        last = re.findall(r'href="(\?p=[^"]*)"', page.content.decode())[-1]
+        assert last == "?p=1001"
+        assert [w.task_id for w in browser.get(address("api") + last).context["waiters"].rows] == [
+            "task-1002"
+        ]
 
 
 def test_a_permit_is_taken_away_after_a_question(client: Login, store: Store) -> None:
@@ -250,6 +178,17 @@ def test_an_unknown_semaphore_is_not_found(client: Login) -> None:
     page = client().get(address("apj"))
     assert page.status_code == 404
     assert "the nearest is &#x27;api&#x27;" in page.content.decode()
+    assert "<form" not in page.content.decode().partition('id="content"')[2]
+
+
+@pytest.mark.parametrize("do", ["limit", "clear", "pause"])
+@pytest.mark.parametrize("key", [None, "7"])
+def test_nothing_is_done_to_an_unknown_semaphore(
+    client: Login, store: Store, do: str, key: str | None
+) -> None:
+    page = client().post(address("apj", key, do), {"limit": "3"})
+    assert page.status_code == 302
+    assert (store.limits(), logged()) == ({}, [])
 
 
 def test_a_store_out_of_reach_is_said_and_the_page_stays(

@@ -209,8 +209,9 @@ def test_the_projects_own_tests_leave_no_connection_that_keeps_their_database(
     path = os.pathsep.join([env["PYTHONPATH"], str(tmp_path)])
     said = manage(env | {"PYTHONPATH": path}, "test", "--noinput", "shop_tests")
     assert "Ran 1 test" in said
-    left = f"SELECT count(*) FROM pg_database WHERE datname = 'test_{name}'"
-    assert postgres_server.run(left) == [(0,)]
+    left = postgres_server.run("SELECT datname::text FROM pg_database")
+    assert (name,) in left
+    assert (f"test_{name}",) not in left
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,12 @@ def test_a_misspelt_name(site: Site, semaphore: Command) -> None:
         assert "no semaphore 'ap' is in use" in said.err
         assert said.err.endswith("; the nearest is 'api'.\n")
     assert semaphore.says("limit", "new", "3", "--force") == "new: the limit is 3 (set).\n"
+    assert semaphore.says("limit", "new", "--clear", "--force") == "new: the limit is -.\n"
+    said = semaphore("limit", "new", "--clear", "--force")
+    assert (said.code, said.out) == (1, "")
+    assert "no semaphore 'new'" in said.err
     assert semaphore("limit", "api").code == 2
+    assert semaphore("limit", "api", str(2**31)).code == 2
     assert semaphore("limit", "api", "-1").code == 2
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
+from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Renewal, Wait
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
@@ -57,14 +58,18 @@ def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> N
     for n, key in enumerate("xxy"):
         hold(store, f"t{n}:1", claims("export", key))
     wait(store, "t9:1", wanted=claims("export", "x"))
-    store.set_limit(4, "export", "y")
+    store.set_limit(4, "export/y")
     store.set_limit(0, "paused")
     assert inspector.semaphores() == [
-        SemaphoreView("api", (5,), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView("called", (), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView("export", (2, 4), set_by_operator=True, keys=2, occupied=3, waiting=1),
-        SemaphoreView("idle", (7,), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView("paused", (0,), set_by_operator=True, keys=0, occupied=0, waiting=0),
+        SemaphoreView("api", "api", (5,), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView("called", "called", (), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView(
+            "export", "export", (2, 4), set_by_operator=True, keys=2, occupied=3, waiting=1
+        ),
+        SemaphoreView("idle", "idle", (7,), set_by_operator=False, keys=0, occupied=0, waiting=0),
+        SemaphoreView(
+            "paused", "paused", (0,), set_by_operator=True, keys=0, occupied=0, waiting=0
+        ),
     ]
 
 
@@ -142,6 +147,14 @@ def test_workers_name_tasks(store: MemoryStore) -> None:
     assert seen.waiters[0].task == "shop.call"
 
 
+def test_two_deliveries_of_a_task_may_run_on_two_workers(store: MemoryStore) -> None:
+    at = [TaskAt("shop.call", worker, active=True) for worker in ("w2", "w1", "w2")]
+    inspector = Inspector(store, ask=lambda _: Heard({"t1": at}))
+    for n in (1, 2):
+        hold(store, f"t1:{n}")
+    assert [p.worker for p in inspector.resource("api").permits] == ["w1, w2"] * 2
+
+
 def test_nobody_is_asked_about_nobody(store: MemoryStore) -> None:
     inspector = Inspector(store, declared={"api": 5}, ask=lambda _: pytest.fail("asked"))
     assert inspector.resource("api").limit == 5
@@ -173,26 +186,62 @@ def test_limits(store: MemoryStore, inspector: Inspector) -> None:
     with pytest.raises(SemaphoreError, match="semaphore 'api' is not paused"):
         inspector.resume("api")  # it would clear a limit that somebody set
     assert inspector.resource("api").limit == 3
-    inspector.pause("api", "7")
+    inspector.pause("api/7")
     with pytest.raises(SemaphoreError, match="not paused"):
         inspector.resume("api")
-    inspector.resume("api", "7")
+    inspector.resume("api/7")
     inspector.set_limit(None, "api")
     assert store.limits() == {}
 
 
-def test_a_long_key_may_be_given_as_it_is_shown(store: MemoryStore, inspector: Inspector) -> None:
-    long = "x" * 500
+@pytest.mark.parametrize("long", ["x" * 500, "名" * 100, "a" + "é" * 200])
+def test_a_long_key_may_be_given_as_it_is_shown(
+    store: MemoryStore, inspector: Inspector, long: str
+) -> None:
     hold(store, "t1:1", claims("export", long))
-    (shown,) = [view.key for view in inspector.keys("export")]
-    assert shown is not None
-    assert shown.startswith("xxx")
-    assert inspector.resource("export", shown).occupied == 1
-    assert inspector.resource("export", long).occupied == 1
-    with pytest.raises(SemaphoreError, match="needs the whole key"):
-        inspector.set_limit(1, "export", shown)
-    inspector.release("t1", "export", shown)
+    (view,) = inspector.keys("export")
+    assert view.key is not None
+    for key in (view.key, long):
+        assert inspector.find("export", key) == view.resource == resource_name("export", long)
+    assert inspector.resource(view.resource).occupied == 1
+    inspector.release("t1", view.resource)
     assert not list(store.resources())
+    with pytest.raises(SemaphoreError, match="more is needed than what is shown"):
+        inspector.find("export", view.key)
+    inspector.set_limit(3, inspector.find("export", long))
+    assert inspector.find("export", view.key) == view.resource, "it is limited"
+    hold(store, "t2:1", claims("export", long))
+    assert inspector.resource(view.resource).limit == 3
+
+
+def test_a_long_semaphore_is_one_with_its_declaration(store: MemoryStore) -> None:
+    long = "s" * 200
+    inspector = Inspector(store, declared={long: 2})
+    (shown,) = inspector.semaphores()
+    assert (shown.resource, shown.occupied, shown.limits) == (resource_name(long, None), 0, (2,))
+    assert inspector.find(shown.semaphore) == shown.resource
+    hold(store, "t1:1", claims(long))
+    assert [view.occupied for view in inspector.semaphores()] == [1]
+    assert inspector.find(shown.semaphore, "7") == f"{shown.resource}/7"
+    inspector.check(f"{shown.resource}/7")
+
+
+def test_a_key_that_spells_what_is_shown_of_another_one(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    long = "x" * 500
+    hold(store, "victim:1", claims("export", long))
+    (victim,) = inspector.keys("export")
+    assert victim.key is not None
+    hold(store, "mimic:1", claims("export", victim.key))
+    with pytest.raises(SemaphoreError, match="several are shown like this"):
+        inspector.find("export", victim.key)
+    assert inspector.find("export", long) == victim.resource
+    assert [p.task_id for p in inspector.resource(victim.resource).permits] == ["victim"]
+    mimic = resource_name("export", victim.key)
+    assert [p.task_id for p in inspector.resource(mimic).permits] == ["mimic"]
+    inspector.pause(mimic)
+    assert store.limits() == {mimic: 0}
 
 
 def test_release(store: MemoryStore, inspector: Inspector) -> None:
@@ -252,6 +301,14 @@ def test_dropping_is_revoking(store: MemoryStore) -> None:
 )
 def test_a_key_cannot_speak_to_a_terminal(text: str, shown: str) -> None:
     assert tables.printable(text) == shown
+
+
+def test_a_task_and_a_worker_cannot_either(store: MemoryStore) -> None:
+    at = [TaskAt("\x1b[2J", "\x1b]0;", active=True)]
+    inspector = Inspector(store, ask=lambda _: Heard({"t1": at, "t2": at}))
+    hold(store, "t1:1", claims(limit=1))
+    wait(store, "t2:1", wanted=claims(limit=1))
+    assert "\x1b" not in tables.resource(inspector.resource("api"))
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from django import template
 
-from ...core.key import resource_name
-from ..models import shown
-from ..pages import View
+from ..models import meant, shown, spelt
 
 TENTHS = 10.0  # seconds up to which tenths are shown
 
 register = template.Library()
 register.filter("shown", shown)
-
-
-@register.filter  # type: ignore[untyped-decorator]
-def resource(view: View) -> str:
-    """What a page's address names."""
-    return resource_name(view.semaphore, getattr(view, "key", None))
+register.filter("spelt", spelt)
+register.filter("meant", meant)
 
 
 @register.filter  # type: ignore[untyped-decorator]

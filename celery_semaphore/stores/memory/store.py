@@ -9,7 +9,7 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ...core.key import resource_name
+from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
     Claim,
@@ -167,14 +167,14 @@ class MemoryStore:
         with self._lock:
             return iter([n for n, at in self._books.resources.items() if not at.idle()])
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        check_limit(limit)
+    def set_limit(self, limit: int | None, resource: str) -> Outgoing:
+        check_limit(limit, resource)
         with self._lock:
-            name, books = resource_name(semaphore, key), self._entered()
-            books.limits.pop(name, None)
+            books = self._entered()
+            books.limits.pop(resource, None)
             if limit is not None:
-                books.limits[name] = limit
-            used = [n for n in books.resources if n == name or n.startswith(f"{name}/")]
+                books.limits[resource] = limit
+            used = [n for n in books.resources if resource in (n, semaphore_of(n))]
             wanted = [Ask(name, 0, 0) for name in used]
             books.drop(wanted)
             return self._handed_on(wanted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ...core.key import resource_name
 from ...core.permit import (
     Answer,
     Claim,
@@ -191,9 +190,9 @@ class PostgresStore:
                 return
             last = names[-1]
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        check_limit(limit)
-        ((concerned,),) = self._call("set_limit", resource_name(semaphore, key), limit)
+    def set_limit(self, limit: int | None, resource: str) -> Outgoing:
+        check_limit(limit, resource)
+        ((concerned,),) = self._call("set_limit", resource, limit)
         return self._look_at(texts(concerned))
 
     def limits(self) -> dict[str, int]:

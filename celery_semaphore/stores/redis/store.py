@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...core.key import resource_name
+from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
     Claim,
@@ -176,14 +176,10 @@ class RedisStore:
             if cursor == b"0":
                 return
 
-    def set_limit(self, limit: int | None, semaphore: str, key: str | None = None) -> Outgoing:
-        check_limit(limit)
-        name = resource_name(semaphore, key)
-        self._runner.run(scripts.SET_LIMIT, [], [name, "" if limit is None else limit])
-        of_semaphore = f"{name}/"
-        return self._look_at(
-            [used for used in self.resources() if used == name or used.startswith(of_semaphore)]
-        )
+    def set_limit(self, limit: int | None, resource: str) -> Outgoing:
+        check_limit(limit, resource)
+        self._runner.run(scripts.SET_LIMIT, [], [resource, "" if limit is None else limit])
+        return self._look_at([n for n in self.resources() if resource in (n, semaphore_of(n))])
 
     def limits(self) -> dict[str, int]:
         _, said = self._runner.run(scripts.LIMITS, [], [])

@@ -45,10 +45,10 @@ class Operators(Suite):
 
     def test_a_limit_for_one_key_goes_first(self, store: Store) -> None:
         store.set_limit(1, "api")
-        store.set_limit(2, "api", "x")
+        store.set_limit(2, "api/x")
         assert refused_at(store, claim(5, key="x")) == 2
         assert refused_at(store, claim(5, key="y")) == 1
-        store.set_limit(None, "api", "x")
+        store.set_limit(None, "api/x")
         assert store.snapshot("api/x").limit == 1
 
     def test_a_limit_can_exceed_what_is_declared(self, store: Store) -> None:
@@ -68,7 +68,7 @@ class Operators(Suite):
         admitted(store, claim(2), "d")
 
     def test_clearing_what_was_not_set(self, store: Store) -> None:
-        assert not store.set_limit(None, "api", "x")
+        assert not store.set_limit(None, "api/x")
 
     def test_a_lowered_limit_takes_nothing_away(self, store: Store) -> None:
         permits = [admitted(store, claim(3), holder) for holder in "abc"]
@@ -95,14 +95,22 @@ class Operators(Suite):
     def test_what_is_set_is_known_though_nobody_uses_it(self, store: Store) -> None:
         assert store.limits() == {}
         store.set_limit(0, "api")
-        store.set_limit(2, "api", "x/y")
+        store.set_limit(2, resource_name("api", "x/y"))
         assert store.limits() == {"api": 0, resource_name("api", "x/y"): 2}
         store.set_limit(None, "api")
         assert store.limits() == {resource_name("api", "x/y"): 2}
 
-    def test_an_error_for_less_than_nothing(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="-1"):
-            store.set_limit(-1, "api")
+    @pytest.mark.parametrize("limit", [-1, 2**31, 10**30])
+    def test_an_error_for_what_is_no_limit(self, store: Store, limit: int) -> None:
+        store.set_limit(2**31 - 1, "api")
+        with pytest.raises(ValueError, match=f"not {limit}"):
+            store.set_limit(limit, "api")
+        assert store.limits() == {"api": 2**31 - 1}
+
+    @pytest.mark.parametrize("name", ["a b", "api/x/y", "%61pi", "%FF"])
+    def test_an_error_for_what_names_no_resource(self, store: Store, name: str) -> None:
+        with pytest.raises(ValueError, match="no resource is named"):
+            store.set_limit(1, name)
 
     @pytest.mark.parametrize("kinds", [1, 2, 3])
     def test_a_snapshot_shows_a_page_of_the_line(self, store: Store, kinds: int) -> None:

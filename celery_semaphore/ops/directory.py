@@ -1,0 +1,68 @@
+"""Directory: which semaphores there are, and which resource an operator means by a name as it is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
+
+from ..core.key import names_of, resource_name, semaphore_of
+from ..core.spelling import nearest
+from ..core.store import Store
+from ..errors import SemaphoreError, UnknownSemaphore
+
+# A name that is spelt as a long one is shown. Given whole, a long one has its digest behind the "~" itself.
+_MAY_BE_SHOWN = re.compile("%7E[0-9a-f]{64}$")
+
+
+class Directory:
+    """What is in use, limited by an operator, or declared by a task of the app; by names in the store."""
+
+    def __init__(self, store: Store, declared: Mapping[str, int | None]) -> None:
+        self._store = store
+        self._declared = declared
+
+    def semaphores(self) -> set[str]:
+        return set(map(semaphore_of, self._resources()))
+
+    def check(self, resource: str) -> None:
+        """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
+        known = self.semaphores()
+        if semaphore_of(resource) in known:
+            return
+        semaphore, names = names_of(resource)[0], {names_of(name)[0] for name in known}
+        meant = nearest(semaphore, names, alike=0.5)
+        hint = f"the nearest is {meant!r}" if meant else f"known are {_listed(names)}"
+        msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}."
+        raise UnknownSemaphore(msg)
+
+    def find(self, semaphore: str, key: str | None) -> str:
+        """The resource of these names; a long one may be given as it is shown, while it is known."""
+        whole = _meant(resource_name(semaphore, None), self.semaphores)
+        return whole if key is None else _meant(whole + resource_name("", key), self._resources)
+
+    def _resources(self) -> Iterator[str]:
+        return chain(self._declared, self._store.resources(), self._store.limits())
+
+
+def place_of(resource: str) -> str:
+    semaphore, key = names_of(resource)
+    return f"semaphore {semaphore!r}" + ("" if key is None else f" at key {key!r}")
+
+
+def _meant(named: str, known: Callable[[], Iterable[str]]) -> str:
+    if not _MAY_BE_SHOWN.search(named):
+        return named
+    meant = {name for name in known() if names_of(name) == names_of(named)}
+    if len(meant) > 1:
+        msg = f"{place_of(named)}: several are shown like this; give the whole name."
+        raise SemaphoreError(msg)
+    if not meant:
+        msg = f"{place_of(named)}: nobody uses it now, and of so long a name more is needed than what is shown."
+        raise SemaphoreError(msg)
+    return meant.pop()
+
+
+def _listed(known: Collection[str], most: int = 10) -> str:
+    names = ", ".join(repr(name) for name in sorted(known)[:most])
+    return f"{names} …" if len(known) > most else names or "none"
