@@ -68,7 +68,8 @@ class Stage(programs.Stage):
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the latter when its terminal is closed
+        signal.signal(number, _interrupt)
     Stage.given = _given()
     try:
         with on_stage(Stage) as made:

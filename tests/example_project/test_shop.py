@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
@@ -12,6 +13,7 @@ from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 from uuid import uuid4
 
+import psutil
 import pytest
 
 from tests.support.process import ROOT, Process, wait_until
@@ -80,3 +82,28 @@ def test_the_shop_stays_within_its_limits(visitor: Visitor) -> None:
     visitor.get(visitor.carrier.replace("/count", "/begin"))
     wait_until(lambda: visitor.count()["served"] >= 10, 30, "ten more are shipped")
     assert visitor.count()["most"] == 2
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+def test_nothing_is_left_when_its_terminal_is_closed() -> None:
+    command = [sys.executable, "-m", "example_project.run"]
+    started: list[psutil.Process] = []
+    with Process("example", command, env={"PYTHONPATH": str(ROOT)}) as example:
+        try:
+            example.wait_until(lambda: "Ctrl-C" in example.log(), 60, "the shop is open")
+            started = psutil.Process(example.pid).children(recursive=True)
+            assert started
+            example.signal(signal.SIGHUP)
+            assert example.wait(60) == 0
+            wait_until(lambda: not any(map(lives, started)), 10, "all its programs have ended")
+        finally:
+            example.stop(timeout=60)
+            for left in filter(lives, started):
+                left.kill()
