@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import errors, pq
 
-from ...errors import StoreUnavailable
+from ...errors import SemaphoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -241,6 +241,9 @@ def translated() -> Iterator[None]:
     """Every failure of the driver is one of ours; none of them names a password."""
     try:
         yield
+    except psycopg.DataError as error:  # no outage: it would refuse the same for ever
+        msg = f"The store cannot take what it was given: {error.diag.message_primary}"
+        raise SemaphoreError(msg) from error
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
         if isinstance(error, _NOT_INSTALLED):

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import pytest
 
 from celery_semaphore.core.permit import Permit, Reason, Renewal
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from tests.stores.conftest import PARK, claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
@@ -27,6 +27,14 @@ def park(store: PostgresStore, holder: str) -> str:
     assert ticket
     store.attach(ticket, claim(), holder.encode())
     return ticket
+
+
+def test_what_it_cannot_keep_is_no_outage(server: PostgresServer, open_at: OpenAt) -> None:
+    store = open_at(server.database("postgres"))
+    with pytest.raises(SemaphoreError, match=r"cannot take .* out of range") as caught:
+        store.acquire(claim(10**30), "a")
+    assert not isinstance(caught.value, StoreUnavailable)
+    permit_of(store.acquire(claim(), "b"))
 
 
 class TestLostAnswers:
