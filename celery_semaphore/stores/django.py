@@ -6,6 +6,7 @@ before its end, and gone after a rollback, while the task believes that it holds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,8 +80,13 @@ def _parameters(alias: str) -> dict[str, Any]:
         raise ConfigurationError(msg)
     parameters = wrapper.get_connection_params()
     if role := given["OPTIONS"].get("assume_role"):
-        parameters["options"] = f"{parameters.get('options', '')} -c role={role}".strip()
+        parameters["options"] = f"{parameters.get('options', '')} -c role={_escaped(role)}".strip()
     return {name: value for name, value in parameters.items() if name not in _DJANGOS}
+
+
+def _escaped(value: str) -> str:
+    """As libpq wants it in ``options``, where spaces separate."""
+    return re.sub(r"([\\\s])", r"\\\1", value)
 
 
 def _settings(alias: str) -> dict[str, Any]:

@@ -168,9 +168,9 @@ print(store._link.ask(lambda connection: connection.query("SELECT current_user")
 def test_the_role_that_django_assumes_is_assumed(
     postgres_server: PostgresServer, env: dict[str, str]
 ) -> None:
-    role = f"keeper_{uuid4().hex}"
-    postgres_server.run(f"CREATE ROLE {role}")
-    assert run(env | {"ROLE": role}, "-c", ROLE).strip() == f"[['{role}']]"
+    role = f"a keeper\\ {uuid4().hex}"
+    postgres_server.run(f'CREATE ROLE "{role}"')
+    assert run(env | {"ROLE": role}, "-c", ROLE).strip() == str([[role]])
 
 
 def test_a_worker_keeps_its_permits_there(
