@@ -181,6 +181,31 @@ def test_it(celery_worker, semaphore_store): ...
     assert "ask for semaphore_store before celery_worker" in said
 
 
+@pytest.mark.slow
+def test_a_worker_of_the_session_has_a_store_of_the_session(run: Run) -> None:
+    tests = """
+import pytest, tasks
+from celery_semaphore.testing import local_store
+
+pytest_plugins = ["celery.contrib.pytest"]
+
+@pytest.fixture(scope="session")
+def store(celery_session_app):
+    with local_store(celery_session_app) as store:
+        yield store
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_it(store, celery_session_worker, n):
+    assert tasks.export.delay("a").get(timeout=20)
+
+def test_not_with_one_that_lives_shorter(celery_session_worker, semaphore_store): ...
+"""
+    said = run(tests, code=1)
+    assert "2 passed" in said
+    assert "1 error" in said
+    assert "use local_store(celery_session_app) in a fixture of the session" in said
+
+
 def test_who_tests_no_tasks_has_no_part_in_it(run: Run, tmp_path: Path) -> None:
     for name in ("celery", "redis", "django", "psycopg"):
         code = "raise ImportError('there is no such thing')"
