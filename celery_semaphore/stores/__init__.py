@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 Ssl = Mapping[str, Any] | bool | None
 
-# scheme → module, and what pip installs for it
-_MEMORY = ("memory", "celery-semaphore")
-_REDIS = ("redis", "celery-semaphore[redis]")
-_POSTGRESQL = ("postgresql", "celery-semaphore[postgresql]")
+# scheme → module, and what pip installs for it: the drivers themselves, wherever this package came from
+_MEMORY = ("memory", "")
+_REDIS = ("redis", "'celery[redis]'")
+_POSTGRESQL = ("postgresql", "'psycopg[binary]'")
 _STORES = {
     "memory": _MEMORY,
     "redis": _REDIS,
@@ -29,7 +29,7 @@ _STORES = {
     "sentinel": _REDIS,
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
-    "django": ("django", "celery-semaphore[django,postgresql]"),
+    "django": ("django", "django 'psycopg[binary]'"),
 }
 
 
@@ -54,7 +54,7 @@ def store_from_url(
     except ImportError as error:
         if error.name and error.name.startswith(__name__):
             raise
-        msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install '{package}'"
+        msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install {package}"
         raise ConfigurationError(msg) from error
     made = stores.from_url(
         url,

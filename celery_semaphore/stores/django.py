@@ -35,13 +35,14 @@ def from_url(
     ssl: Mapping[str, Any] | bool | None,
 ) -> PostgresStore:
     """Make a store of the alias that a URL names; see ``store_from_url``."""
-    bounds = parameters_from_url("postgresql://", timeout=timeout, ssl=ssl)
+    alias, bounds = alias_of(url), parameters_from_url("postgresql://", timeout=timeout, ssl=ssl)
     return PostgresStore(
-        bounds | _parameters(alias_of(url)),
+        bounds | _parameters(alias),
         place=place_of(prefix, transport_options),
         lease=lease,
         take_up=take_up,
         timeout=timeout,
+        origin=f"DATABASES[{alias!r}]",
         keeps=_is_no_test,
     )
 

@@ -68,6 +68,8 @@ def test_migrate_installs_the_schema_and_may_find_it_there(
 ) -> None:
     said = manage(env, "check", "--deploy", "--tag", "celery_semaphore", ok=False)
     assert "celery_semaphore.E003" in said
+    missing = manage(env | {"POSTGRES_NAME": "nowhere"}, "check", "--deploy", ok=False)
+    assert "DATABASES['permits'] names a database that the server does not have" in missing
     manage(env, *MIGRATE)
     assert postgres_server.run(THERE, database=name) == [(True,)]
     manage(env, "check", "--deploy", "--tag", "celery_semaphore")

@@ -167,8 +167,10 @@ class Link:
         parameters: Mapping[str, Any],
         timeout: float,
         *,
+        origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
+        self.origin = origin  # where its user wrote the parameters
         self._parameters = parameters
         self._timeout = timeout
         self._keeps = keeps

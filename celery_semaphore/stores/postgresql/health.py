@@ -25,22 +25,22 @@ def examine(link: Link, place: Place, *, parks: bool = False) -> list[str]:
     try:
         return link.ask(lambda connection: _examined(connection, place, parks=parks))
     except StoreUnavailable as error:
-        if (msg := _mistake(error, place)) is None:
+        if (msg := _mistake(error, place, link.origin)) is None:
             raise
         raise ConfigurationError(msg) from error
 
 
-def _mistake(error: StoreUnavailable, place: Place) -> str | None:
+def _mistake(error: StoreUnavailable, place: Place, origin: str) -> str | None:
     """While a worker runs these are outages; at its start they are mistakes."""
     if isinstance(error.__cause__, errors.InsufficientPrivilege):
         return f"The store's role lacks a right: {error.reason}; {_rights(place)}"
     if _NO_DATABASE.search(error.reason):
-        return f"semaphore_url names a database that the server does not have: {error.reason}"
+        return f"{origin} names a database that the server does not have: {error.reason}"
     if _DENIED.search(error.reason):
-        return f"The store wants another user name or password in semaphore_url: {error.reason}"
+        return f"The store wants another user name or password in {origin}: {error.reason}"
     if _READ_ONLY.search(error.reason):
         return (
-            f"The store only reads: {error.reason}. Name the primary in semaphore_url, or all hosts"
+            f"The store only reads: {error.reason}. Name the primary in {origin}, or all hosts"
             " of the cluster (postgresql://one,two/...)."
         )
     return None

@@ -92,7 +92,7 @@ def install(link: Link, place: Place) -> list[int]:
         if not isinstance(error.__cause__, errors.InsufficientPrivilege):
             raise
         msg = (
-            f"The role of semaphore_url may not install the schema {place.schema!r}: {error.reason}."
+            f"The role of {link.origin} may not install the schema {place.schema!r}: {error.reason}."
             " Run it as one that may, or GRANT CREATE."
         )
         raise ConfigurationError(msg) from error

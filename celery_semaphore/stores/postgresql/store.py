@@ -52,7 +52,8 @@ class PostgresStore:
     """Keeps permits in one database of a PostgreSQL server.
 
     ``take_up`` is how long a grant waits for its holder (default: a lease); ``now`` replaces the
-    server's clock, for tests only; ``keeps`` tells whether a connection outlives its call. Safe to share between threads and greenlets, and across a fork.
+    server's clock, for tests only; ``keeps`` tells whether a connection outlives its call; ``origin`` is what errors
+    call the parameters. Safe to share between threads and greenlets, and across a fork.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class PostgresStore:
         timeout: float = 2.0,
         epoch: int | None = None,
         now: Callable[[], float] | None = None,
+        origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
         self.lease = lease
         self.epoch = epoch
-        self._link = Link(parameters, timeout, keeps=keeps)
+        self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
         self._ears = Ears(self._link, place)
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
