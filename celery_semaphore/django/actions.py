@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import SemaphoreError
 from ..ops.inspector import Inspector
 from ..stores.asking import HIGHEST
-from .models import meant
+from .text import meant
 
 Form = Mapping[str, str]
 

@@ -18,8 +18,9 @@ from ..ops.inspector import Inspector
 from ..stores.asking import HIGHEST
 from . import pages
 from .actions import ACTIONS, Action
-from .models import Semaphore, shown as printable
+from .models import Semaphore
 from .project import inspector, problem
+from .text import shown as printable
 
 Look = Callable[[Inspector], dict[str, Any]]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote
-
 from django.db import models
 from django.db.models.manager import EmptyManager
 
 from ..core.key import names_of
+from .text import shown
 
 
 class Semaphore(models.Model):  # type: ignore[misc]
@@ -32,20 +31,3 @@ class Semaphore(models.Model):  # type: ignore[misc]
     def __str__(self) -> str:
         semaphore, key = names_of(self.resource)
         return shown(semaphore) if key is None else f"{shown(semaphore)} [{shown(key)}]"
-
-
-def shown(text: str) -> str:
-    """A name for pages and the log. Any text is a legal key: what cannot be printed is spelt out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def spelt(text: str) -> str:
-    """A holder or a task in an address and a form. Any text may be its id: also what no browser can send back."""
-    return quote(text, safe=":", errors="surrogatepass")
-
-
-def meant(spelt: str) -> str:
-    try:
-        return unquote(spelt, errors="surrogatepass")
-    except UnicodeDecodeError:  # nobody's id
-        return spelt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from ..models import meant, shown, spelt
+from ..text import meant, shown, spelt
 
 TENTHS = 10.0  # seconds up to which tenths are shown
 
