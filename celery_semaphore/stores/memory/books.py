@@ -46,7 +46,9 @@ class Books:
         return self.now < self.grace_until
 
     def at(self, name: str) -> Resource:
-        return self.resources.setdefault(name, Resource(name))
+        found = self.resources.setdefault(name, Resource(name))
+        found.touched = self.now
+        return found
 
     def remembered(self, name: tuple[str, str]) -> Remembered | None:
         """What is known of a task's messages; forgets what nobody needs any more."""
@@ -141,9 +143,6 @@ class Books:
             coming.reverse()
             while self._try_next(name, coming):
                 pass
-        for name in names:
-            at = self.at(name)
-            at.idle_since = self.now if at.idle() else 0
         return frozenset(name for name in names if self.at(name).outbox)
 
     def _is_expected(self, name: str, waiter: Waiter) -> bool:

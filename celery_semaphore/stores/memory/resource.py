@@ -78,7 +78,7 @@ class Resource:
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
     learnt: int = 0  # how many made the mean
-    idle_since: int = 0
+    touched: int = 0  # by any call
     looked_at: int = 0  # by reaping, which looks at so many at a time
 
     def occupied(self) -> int:

@@ -121,7 +121,7 @@ class MemoryStore:
             books = self._entered()
             forgotten = books.now - 10 * books.lease
             for name, at in list(books.resources.items()):
-                if at.idle() and at.idle_since < forgotten:
+                if at.idle() and at.touched < forgotten:
                     del books.resources[name]
             used = [at for at in books.resources.values() if not at.idle()]
             used.sort(key=lambda at: at.looked_at)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ...core.permit import Reason, Renewal
 from .suite import LEASE, Suite, admitted, claim, why
 
@@ -69,6 +71,22 @@ class Leases(Suite):
         clock.advance(LEASE)
         assert why(store, claim(), "a") is Reason.RELEASED
         assert store.snapshot("api").occupied == 0
+
+    @pytest.mark.parametrize("by", ["renewing", "asking", "reaping"])
+    def test_the_dead_are_remembered_though_nobody_uses_the_key(
+        self, store: Store, clock: Clock, by: str
+    ) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(LEASE)
+        if by == "renewing":
+            assert store.renew([permit]) == {"a": Renewal.LOST}
+        elif by == "asking":
+            assert why(store, claim(0), "b") is Reason.PAUSED
+        store.reap()
+        clock.advance(LEASE / 3)
+        store.reap()
+        assert why(store, claim(), "a") is Reason.RELEASED
+        assert admitted(store, claim(), "c").token > permit.token
 
     def test_many_dead_are_all_dead(self, store: Store, clock: Clock) -> None:
         """A store may end them by and by; none of them may act until then."""
