@@ -31,6 +31,8 @@ local function forget_ticket()
     for _, at in ipairs(resources) do
         if call("HEXISTS", at.tickets, ticket) == 1 then
             payload, info = call("HGET", at.payloads, ticket), ticket_info(at, ticket)
+            local ends = call("ZSCORE", at.due, ticket) -- of a wait that has ended before, not when it did
+            info.ends = ends ~= "inf" and tonumber(ends) or nil
             leave(at, ticket)
         end
     end

@@ -136,6 +136,22 @@ class EndedWaits(Suite):
         store.sent(late)
         assert messages(store.take(store.end(["b"]))) == [b"b again"]
 
+    def test_an_ended_one_that_asks_again_does_not_end_at_once(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Nor is it forgotten: whoever sent its message may not have said so yet."""
+        store.set_limit(0, "api")
+        ticket = ending(store, "b", 10.0)
+        clock.advance(10)
+        assert messages(reaped(store)) == [b"b"]
+        clock.advance(1)
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        clock.advance(TAKE_UP - 2)
+        assert reaped(store) == []
+        assert store.snapshot("api").waiting == 1
+        clock.advance(1)
+        assert messages(reaped(store)) == [b"b"]
+
     def test_a_name_that_two_tickets_had_finds_the_newer(self, store: Store, clock: Clock) -> None:
         """A task id was used again."""
         admitted(store, claim(), "a")
