@@ -39,6 +39,16 @@ local function forget_ticket()
     return payload, info
 end
 
+-- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
+local function put_back(at)
+    local info = ticket_info(at, ticket)
+    if info then
+        local stays = info.kind == "call" or call("HEXISTS", at.payloads, ticket) == 1
+        call("ZADD", stays and at.parked or at.waiters, 0, ticket)
+    end
+    use(at, now)
+end
+
 local function left()
     return timeout and timeout - math.max(0, now - place_of(ticket)) or math.huge
 end

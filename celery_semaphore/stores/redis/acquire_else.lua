@@ -40,6 +40,9 @@ end
 for _, claim in ipairs(claims) do
     if grant then -- taken up, or made for other claims than these: its task has changed since
         erase(claim.at, ticket)
+        if not whole then
+            put_back(claim.at)
+        end
     end
 end
 if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- it came back to hear this

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from .admission import Admission
 from .calling import Calling
+from .changed_tasks import ChangedTasks
 from .coming_back import ComingBack
 from .copies import Copies
 from .crowd import Crowd
@@ -59,6 +60,7 @@ class StoreConformance(
     Parking,
     Messages,
     HandingOn,
+    ChangedTasks,
     Outbox,
     EndedWaits,
     Calling,

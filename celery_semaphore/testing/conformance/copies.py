@@ -291,6 +291,8 @@ class Copies(Suite):
         assert not store.attach(task.ticket, task.claims, b"copy")
         store.sent(store.take(store.release("busy", task.claims)))
         assert store.snapshot("api").occupied == 1
-        assert task.is_refused("h3", "h9.1") is Reason.COPY
+        answer = task.asks("h3", "h9.1")
+        assert isinstance(answer, Refusal)
+        assert (answer.reason, answer.occupied) == (Reason.COPY, 0)
         assert store.snapshot("api").occupied == 0
         admitted(store, task.claims, "next")

@@ -195,30 +195,6 @@ class HandingOn(Suite):
         clock.advance(1)
         assert not store.reap()
 
-    def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
-        """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
-        store.release("a", claim())
-        both = claim() + claim(of="disk")
-        permit = admitted(store, both, "b2", came_back(ticket, Kind.PARK))
-        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
-        store.release(permit.holder, both)
-        assert list(store.resources()) == []
-
-    def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
-        admitted(store, claim(2), "a")
-        admitted(store, claim(2), "x")
-        admitted(store, claim(of="disk"), "y")
-        tickets = [parked(store, claim(2), holder) for holder in "bc"]
-        store.release("a", claim(2))
-        changed = claim(2) + claim(of="disk")
-        assert why(store, changed, "b2", came_back(tickets[0], Kind.PARK)) is Reason.SATURATED
-        store.release("x", claim(2))
-        heavy = claim(2, weight=2)
-        admitted(store, claim(2), "z")
-        assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED
-
     def test_a_new_limit_that_an_acquire_declares_is_handed_on(self, store: Store) -> None:
         admitted(store, claim(1), "a")
         parked(store, claim(1), "b")

@@ -49,6 +49,7 @@ BEGIN
             RETURN celery_semaphore.v1_permit(mine, m);
         END IF;
         PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- nobody counts on it any more
+        ats[1] := celery_semaphore.v1_look(ats[1].name, _holder, m);
         RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
     END IF;
     FOR n IN 1..cardinality(ats) LOOP
@@ -81,6 +82,9 @@ BEGIN
     END IF;
     IF _given.part THEN -- taken up, or made for other claims than these: its task has changed since
         PERFORM celery_semaphore.v1_erase(_a.ticket, _a.resources, _m.now);
+        IF NOT whole THEN
+            PERFORM celery_semaphore.v1_put_back(_a.ticket, _a.resources, _m.now);
+        END IF;
         FOR n IN 1..cardinality(_ats) LOOP
             _ats[n] := celery_semaphore.v1_declare(
                 celery_semaphore.v1_look(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
@@ -117,6 +121,7 @@ BEGIN
     FOREACH at IN ARRAY _ats LOOP
         PERFORM celery_semaphore.v1_use(at.name, _m.now);
     END LOOP;
+    _ats[1] := celery_semaphore.v1_look(_ats[1].name, _a.holder, _m);
     RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
 END $$;
 

@@ -36,6 +36,20 @@ BEGIN
     RETURN stood;
 END $$;
 
+-- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
+CREATE FUNCTION celery_semaphore.v1_put_back(_ticket text, _resources text[], _now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY _resources LOOP
+        UPDATE celery_semaphore.waiter AS w
+        SET line = CASE WHEN w.payload IS NOT NULL OR w.kind = 'call' THEN 'p' ELSE 'w' END, outbox = false
+        WHERE w.id = celery_semaphore.v1_digest(one, _ticket) AND w.line = 'g';
+        PERFORM celery_semaphore.v1_use(one, _now);
+    END LOOP;
+END $$;
+
 CREATE FUNCTION celery_semaphore.v1_place(_ticket text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT substr(_ticket, 5, 16)::bigint $$;
 

@@ -1,0 +1,105 @@
+"""A task that comes back with other claims than it waits for: there was a new release meanwhile."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Publication, Reason, Refusal, Wait
+from .suite import (
+    LEASE,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    parked,
+    reaped,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+FIRST = Publication("task:0", remember=3600.0)
+AGAIN = Publication("task:0", redelivered=True, remember=3600.0)
+
+
+class ChangedTasks(Suite):
+    def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
+        """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.release("a", claim())
+        both = claim() + claim(of="disk")
+        permit = admitted(store, both, "b2", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
+        store.release(permit.holder, both)
+        assert list(store.resources()) == []
+
+    def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
+        admitted(store, claim(2), "a")
+        admitted(store, claim(2), "x")
+        admitted(store, claim(of="disk"), "y")
+        tickets = [parked(store, claim(2), holder) for holder in "bc"]
+        store.release("a", claim(2))
+        changed = claim(2) + claim(of="disk")
+        assert why(store, changed, "b2", came_back(tickets[0], Kind.PARK)) is Reason.SATURATED
+        store.release("x", claim(2))
+        heavy = claim(2, weight=2)
+        admitted(store, claim(2), "z")
+        assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED
+
+    @pytest.mark.parametrize("taken", [True, False])
+    def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(
+        self, store: Store, *, taken: bool
+    ) -> None:
+        """A message that lies in the store is not lost, though what was granted to it is for other claims."""
+        admitted(store, claim(2, weight=2), "a")
+        self._waits(store, Kind.PARK)
+        outgoing = store.release("a", claim(2, weight=2))
+        assert len(store.take(outgoing) if taken else outgoing) == 1
+        admitted(store, claim(2), "c")
+        self._is_refused_without_a_wait(store)
+        seen = store.snapshot("api")
+        assert (seen.waiting, [held.holder for held in seen.holders]) == (1, ["c"])
+        (grant,) = reaped(store)
+        assert (grant.payload, grant.token > 0) == (b"b", True)
+        store.sent([grant])
+        store.release(grant.ticket, claim(2))
+        store.release("c", claim(2))
+        assert list(store.resources()) == []
+
+    def test_what_was_kept_for_a_task_that_no_longer_waits_is_free(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, claim(2), "a")
+        admitted(store, claim(2), "d")
+        clock.advance(0.5)
+        self._waits(store, Kind.REQUEUE)
+        clock.advance(0.5)
+        parked(store, claim(2), "c")
+        assert not store.release("a", claim(2))
+        assert store.snapshot("api").occupied == 2
+        self._is_refused_without_a_wait(store)
+        clock.advance(2 * LEASE)
+        (grant,) = reaped(store)
+        assert grant.payload == b"c"
+        store.sent([grant])
+        store.release(grant.ticket, claim(2))
+        assert list(store.resources()) == []
+
+    def _waits(self, store: Store, kind: Kind) -> None:
+        answer = store.acquire(claim(2), "b", Wait(kind), FIRST)
+        assert isinstance(answer, Refusal)
+        assert answer.ticket
+        if kind is Kind.PARK:
+            assert not store.attach(answer.ticket, claim(2), b"b")
+
+    def _is_refused_without_a_wait(self, store: Store) -> None:
+        answer = store.acquire(claim(2, weight=2), "b2", None, AGAIN)
+        assert isinstance(answer, Refusal)
+        assert (answer.reason, answer.ticket, answer.occupied) == (Reason.SATURATED, None, 1)
