@@ -53,7 +53,8 @@ local function buried(at, holder)
     return call("ZSCORE", at.released, holder)
 end
 
--- Larger than every token before it on all these resources, whatever became of their ledgers or the clock.
+-- Larger than every token that the ledgers of these resources remember, and, where one was forgotten, than those
+-- before it as long as the clock does not go back.
 local function new_token(claims)
     local token = now
     for _, claim in ipairs(claims) do

@@ -25,7 +25,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Larger than every token before it on all these resources, whatever became of the clock.
+-- Larger than every token that the rows of these resources remember, whatever became of the clock; and, where they
+-- are gone, than those before it as long as the clock does not go back.
 CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_at[], _now bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
