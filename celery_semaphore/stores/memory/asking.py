@@ -136,11 +136,11 @@ class Asking:
 
     def _delay(self, ask: Ask, reason: Reason, position: int, wait: Wait) -> float:
         """When a permit can be expected: its turn, by the mean time that permits were held lately."""
-        at, limit = self.books.at(ask.resource), self.books.limit(ask.resource) or 1
+        at, limit = self.books.at(ask.resource), self.books.limit(ask.resource)
         mean = DEFAULT_MEAN if at.mean is None else at.mean
-        delay = wait.jitter * (position + 1) / limit * mean
-        if reason in (Reason.PAUSED, Reason.UNSATISFIABLE, Reason.RUNNING):
-            delay = self.books.lease
+        delay: float = self.books.lease
+        if limit and reason not in (Reason.UNSATISFIABLE, Reason.RUNNING):
+            delay = wait.jitter * (position + 1) / limit * mean
         delay = max(microseconds(wait.shortest), min(microseconds(wait.longest), delay))
         if reason is Reason.RECOVERING:
             delay = max(delay, self.books.grace_until - self.books.now)

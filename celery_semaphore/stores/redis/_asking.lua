@@ -56,7 +56,7 @@ end
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.
 local function delay(claim, reason, turn)
     local seconds = jitter * (turn + 1) / claim.limit * (claim.at.mean or 1000000)
-    if reason == "paused" or reason == "unsatisfiable" or reason == "running" then
+    if claim.limit == 0 or reason == "unsatisfiable" or reason == "running" then
         seconds = LEASE
     end
     seconds = math.max(shortest, math.min(longest, seconds))

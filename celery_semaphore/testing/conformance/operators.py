@@ -91,6 +91,8 @@ class Operators(Suite):
         assert refused(store, paused, "c", Wait(Kind.REQUEUE, longest=5.0)).retry_after == 5.0
         store.release("a", claim(1))
         assert why(store, paused, "d") is Reason.PAUSED
+        late = refused(store, paused, "a", Wait(Kind.REQUEUE, longest=300.0))
+        assert (late.reason, late.limit, late.retry_after) == (Reason.RELEASED, 0, LEASE)
 
     def test_what_is_set_is_known_though_nobody_uses_it(self, store: Store) -> None:
         assert store.limits() == {}

@@ -75,7 +75,7 @@ DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     delay float8 := _m.lease;
 BEGIN
-    IF _reason NOT IN ('paused', 'unsatisfiable', 'running') AND in_force > 0 THEN
+    IF in_force > 0 AND _reason NOT IN ('unsatisfiable', 'running') THEN
         delay := _a.jitter * (_turn + 1) / in_force * coalesce(_at.mean, 1000000);
     END IF;
     delay := greatest(_a.shortest, least(_a.longest, delay));
