@@ -34,13 +34,13 @@ CREATE TABLE celery_semaphore.permit (
     PRIMARY KEY (resource, slot)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- Holders that never run again, by their digest, for one to two leases. A crash may forget them: nobody new is
--- admitted then for a while, and whoever asked before it has lost its connection.
+-- Holders that never run again, by their digest, for one lease. A crash may forget them: nobody new is admitted then
+-- for a while, and whoever asked before it has lost its connection.
 CREATE UNLOGGED TABLE celery_semaphore.released (
-    lease bigint, -- the number of the lease, counted from 1970, in which it was given back
-    holder bigint,
-    PRIMARY KEY (lease, holder)
+    holder bigint PRIMARY KEY,
+    until bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX ON celery_semaphore.released (until);
 
 -- Who waits. As text, tickets sort by priority and by first come.
 --

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
+from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Reason, Refusal, Wait
+from celery_semaphore.testing.clock import Clock
+from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 
@@ -51,6 +53,26 @@ def test_rows_are_used_again(server: PostgresServer, open_at: OpenAt) -> None:
     wait_until(lambda: (server.run(updates)[0][0] or 0) >= 3 * 4 * 500 - 50)
     ((all_of_them, within_their_page),) = server.run(updates)
     assert float(within_their_page) > 0.95 * float(all_of_them)
+
+
+@pytest.mark.parametrize("leases", [(30.0, 3000.0), (3000.0, 30.0)])
+def test_the_released_are_remembered_for_a_lease_of_their_own(
+    server: PostgresServer, open_at: OpenAt, leases: tuple[float, float]
+) -> None:
+    """Another lease was set since."""
+    clock = Clock()
+    before, after = (open_at(server.url, lease=lease, now=clock) for lease in leases)
+    before.acquire(claim(), "a")
+    before.release("a", claim())
+    clock.advance(min(leases) - 1)
+    answer = after.acquire(claim(), "a")
+    assert isinstance(answer, Refusal)
+    assert answer.reason is Reason.RELEASED
+    clock.advance(max(leases))
+    after.acquire(claim(), "b")
+    clock.advance(max(leases))
+    after.reap()
+    assert rows(server)["released"] == 1  # "b", whose lease has ended just now
 
 
 @pytest.mark.slow

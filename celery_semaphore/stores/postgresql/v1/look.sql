@@ -23,7 +23,6 @@ CREATE FUNCTION celery_semaphore.v1_look(
 DECLARE
     at celery_semaphore.v1_at;
     now bigint := _m.now;
-    number bigint := _m.now / _m.lease;
 BEGIN
     SELECT
         _name, r.declared,
@@ -35,8 +34,7 @@ BEGIN
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
             SELECT true FROM celery_semaphore.released AS d
-            WHERE d.lease IN (number - 1, number, number + 1)
-            AND d.holder = celery_semaphore.v1_digest(_name, _holder) LIMIT 1
+            WHERE d.holder = celery_semaphore.v1_digest(_name, _holder) AND d.until + 0 > now -- not by the index on until
         ) IS NOT NULL
     INTO at
     FROM (
@@ -67,8 +65,9 @@ CREATE FUNCTION celery_semaphore.v1_bury(
     _name text, _holder text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO celery_semaphore.released
-    VALUES (_m.now / _m.lease, celery_semaphore.v1_digest(_name, _holder)) ON CONFLICT DO NOTHING;
+    INSERT INTO celery_semaphore.released AS d (holder, until)
+    VALUES (celery_semaphore.v1_digest(_name, _holder), _m.now + _m.lease)
+    ON CONFLICT (holder) DO UPDATE SET until = greatest(d.until, excluded.until);
 END $$;
 
 -- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not

@@ -74,11 +74,9 @@ END $$;
 -- Some at a time; each call forgets far more of them than were added since the last.
 CREATE FUNCTION celery_semaphore.v1_forget_released(_m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-    oldest bigint := _m.now / _m.lease - 1;
 BEGIN
     DELETE FROM celery_semaphore.released AS d WHERE d.ctid = ANY (ARRAY(
         SELECT old.ctid FROM celery_semaphore.released AS old
-        WHERE old.lease < oldest ORDER BY old.lease LIMIT 1000 FOR UPDATE SKIP LOCKED
+        WHERE old.until <= _m.now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED
     ));
 END $$;
