@@ -216,6 +216,14 @@ class TestOthersSettings:
         locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         assert store._link.ask(lambda connection: connection.query(locks)) == [["0"]]
 
+    def test_who_looks_waits_for_nobody(self, server: PostgresServer, store: PostgresStore) -> None:
+        """Nor does anybody wait for whoever counts a long line."""
+        permit_of(store.acquire(claim(), "a"))
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
+            seen = store.snapshot("api")
+        assert (seen.limit, seen.occupied) == (1, 1)
+
     def test_who_waits_for_others_waits_for_a_bounded_time(
         self, server: PostgresServer, open_at: OpenAt
     ) -> None:

@@ -2,19 +2,19 @@
 
 -- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, due]...]]
+-- Without its lock, or whoever counts a long line would hold up all that ask meanwhile: one statement sees what other
+-- calls have done as a whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    at celery_semaphore.v1_at;
 BEGIN
-    m := celery_semaphore.v1_enter(ARRAY[_name], _clock, _lease, _take_up, _known, _patience);
-    at := celery_semaphore.v1_look(_name, NULL, m);
+    m := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
     epoch := m.epoch;
-    seen := json_build_array(
-        coalesce(at.operator, at.declared), at.operator IS NOT NULL, at.mean, m.now,
+    SELECT json_build_array(
+        coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
         (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line IN ('p', 'w', 'a')),
         (SELECT coalesce(json_agg(json_build_array(p.holder, p.token, p.weight, p.since, p.ends, p.granted)
                          ORDER BY p.token), '[]')
@@ -27,7 +27,14 @@ BEGIN
                 SELECT * FROM celery_semaphore.waiter AS each
                 WHERE each.resource = _name AND each.line = lines.line ORDER BY each.ticket LIMIT _most + _skip
             ) AS w ORDER BY w.ticket LIMIT _most OFFSET _skip
-         ) AS first));
+         ) AS first))
+    INTO seen
+    FROM (SELECT) AS one
+    LEFT JOIN celery_semaphore.resource AS r ON r.name = _name
+    LEFT JOIN LATERAL ( -- of the resource's own and its semaphore's the longer name goes first
+        SELECT l.value FROM celery_semaphore.set_limit AS l
+        WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
+    ) AS set_one ON true;
 END $$;
 
 -- Those in use, by name, behind this one.
