@@ -17,7 +17,7 @@ local function erase(at, name, weight)
 end
 
 -- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
--- so no honest renewal or acquire is on its way any more.
+-- so no honest renewal or acquire is on its way any more. Always after an erase, so that a full server lets it be.
 local function bury(at, holder)
     call("ZADD", at.released, now + LEASE, holder)
     call("PEXPIRE", at.released, math.ceil(LEASE / 1000))

@@ -35,6 +35,12 @@ local function arg(n)
     return ARGV[given + n]
 end
 
+-- A full server refuses a script at its first write, if that takes memory. What keeps a permit or gives memory back
+-- begins with one that takes none.
+local function even_if_full()
+    call("PERSIST", EPOCH)
+end
+
 -- A missing record, or one of another server run, means that permits may have been forgotten. Who comes
 -- first on a store that nobody knew waits for nothing; if anybody knew an older memory, even later, the
 -- living first put their permits back.
@@ -44,6 +50,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
     local run, known, recovered = memory[2], tonumber(ARGV[5]), now + math.floor(LEASE * 2 / 3)
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
     if not epoch or restarted then
+        even_if_full()
         grace_until = (known or epoch) and recovered or 0
         epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)
         limited = call("EXISTS", LIMITS) == 1
@@ -52,6 +59,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         grace_until = recovered
     end
     if grace_until ~= tonumber(memory[4]) then
+        even_if_full()
         call("HSET", EPOCH, "grace_until", grace_until)
     end
 end

@@ -2,6 +2,7 @@
 --   arg 1... tickets
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 local at = resources[1]
+even_if_full()
 drop(at)
 for n = given + 1, #ARGV do
     if is_parked(at, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then

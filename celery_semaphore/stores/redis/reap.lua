@@ -1,5 +1,6 @@
 -- End what is overdue in the declared resources, and hand on what is free.
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
+even_if_full()
 for _, at in ipairs(resources) do
     drop(at)
     call("ZREM", INDEX, at.name) -- it is looked at now

@@ -24,7 +24,7 @@ for _, at in ipairs(resources) do
     local record, mean, learnt = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "learnt"))
     local permit = record and parsed(record)
     local counts = permit and permit.by == "" and not overdue(at, permit)
-    if permit and erase(at, holder, permit.weight) and counts then
+    if erase(at, holder, permit and permit.weight) and counts then
         learn(at, now - permit.since, mean, learnt)
     end
     bury(at, holder)

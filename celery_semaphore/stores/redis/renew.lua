@@ -9,6 +9,7 @@ for n, at in ipairs(resources) do
 end
 
 local function extend()
+    even_if_full()
     for _, claim in ipairs(claims) do
         write(claim.at, holder, claim.weight, permit, now + LEASE)
         use(claim.at)

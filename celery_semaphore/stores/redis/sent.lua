@@ -3,6 +3,7 @@
 --   arg 1 ticket  2 token of its grant, or 0
 -- Returns {epoch}
 local ticket, token = arg(1), tonumber(arg(2))
+even_if_full()
 for _, at in ipairs(resources) do
     local grant = read(at, ticket)
     local granted = grant and grant.by ~= "" and grant.token == token

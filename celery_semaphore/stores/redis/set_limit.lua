@@ -1,6 +1,7 @@
 -- Put a limit in force until cleared; it outlives every permit.
 --   arg 1 resource, or semaphore  2 limit, or empty to clear it
 -- Returns {epoch}
+even_if_full()
 if arg(2) == "" then
     call("HDEL", LIMITS, arg(1))
 else
