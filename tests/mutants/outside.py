@@ -150,7 +150,7 @@ MUTANTS = [
         "listeners count as the pool's connections",
         "a hundred who wait leave none for the keeper",
         "stores/redis/listener",
-        "pool.connection_class(**pool.connection_kwargs)",
+        "new_connection(pool)",
         "pool.make_connection()",
         f"{LISTENER}::test_listeners_take_no_connection_from_calls",
     ),

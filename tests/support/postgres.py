@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import psycopg
 
-from celery_semaphore.stores.postgresql.connection import Link
+from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import Place, install
 
 from .process import Process, free_port, listening, wait_until

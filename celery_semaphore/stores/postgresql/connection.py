@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors, pq
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGconn, PGresult
 
-T = TypeVar("T")
 Parameter = str | int | float | bytes | Sequence[str] | Sequence[int] | None
 Row = list[Any]
 
-# A server that answers one of these may be asked again over a new connection: it has changed its role, or restarts.
-_MOVED = (errors.ReadOnlySqlTransaction, errors.AdminShutdown, errors.CrashShutdown)
 # While the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 INSTALL = "celery -A <your app> semaphore install"
-_NEEDS_READ_COMMITTED = "CS001"
 
 
 class Unanswered(psycopg.OperationalError):
@@ -153,89 +149,6 @@ def _raw(parameter: Parameter) -> bytes | None:
 
 def _escaped(each: str | int) -> str | int:
     return each.replace("\\", "\\\\").replace('"', '\\"') if isinstance(each, str) else each
-
-
-class Link:
-    """Connections to one server, each used by one call at a time.
-
-    No threads of its own, as a pool of psycopg's has: the main process of a worker forks. What nobody uses is
-    kept for the next call while ``keeps`` says so.
-    """
-
-    def __init__(
-        self,
-        parameters: Mapping[str, Any],
-        timeout: float,
-        *,
-        origin: str = "semaphore_url",
-        keeps: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self.origin = origin  # where its user wrote the parameters
-        self._parameters = parameters
-        self._timeout = timeout
-        self._keeps = keeps
-        self._idle: list[Connection] = []
-        self._inherited: list[Connection] = []  # from before a fork
-        self._pid = os.getpid()
-        self._isolated = False
-
-    def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
-        def exchange(connection: Connection) -> list[Row]:
-            if self._isolated:
-                return connection.isolated(function, parameters)
-            return connection.call(function, parameters)
-
-        try:
-            return self.ask(exchange)
-        except StoreUnavailable as error:
-            if getattr(error.__cause__, "sqlstate", None) != _NEEDS_READ_COMMITTED:
-                raise
-        self._isolated = True  # from now on: it is a default of this role or database
-        return self.ask(exchange)
-
-    def ask(self, exchange: Callable[[Connection], T]) -> T:
-        """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
-        with translated():
-            try:
-                return self._ask(exchange)
-            except _MOVED:
-                pass
-            except psycopg.OperationalError as error:
-                if error.sqlstate is not None:  # the server itself says no
-                    raise
-            self.close()  # the others lead to the same server that is gone
-            return self._ask(exchange)
-
-    def connect(self, *, patience: float | None = None) -> Connection:
-        """A connection that the caller closes; others' answers may take longer."""
-        return Connection(self._parameters, patience or self._timeout)
-
-    def _ask(self, exchange: Callable[[Connection], T]) -> T:
-        connection = self._taken()
-        try:
-            answer = exchange(connection)
-        except BaseException:
-            # Even when it was interrupted from outside: an answer that is still to come would be taken
-            # for the next call's.
-            connection.close()
-            raise
-        if self._keeps():
-            self._idle.append(connection)
-        else:
-            connection.close()
-        return answer
-
-    def _taken(self) -> Connection:
-        if self._pid != os.getpid():  # a forked child would read its parent's answers
-            self._pid, self._inherited, self._idle = os.getpid(), self._idle, []
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self.connect()
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import re
 from psycopg import errors
 
 from ...errors import ConfigurationError, StoreUnavailable
-from .connection import INSTALL, Connection, Link
+from .connection import INSTALL, Connection
+from .link import Link
 from .schema import VERSION, Place, installed
 
 UPGRADE = "celery -A <your app> semaphore upgrade"

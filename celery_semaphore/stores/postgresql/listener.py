@@ -10,7 +10,8 @@ from threading import Event, Lock, Thread
 import psycopg
 
 from ...errors import StoreUnavailable
-from .connection import Connection, Link, translated
+from .connection import Connection, translated
+from .link import Link
 from .schema import Place
 
 AGAIN = 1.0  # seconds between attempts to listen again while the server is away

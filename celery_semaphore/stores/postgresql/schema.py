@@ -10,7 +10,8 @@ from importlib.resources import files
 from psycopg import errors
 
 from ...errors import ConfigurationError, StoreUnavailable
-from .connection import Connection, Link, translated
+from .connection import Connection, translated
+from .link import Link
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (

@@ -29,8 +29,9 @@ from ..asking import (
 )
 from . import answers
 from .answers import texts
-from .connection import Link, Parameter, Row
+from .connection import Parameter, Row
 from .health import examine
+from .link import Link
 from .listener import Ears, PostgresListener
 from .names import stored
 from .questions import brought_by, renewed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import redis
 
 from ...errors import StoreUnavailable
+from ..places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Word = bytes | str | int
+
+PATIENCE = 2.0  # seconds, with a pool that has no timeout
 
 # A server that answers one of these may be asked again over a new connection: it has changed its role, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN")
@@ -32,8 +35,13 @@ class Link:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._idle: list[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
         self._pid = os.getpid()
+        self._idle: list[Any] = []
+        timeout = self._pool.connection_kwargs.get("socket_timeout") or PATIENCE
+        self._places = Places(self._pool.max_connections, timeout)
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
@@ -47,32 +55,36 @@ class Link:
                 return self._ask(exchange)
 
     def _ask(self, exchange: Callable[[Any], T]) -> T:
-        connection = self._taken()
-        try:
-            connection.connect()
-            answer = exchange(connection)
-        except BaseException:
-            # Even when it was interrupted from outside: an answer that is still to come would be taken
-            # for the next call's.
-            connection.disconnect()
-            raise
-        finally:
-            # Kept either way: the pool counts what it made, and would make no more after some failures.
+        if self._pid != os.getpid():  # a forked child would read its parent's answers
+            self._pool.reset()
+            self._begin()
+        with self._places:
+            connection = self._taken()
+            try:
+                connection.connect()
+                answer = exchange(connection)
+            except BaseException:
+                # Even when it was interrupted from outside: an answer that is still to come would be taken
+                # for the next call's.
+                connection.disconnect()
+                raise
             self._idle.append(connection)
         return answer
 
     def _taken(self) -> Any:
-        if self._pid != os.getpid():  # a forked child would read its parent's answers
-            self._pid, self._idle = os.getpid(), []
-            self._pool.reset()
         try:
             return self._idle.pop()
         except IndexError:
-            return self._pool.make_connection()
+            return new_connection(self._pool)
 
     def close(self) -> None:
         for connection in list(self._idle):
             connection.disconnect()
+
+
+def new_connection(pool: ConnectionPool) -> Any:
+    """As the pool would make it, but not counted by it: one that is interrupted would be counted for ever."""
+    return pool.connection_class(**pool.connection_kwargs)
 
 
 def run_id_of(connection: Any) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import redis
 
 from ...errors import StoreUnavailable
-from .connection import plain, translated
+from .connection import new_connection, plain, translated
 
 if TYPE_CHECKING:
     from redis.connection import ConnectionPool
@@ -19,12 +19,11 @@ AGAIN = 1.0  # seconds between attempts to listen again while the server is away
 class RedisListener:
     """Subscribed over a connection of its own, which the server's messages would make useless for calls.
 
-    It is made like those of the pool, but not counted by it: many who wait must not leave the keeper
-    without a connection.
+    It takes nobody's place: many who wait must not leave the keeper without a connection.
     """
 
     def __init__(self, pool: ConnectionPool, channel: str) -> None:
-        self._connection: Any = pool.connection_class(**pool.connection_kwargs)
+        self._connection = new_connection(pool)
         self._channel = channel.encode("utf-8", "surrogatepass")
         self._subscribed = False
         try:

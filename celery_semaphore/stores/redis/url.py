@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Options = dict[str, Any]
+MOST = 50  # connections of one process, unless the URL says max_connections
 
 _SCHEMES = {
     "valkey": "redis",
@@ -65,6 +66,7 @@ def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
     return known | {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
+        "max_connections": MOST,
         "protocol": 2,  # with 3, redis-py listens for notifications that we have no use for
     }
 

@@ -8,7 +8,7 @@ import pytest
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.stores.postgresql.connection import Link
+from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import VERSION, Place, install
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer

@@ -10,7 +10,7 @@ import pytest
 
 from celery_semaphore.core.permit import Reason, Renewal
 from celery_semaphore.stores.postgresql import PostgresStore, schema
-from celery_semaphore.stores.postgresql.connection import Link
+from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import Place, install
 from tests.stores.conftest import PARK, claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
