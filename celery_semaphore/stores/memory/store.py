@@ -112,7 +112,7 @@ class MemoryStore:
                 at.bury(holder, books.now + books.lease)
                 made = at.made_by(holder)
                 if made and at.tickets[made].payload is None:
-                    at.forget(made)
+                    books.taken_up(wanted, made)  # nobody knows that it was handed anything
                 at.forget(holder)
             return self._handed_on(wanted)
 

@@ -102,6 +102,18 @@ class GoneCallers(Suite):
         assert not store.release("a", claim())
         assert list(store.resources()) == []
 
+    def test_what_was_handed_to_it_meanwhile_goes_to_the_next(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, BOTH, "a")
+        calling(store, BOTH, "b")
+        clock.advance(0.001)
+        parked(store, claim(of="disk"), "c")
+        store.release("a", BOTH)
+        assert messages(released(store, "b", BOTH)) == [b"c"]
+        assert store.snapshot("api").occupied == 0
+        admitted(store, claim(), "d")
+
     def test_a_caller_finds_its_ticket(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = calling(store, claim(), "b")

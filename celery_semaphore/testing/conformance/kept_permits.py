@@ -86,6 +86,13 @@ class KeptPermits(Suite):
         store.release("a", claim())
         assert messages(released(store, first, claim())) == [b"c"]
 
+    def test_one_that_nobody_knows_of_can_be_given_up(self, store: Store, clock: Clock) -> None:
+        """It was refused and its answer was lost: who asked knows its own name only."""
+        held_up(store, clock)
+        parked(store, claim(), "c")
+        store.release("a", claim())
+        assert messages(released(store, "b", claim())) == [b"c"]
+
     def test_what_is_parked_after_all_goes_out_at_once(self, store: Store, clock: Clock) -> None:
         """A worker has refused it, and not attached its message yet."""
         admitted(store, claim(), "a")

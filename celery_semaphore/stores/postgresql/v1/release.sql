@@ -25,7 +25,7 @@ BEGIN
         PERFORM celery_semaphore.v1_forget_released(m);
     END IF;
     IF waits THEN
-        PERFORM celery_semaphore.v1_give_up(_holder, ats);
+        PERFORM celery_semaphore.v1_give_up(_holder, ats, _resources, m.now);
         RETURN celery_semaphore.v1_hand_on(_resources, m);
     END IF;
     RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
@@ -56,16 +56,24 @@ BEGIN
     END IF;
 END $$;
 
--- An acquire whose answer never came may have left a ticket; one whose message was parked is on its own.
-CREATE FUNCTION celery_semaphore.v1_give_up(_holder text, _ats celery_semaphore.v1_at[]) RETURNS void
-LANGUAGE plpgsql AS $$
+-- An acquire whose answer never came may have left a ticket, to which a permit may have been handed since; one whose
+-- message was parked is on its own.
+CREATE FUNCTION celery_semaphore.v1_give_up(
+    _holder text, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_at;
+    made text;
 BEGIN
     FOREACH at IN ARRAY _ats LOOP
         CONTINUE WHEN NOT at.waits;
-        DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) AND w.payload IS NULL;
+        FOR made IN
+            DELETE FROM celery_semaphore.waiter AS w
+            WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) AND w.payload IS NULL
+            RETURNING w.ticket
+        LOOP
+            PERFORM celery_semaphore.v1_erase(made, _resources, _now);
+        END LOOP;
         DELETE FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(at.name, _holder);
     END LOOP;
