@@ -68,8 +68,9 @@ class Ears:
         return connection
 
     def shut(self) -> None:
-        with self._use:
-            self._lose(self._connection)
+        if self._pid == os.getpid():
+            with self._use:
+                self._lose(self._connection)
 
     def close(self, listener: PostgresListener) -> None:
         if self._pid != os.getpid():

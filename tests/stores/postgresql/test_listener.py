@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing import get_context
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.support.proxy import Proxy
 
 from .conftest import OpenAt, StartServer
 
+FORK = get_context("fork")
 LONG = 10.0  # seconds that no wait takes which something ends
 LISTENING = (
     "SELECT pid FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()"
@@ -117,3 +119,20 @@ def test_a_server_out_of_reach(start_server: StartServer, open_at: OpenAt) -> No
     server.stop_immediately()
     with pytest.raises(StoreUnavailable):
         store.listen("t")
+
+
+def test_a_child_closes_its_store_whoever_listened_as_it_was_forked(
+    server: PostgresServer, store: PostgresStore
+) -> None:
+    """What another thread had in that moment nobody gives back in the child."""
+    with closing(store.listen("t")) as listener:
+        with store._ears._use:
+            child = FORK.Process(target=store.close)
+            child.start()
+        child.join(LONG / 2)
+        ended = child.exitcode
+        child.kill()
+        assert ended == 0
+        notify(server)
+        listener.wait(LONG)
+        assert listener._open
