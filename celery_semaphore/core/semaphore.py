@@ -53,6 +53,7 @@ class Semaphore:
         """Wait in line for a permit, ``timeout`` seconds at most instead of the semaphore's own.
 
         With 0 it asks once. Raises ``SemaphoreTimeout``; while the store is out of reach it goes on trying.
+        In a signal handler give it a timeout: it may have interrupted whoever has what it waits for.
         """
         holdings = holdings_in(self._store)
         seconds = self._timeout if timeout is None else _seconds(timeout)

@@ -6,7 +6,6 @@ import time
 from copy import deepcopy
 from dataclasses import replace
 from math import inf
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from ...core.key import semaphore_of
@@ -23,6 +22,7 @@ from ...core.permit import (
     Wait,
 )
 from ..asking import Ask, asks, check_limit, check_ticket, microseconds
+from ..turn import Turn
 from .asking import Asking
 from .books import Books
 from .listener import MemoryListener
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...core.store import Outgoing
+
+
+PATIENCE = 2.0  # seconds for other calls in this process
 
 
 class MemoryStore:
@@ -49,7 +52,7 @@ class MemoryStore:
     ) -> None:
         self.lease = lease
         self.epoch = epoch
-        self._lock = Lock()
+        self._lock = Turn(PATIENCE)
         self._books = Books(microseconds(lease), microseconds(take_up or lease))
         self._clock = now
         self._listeners: set[MemoryListener] = set()

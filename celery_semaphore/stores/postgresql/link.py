@@ -40,7 +40,7 @@ class Link:
     ) -> None:
         self.origin = origin  # where its user wrote the parameters
         self._parameters = parameters
-        self._timeout = timeout
+        self.timeout = timeout
         self._keeps = keeps
         self._isolated = False
         self._inherited: list[Connection] = []  # from before a fork
@@ -49,7 +49,7 @@ class Link:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Connection] = []
-        self._places = Places(MOST, self._timeout)
+        self._places = Places(MOST, self.timeout)
 
     def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
         def exchange(connection: Connection) -> list[Row]:
@@ -80,7 +80,7 @@ class Link:
 
     def connect(self, *, patience: float | None = None) -> Connection:
         """A connection that the caller closes; others' answers may take longer."""
-        return Connection(self._parameters, patience or self._timeout)
+        return Connection(self._parameters, patience or self.timeout)
 
     def _ask(self, exchange: Callable[[Connection], T]) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers

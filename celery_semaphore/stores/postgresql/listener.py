@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 import psycopg
 
 from ...errors import StoreUnavailable
+from ..turn import Engaged, Turn
 from .connection import Connection, translated
 from .link import Link
 from .schema import Place
 
 AGAIN = 1.0  # seconds between attempts to listen again while the server is away
 POLL = 0.5  # seconds after which a caller asks again that cannot listen
-TURN = 5.0  # seconds after which the ears look whether anybody still listens
+LOOK = 5.0  # seconds after which the ears look whether anybody still listens
 
 
 class Ears:
@@ -33,18 +34,24 @@ class Ears:
         self._pid = os.getpid()
         self._connection: Connection | None = None
         self._listeners: dict[str, set[PostgresListener]] = {}
-        self._use = Lock()  # of the connection, and of who listens
+        self._use = Turn(self._link.timeout)  # of the connection, and of who listens
 
     def open(self, listener: PostgresListener) -> None:
         """From the moment in which this returns nothing is missed any more."""
         if self._pid != os.getpid():  # a forked child has no thread, and must not read its parent's
             self._begin()
-        with self._use, translated():
-            try:
-                self._listen(listener)
-            except BaseException:
-                self._lose(self._connection)
-                raise
+        try:
+            with self._use, translated():
+                self._listen_or_lose(listener)
+        except Engaged:
+            listener.polls = True
+
+    def _listen_or_lose(self, listener: PostgresListener) -> None:
+        try:
+            self._listen(listener)
+        except BaseException:
+            self._lose(self._connection)
+            raise
 
     def _listen(self, listener: PostgresListener) -> None:
         connection = self._connection or self._connect()
@@ -69,13 +76,13 @@ class Ears:
 
     def shut(self) -> None:
         if self._pid == os.getpid():
-            with self._use:
+            with suppress(Engaged), self._use:
                 self._lose(self._connection)
 
     def close(self, listener: PostgresListener) -> None:
         if self._pid != os.getpid():
             return
-        with self._use:
+        with suppress(Engaged), self._use:
             others = self._listeners.get(listener.channel, set())
             others.discard(listener)
             if listener.channel in self._listeners and not others:
@@ -88,8 +95,8 @@ class Ears:
     def _read(self, connection: Connection) -> None:
         while True:
             with suppress(psycopg.Error, OSError, ValueError):  # it may be closed meanwhile
-                connection.readable(TURN)
-            with self._use:
+                connection.readable(LOOK)
+            with suppress(Engaged), self._use:
                 if connection is not self._connection:
                     return
                 try:
@@ -119,7 +126,10 @@ class Ears:
 
 
 class PostgresListener:
-    """Behind a pooler, where listening is in vain, it wakes its caller now and then to ask."""
+    """Behind a pooler, where listening is in vain, it wakes its caller now and then to ask.
+
+    So it does in a signal handler that interrupted one who uses the connection.
+    """
 
     def __init__(self, ears: Ears, ticket: str) -> None:
         self._ears, self.ticket = ears, ticket

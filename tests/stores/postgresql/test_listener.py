@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
 
@@ -9,7 +10,7 @@ import pytest
 
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
-from celery_semaphore.stores.postgresql.listener import AGAIN, PostgresListener
+from celery_semaphore.stores.postgresql.listener import AGAIN, POLL, PostgresListener
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
@@ -136,3 +137,31 @@ def test_a_child_closes_its_store_whoever_listened_as_it_was_forked(
         notify(server)
         listener.wait(LONG)
         assert listener._open
+
+
+def test_a_signal_handler_polls_whose_connection_is_in_use(
+    server: PostgresServer, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It interrupted one who listens, and cannot wait for that one."""
+    listened, waited = store._ears._listen, []
+
+    def interrupted(listener: PostgresListener) -> None:
+        monkeypatch.undo()
+        with closing(store.listen("handler")) as own:
+            waited.append(took(own, LONG))
+        listened(listener)
+
+    monkeypatch.setattr(store._ears, "_listen", interrupted)
+    with closing(store.listen("t")) as listener:
+        assert waited[0] < 2 * POLL
+        notify(server)
+        listener.wait(LONG)
+        assert not listener.polls
+
+
+def test_who_cannot_have_the_connection_in_time_polls(
+    server: PostgresServer, open_at: OpenAt
+) -> None:
+    store = open_at(server.url, timeout=0.1)
+    with ThreadPoolExecutor(1) as pool, store._ears._use:
+        assert pool.submit(store.listen, "t").result(LONG).polls

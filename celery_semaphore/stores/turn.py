@@ -1,0 +1,35 @@
+"""One call at a time, in a process whose signal handlers may come in between."""
+
+from __future__ import annotations
+
+from threading import Lock, get_ident
+from typing import Self
+
+from ..errors import StoreUnavailable
+
+
+class Engaged(StoreUnavailable):
+    """Another call is under way, perhaps the very one that was interrupted by this one."""
+
+
+class Turn:
+    """A lock that a signal handler may ask for while the thread that it interrupted has it.
+
+    It is refused at once: it would wait for ever, and must not see what is half done.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._lock = Lock()
+        self._owner: int | None = None
+
+    def __enter__(self) -> Self:
+        if self._owner == get_ident() or not self._lock.acquire(timeout=self._timeout):
+            msg = "The store was not asked: another call of this process is under way"
+            raise Engaged(msg)
+        self._owner = get_ident()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._owner = None
+        self._lock.release()
