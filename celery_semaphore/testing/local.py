@@ -65,6 +65,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     from .. import semaphore
     from ..core.holdings import by_store
     from ..worker.limiter import Limiter
+    from ..worker.task import add_steps
 
     before = app.__dict__.get(LIMITER)
     if before is not None and getattr(before.pool, "active", False):
@@ -73,6 +74,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
             " use local_store(celery_session_app) in a fixture of the session, and ask for that one before."
         )
         raise ConfigurationError(msg)
+    add_steps(app)  # a test may make its tasks when its worker runs already
     store = LocalStore()
     app.__dict__[LIMITER] = limiter = Limiter(app, store)
     semaphore.instead.append(store)

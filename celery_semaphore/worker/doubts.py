@@ -15,6 +15,8 @@ from .spelling import misspelt
 def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> None:
     """Raise ``ConfigurationError`` for a task that would not be limited as it says."""
     for task in tasks:
+        if (fault := getattr(task, "semaphore_fault", None)) is not None:
+            raise fault
         if getattr(task, "semaphore", None) is None:
             continue
         options = getattr(task, "semaphore_options", None)

@@ -71,6 +71,12 @@ def _acquire(
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
         raise SemaphoreError(msg)
+    if not limiter.serves:
+        msg = (
+            f"task {task.name} was made after its worker started, which knew no limited task then and keeps no"
+            " books of permits: nobody would renew or release this one's. Make the task before, or restart the worker."
+        )
+        raise SemaphoreError(msg)
     side, books = limiter.side, limiter.books()
     if side.store.epoch is None:
         side.store.epoch = headers.epoch

@@ -79,6 +79,11 @@ class Limiter:
         self.notes = notes
         self._main = os.getpid()
 
+    @property
+    def serves(self) -> bool:
+        """Whether this process belongs to a worker that keeps books of permits."""
+        return self.notes is not None or self._main == os.getpid()
+
     def books(self) -> Books:
         """Where a delivery is noted: by the pipe to the main process, or in this process's ledger."""
         return self.side.ledger if self.notes is None else self.notes

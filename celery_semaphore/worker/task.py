@@ -8,7 +8,7 @@ from typing import Any
 from celery import Task
 
 from ..core.spelling import nearest
-from ..errors import SemaphoreError
+from ..errors import ConfigurationError, SemaphoreError
 from .gate import guarded
 from .headers import KEY, WEIGHT
 from .options import Options
@@ -41,6 +41,7 @@ class LimitedTaskMixin:
     requeue_max_delay: float | None = None  # seconds; or longer
 
     semaphore_options: Options | None = None  # what became of all these
+    semaphore_fault: ConfigurationError | None = None  # or why nothing did
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
@@ -48,13 +49,19 @@ class LimitedTaskMixin:
         super().on_bound(app)  # type: ignore[misc]
         if "semaphore_options" in cls.__dict__:
             return
-        cls.semaphore_options = options = Options.of(cls)
+        try:
+            cls.semaphore_options = options = Options.of(cls)
+        except ConfigurationError as error:
+            # Whoever made Celery bind its tasks may swallow this, as Django's checks do; Celery goes on with those
+            # that it has bound. Then the worker's first step stops it, and no call of this one is sent.
+            cls.semaphore_fault = error
+            add_steps(app)
+            raise
         if options is not None:
             cls.Request = _limited(cls.Request)  # type: ignore[attr-defined]
             # Wrapped, so that a subclass that forgets super() is not unlimited silently.
             cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]
-            for blueprint, step in STEPS.items():
-                app.steps[blueprint].add(step)
+            add_steps(app)
 
     @property
     def permit(self) -> TaskPermit | None:
@@ -98,11 +105,19 @@ class LimitedTaskMixin:
         return super().apply(args, kwargs, *positional, **options)  # type: ignore[misc]
 
     def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
+        if self.semaphore_fault is not None:
+            raise self.semaphore_fault
         _refuse_unknown(self, options)
         given = {KEY: key, WEIGHT: weight}
         if ours := {name: value for name, value in given.items() if value is not None}:
             _check_call(self, key, weight)
             options["headers"] = {**(options.get("headers") or {}), **ours}
+
+
+def add_steps(app: Any) -> None:
+    """Let this app's workers keep books of permits; those that run already do not begin to."""
+    for blueprint, step in STEPS.items():
+        app.steps[blueprint].add(step)
 
 
 def _refuse_unknown(task: Any, options: dict[str, Any]) -> None:

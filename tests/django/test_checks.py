@@ -167,3 +167,41 @@ def test_a_project_without_a_celery_app_is_told_how_to_get_one(tmp_path: Path) -
     )
     assert "celery_semaphore.W001" in done.stderr
     assert "no Celery app was made" in done.stderr
+
+
+PROJECT = """
+from celery import Celery, shared_task
+from celery_semaphore import LimitedTask
+
+app = Celery("shop", broker="memory://")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.semaphore_url = "memory://"
+
+@shared_task(base=LimitedTask, semaphore="mail", limit=-1)
+def mail(): ...
+
+@shared_task(base=LimitedTask, semaphore="export", key="{tenant}", limit=2)
+def export(tenant): ...
+"""
+
+
+def test_no_worker_starts_with_a_task_that_a_check_found_wrong(tmp_path: Path) -> None:
+    """Django's checks are the first to bind the tasks of a worker, and Celery does not heed what they say."""
+    (tmp_path / "wrong.py").write_text(PROJECT)
+    done = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "wrong", "worker", "--pool", "solo"],
+        env=os.environ
+        | {
+            "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",
+            "C_FORCE_ROOT": "1",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "task wrong.mail: limit=-1" in done.stderr
+    assert "ready." not in done.stderr

@@ -220,3 +220,37 @@ def test_it(pytestconfig):
 """
     alone = ("-W", "error", "-p", "no:celery")  # pytest-celery imports Celery
     assert "1 passed" in run(tests, *alone, FIRST=str(tmp_path / "nothing"))
+
+
+@pytest.mark.slow
+def test_a_task_that_a_test_makes_when_its_worker_runs(run: Run) -> None:
+    """As Celery's own documentation shows it."""
+    tests = """
+import pytest
+from celery_semaphore import LimitedTask
+
+pytest_plugins = ["celery.contrib.pytest"]
+
+@pytest.fixture(scope="session")
+def celery_config():
+    return {"semaphore_url": "memory://"}
+
+def test_it(semaphore_store, semaphore_snapshot, celery_app, celery_worker):
+    @celery_app.task(base=LimitedTask, semaphore="x", limit=1)
+    def add(a, b):
+        return a + b
+
+    celery_worker.reload()
+    results = [add.delay(n, n) for n in range(5)]
+    assert [result.get(timeout=20) for result in results] == [0, 2, 4, 6, 8]
+
+def test_without_our_store(celery_app, celery_worker):
+    @celery_app.task(base=LimitedTask, semaphore="x", limit=1)
+    def add(a, b):
+        return a + b
+
+    celery_worker.reload()
+    with pytest.raises(Exception, match="made after its worker started"):
+        add.delay(1, 1).get(timeout=20)
+"""
+    assert "2 passed" in run(tests)

@@ -241,6 +241,7 @@ def test_a_lease_counts_from_before_the_store_was_asked(
 
 def delivered(task: Any, **headers: Any) -> None:
     """Let a delivery come to its gate, in this process."""
+    limiter_of(task.app).serve(None)
     request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
     task.push_request(**request)
     try:

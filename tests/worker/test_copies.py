@@ -49,6 +49,7 @@ def limited(app: Celery, **options: Any) -> Any:
 
 def delivered(task: Any, ends: str = "SUCCESS", **headers: Any) -> None:
     """Let a delivery come to its gate in this process, and end."""
+    limiter_of(task.app).serve(None)
     request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
     task.push_request(**request)
     try:

@@ -71,6 +71,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+def test_a_wrong_task_stays_wrong(app: Celery) -> None:
+    """Whoever bound it first may have swallowed why."""
+    with pytest.raises(ConfigurationError):
+        declare(app, semaphore="s", limit=-1)
+    task = app.tasks["shop.export"]
+    assert app.steps["worker"]
+    with pytest.raises(ConfigurationError, match="limit=-1"):
+        check_tasks(app.tasks.values(), SETTINGS, prefork=True)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="limit=-1"):
+            task.delay("a")
+
+
 @pytest.mark.parametrize(("options", "text"), WRONG)
 def test_wrong_options(app: Celery, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(text)) as raised:

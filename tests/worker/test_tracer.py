@@ -28,6 +28,7 @@ def app() -> Celery:
 
 def run(app: Celery, task: Any, *args: Any) -> Any:
     """As a process of the pool runs it; what it answers to the main process."""
+    limiter_of(app).serve(None)
     task.__trace__ = build_tracer(task.name, task, app=app)
     request = {HOLDER: "x:1", "id": "x", "delivery_info": {}}
     body = (args, {}, {})
