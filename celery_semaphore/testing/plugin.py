@@ -12,6 +12,7 @@ import pytest
 
 from ..core.key import resource_name
 from ..core.permit import Snapshot
+from ..errors import SemaphoreError
 from ..settings import Settings
 from .local import LocalStore, current_app, local_store, unlimited
 
@@ -55,7 +56,10 @@ def semaphore_snapshot(
     else:
         store = Settings.from_app(semaphore_app).open_store()
 
-    def take(semaphore: str, key: str | None = None) -> Snapshot:
+    def take(semaphore: str, key: Any = None) -> Snapshot:
+        if key is not None and not isinstance(key, str):
+            msg = f"semaphore_snapshot: key={key!r} must be a text, as a task's template makes it: {str(key)!r}."
+            raise SemaphoreError(msg)
         seen: Snapshot = store.snapshot(resource_name(semaphore, key))
         return seen
 

@@ -61,6 +61,8 @@ class TestMistakes:
             ({"timeout": "5"}, "timeout='5'"),
             ({"timeout": float("nan")}, "timeout=nan"),
             ({"store": None}, "url= or store="),
+            ({"store": None, "url": "memory://", "lease": "x"}, "lease='x'"),
+            ({"lease": 0}, "lease=0"),
             ({"url": "memory://"}, "url= or store="),
             ({"store": None, "url": "mongo://x"}, "mongo"),
             ({"store": None, "url": "redis://x/y"}, "redis://x/y"),

@@ -65,7 +65,7 @@ def run(tmp_path: Path) -> Run:
 def test_eager_tasks_need_no_server(run: Run) -> None:
     tests = """
 import pytest
-from celery_semaphore import Semaphore, SemaphoreSaturated, SemaphoreTimeout
+from celery_semaphore import Semaphore, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.testing import unlimited
 from tasks import app, export, fails
@@ -77,6 +77,8 @@ def test_limits_hold(semaphore_store, semaphore_snapshot):
     assert export.apply(("b",), throw=True).get()
     assert [held.holder for held in semaphore_snapshot("export", "a").holders] == ["another"]
     assert semaphore_snapshot("export", "b").occupied == 0
+    with pytest.raises(SemaphoreError, match="key=7 must be a text.*'7'"):
+        semaphore_snapshot("export", 7)
     semaphore_store.set_limit(0, "fails")
     with pytest.raises(SemaphoreSaturated):
         fails.apply(throw=True)
