@@ -173,7 +173,8 @@ def main() -> int:
             print(f"{mutant.name}: {mutant.why}")
         return 0
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)  # PostgreSQL does not run as root, and must get at its data below
+        # PostgreSQL does not run as root, and must get at its data below.
+        Path(directory).chmod(0o755)
         house = House(Path(directory))
         if found := stale(house.sound):
             print("\n".join(found), f"{len(found)} stale: nothing is run", sep="\n")

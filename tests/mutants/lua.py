@@ -8,6 +8,7 @@ CONFORMANCE = ("tests/stores/test_conformance.py::TestValkeyStore",)
 REDIS = "tests/stores/test_redis.py"
 RESTARTS = ("tests/stores/test_faults.py::TestRestarts", "-k", "valkey")
 KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
+FULL = ("tests/stores/test_full.py", "-k", "valkey")
 LOSSES = (f"{REDIS}::TestPartialLoss", f"{REDIS}::TestHandOnInSeveralCalls", "-k", "valkey")
 
 
@@ -736,6 +737,47 @@ KEYS_LEFT = [
     ),
 ]
 
+FULLNESS = [
+    lua(
+        "a renewal first writes what takes memory",
+        "it only replaces what is there",
+        "renew",
+        "    even_if_full()\n",
+        "",
+        tests=FULL,
+    ),
+    lua(
+        "what was sent first writes what takes memory",
+        "it gives memory back, so the server will take it",
+        "sent",
+        "even_if_full()\n",
+        "",
+        tests=FULL,
+    ),
+    lua(
+        "the unknown are buried first",
+        "nothing of it is there to be erased",
+        "release",
+        "    if erase(at, holder, permit and permit.weight) and counts then",
+        "    if permit and erase(at, holder, permit.weight) and counts then",
+        tests=FULL,
+    ),
+    lua(
+        "a grant for other claims is gone with its place",
+        "its task asks anew and gets a ticket",
+        "acquire_else",
+        "            put_back(claim.at)\n",
+        "",
+    ),
+    lua(
+        "who gives up keeps what its ticket was handed",
+        "it only ever knew its holder",
+        "release_else",
+        "            erase(claimed, made)\n",
+        "",
+    ),
+]
+
 MUTANTS = (
     *ADMISSION,
     *ENDS,
@@ -745,4 +787,5 @@ MUTANTS = (
     *HANDING_ON,
     *OPERATORS,
     *KEYS_LEFT,
+    *FULLNESS,
 )

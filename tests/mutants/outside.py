@@ -19,6 +19,30 @@ def outside(name: str, why: str, file: str, text: str, instead: str, *tests: str
 
 MUTANTS = [
     outside(
+        "a crowd is turned away",
+        "who finds no place fails, and is asked again by its own loop",
+        "stores/places",
+        "not self._changed.wait_for(\n                self._is_one_free, self._timeout\n            ):",
+        "True:",
+        "tests/stores/test_places.py::test_who_finds_all_places_taken_waits_for_one",
+    ),
+    outside(
+        "a failed call keeps its place",
+        "it will be asked again",
+        "stores/places",
+        "        with self._changed:\n            self._taken -= 1\n",
+        "        with self._changed:\n            self._taken -= int(_[0] is None)\n",
+        "tests/stores/test_places.py::test_a_failed_call_leaves_its_place",
+    ),
+    outside(
+        "a handler waits for whom it interrupted",
+        "a lock with a timeout never waits for ever",
+        "stores/turn",
+        "self._owner == get_ident() or not",
+        "not",
+        "tests/stores/test_turn.py",
+    ),
+    outside(
         "leaves its ticket in the line",
         "the store forgets it anyway, a lease later",
         "core/caller",
