@@ -18,7 +18,11 @@ FAILED = "E   AssertionError: 2 != 1\nFAILED tests/a.py::test_a - AssertionError
     ("code", "said", "verdict"),
     [
         (1, FAILED, "caught"),
-        (1, f"E   OOM command not allowed. script: on @user_script:7\n{FAILED}", "caught"),
+        (
+            1,
+            f"E   command not allowed when used memory > 'maxmemory'. script: on @user_script:7\n{FAILED}",
+            "caught",
+        ),
         (0, "3 passed in 1.00s", "SURVIVED"),
         (0, "3 skipped in 1.00s", "broken"),
         (5, "no tests ran", "broken"),

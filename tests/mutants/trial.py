@@ -22,7 +22,7 @@ OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-
 # script is neither, but what its test looks for.
 BROKEN = re.compile(
     r"(?m)Error compiling script|nonexistent global variable"
-    r"|^(?!.*OOM command not allowed).*user_script:\d+"
+    r"|^(?!.*command not allowed when used memory).*user_script:\d+"
     r"|^E +(?:\w+\.)*(?:SyntaxError|ImportError|ModuleNotFoundError|NameError|UnboundLocalError)\b"
 )
 
