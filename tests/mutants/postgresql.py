@@ -12,7 +12,6 @@ SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
-CRASHES = (f"{HERE}/test_crashes.py", "-k", "not embedded")
 
 
 def postgresql(
@@ -74,7 +73,7 @@ MUTANTS = (
         "v1/memory.sql",
         "recovered bigint := _now + _lease * 2 / 3;",
         "recovered bigint := _now;",
-        tests=CRASHES,
+        tests=RESTARTS,
     ),
     postgresql(
         "who waits for a lock waits for ever",
