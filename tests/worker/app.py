@@ -269,4 +269,4 @@ if "FORGETFUL" in os.environ:
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])
 if "QUIT_INSIDE" in os.environ:
-    interrupted.install(os.environ["QUIT_INSIDE"])
+    interrupted.install(os.environ["QUIT_INSIDE"], int(os.environ["QUIT_PROCESSES"]))

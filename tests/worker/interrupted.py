@@ -1,7 +1,7 @@
 """A main process whose signal handler runs in the middle of what it enters into its books.
 
 It quits, as SIGQUIT would have it, right after its first permit was entered, where it reads the notes of its
-pool's processes. All other processes of the pool get their permits once it did.
+pool's processes. All other processes of the pool have got theirs by then, and note them once it did.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from celery_semaphore.worker.note import NotePipe
 from tests.support.process import wait_until
 
 
-def install(path: str) -> None:
-    """``path`` is made at the first permit, and another beside it when the signal was sent."""
+def install(path: str, processes: int) -> None:
+    """``path`` is made at the first permit, others beside it by each process, and when the signal was sent."""
     first, quitted = Path(path), Path(path + ".quitted")
     main, entered, noted = os.getpid(), Ledger.held, NotePipe.held
 
@@ -30,6 +30,10 @@ def install(path: str) -> None:
             os.kill(main, signal.SIGQUIT)  # its handler runs here, before this returns
 
     def held_in_child(self: NotePipe, *args: Any, **kwargs: Any) -> None:
+        # A quitting worker receives no more tasks: so each process must have one before.
+        Path(f"{path}.of.{os.getpid()}").touch()
+        each = f"{first.name}.of.*"
+        wait_until(lambda: len([*first.parent.glob(each)]) == processes, 20, "all have permits")
         try:
             os.close(os.open(first, os.O_CREAT | os.O_EXCL))
         except FileExistsError:

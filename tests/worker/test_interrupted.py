@@ -21,10 +21,14 @@ from .conftest import Site
 API, ONE = Claim("api", None, 5), Claim("one", None, 1)
 
 
+def quits_inside(directory: Path, processes: int) -> dict[str, str]:
+    return {"QUIT_INSIDE": str(directory / "first"), "QUIT_PROCESSES": str(processes)}
+
+
 def test_a_cold_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> None:
     """Celery ends the pool in the handler, and reports the ends of its tasks there."""
     site.lease = 60.0
-    worker = site.start(concurrency=1, env={"QUIT_INSIDE": str(tmp_path / "first")})
+    worker = site.start(concurrency=1, env=quits_inside(tmp_path, 1))
     resource = uuid4().hex
     site.send("early", "sleep", resource)
     worker.wait(30)
@@ -36,8 +40,8 @@ def test_a_cold_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> 
 def test_a_soft_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> None:
     """Celery sleeps in the handler while tasks end: permits that are got meanwhile are renewed, too."""
     site.lease = 3.0
-    env = {"QUIT_INSIDE": str(tmp_path / "first")}
-    worker = site.start(concurrency=2, env=env, conf={"worker_soft_shutdown_timeout": 20})
+    conf = {"worker_soft_shutdown_timeout": 20}
+    worker = site.start(concurrency=2, env=quits_inside(tmp_path, 2), conf=conf)
     seconds = 3 * site.lease
     for _ in range(2):
         site.send("call", seconds, "soft")
