@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from .app import LIMIT
 from .backlog import PROCESSES, WORKERS
@@ -13,6 +14,10 @@ from .site import Site, site
 
 FREE, SECONDS = 5_000, 0.02
 LIMITED = 2_000
+SHORT_OF_FIVE = (5, 6)  # processes of two workers, when others have five of sixteen
+
+
+Tasks = list[tuple[str, list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,11 @@ def measure() -> list[Figure]:
     """The unlimited ones alone, then with the limited ones strewn among them.
 
     Five permits of 16 processes are taken from them: the ratio cannot be below 16/11, or 1.45, when processes are
-    what is short. On a machine that is short of processors first it is another one.
+    what is short. On a machine that is short of processors first, what Celery itself needs for so many more messages
+    counts as well: the floor is that of as many empty tasks without a limit, beside five processes less.
     """
     alone, beside = _played(0), _played(LIMITED)
+    floor = _late_with(*SHORT_OF_FIVE, [("plain", [])] * LIMITED)
     label = f"beside {FREE:,} unlimited of 20 ms, {LIMITED:,} of 100 ms, parked"
     detail = {"limited that began meanwhile": beside.began}
     late = {"s alone": round(alone.late, 2), "beside": round(beside.late, 2)}
@@ -47,25 +54,42 @@ def measure() -> list[Figure]:
             1.5,
             detail=late,
         ),
+        Figure(
+            f"{label}: the floor of that, as many empty tasks and five processes less",
+            floor / alone.late,
+        ),
     ]
 
 
 def _played(limited: int) -> Outcome:
-    tasks = [("free", [SECONDS])] * FREE + [("park", [n, 0.1]) for n in range(limited)]
-    random.Random(1).shuffle(tasks)
     with site() as made:
         made.start(PROCESSES, WORKERS)
-        made.stage(tasks)
-        start = made.release_at()
-        made.wait(lambda: made.count("free") >= FREE, 300, "the unlimited tasks", interval=0.1)
-        # What runs is written down at its end.
-        began = [at for [at] in made.lines("free")]
-        late = sorted(began)[int(0.95 * len(began))]
+        start, late = _passed(made, [("park", [n, 0.1]) for n in range(limited)])
         if not limited:
             return Outcome(late - start, 0.0, 0)
         ended = made.count("done") + LIMIT
         made.wait(lambda: made.count("done") >= ended, 60, "those that ran meanwhile")
         return _seen(made, start, late)
+
+
+def _late_with(fewer: int, more: int, others: Tasks) -> float:
+    with site() as made:
+        made.start(fewer)
+        made.start(more)
+        start, late = _passed(made, others)
+        return late - start
+
+
+def _passed(made: Site, others: Tasks) -> tuple[float, float]:
+    """When all were sent, and when all but 5 % of the unlimited ones had begun."""
+    tasks: Tasks = [("free", [SECONDS])] * FREE + others
+    random.Random(1).shuffle(tasks)
+    made.stage(tasks)
+    start = made.release_at()
+    made.wait(lambda: made.count("free") >= FREE, 300, "the unlimited tasks", interval=0.1)
+    # What runs is written down at its end.
+    began = [at for [at] in made.lines("free")]
+    return start, sorted(began)[int(0.95 * len(began))]
 
 
 def _seen(made: Site, start: float, late: float) -> Outcome:
