@@ -89,6 +89,13 @@ class Store(Protocol):
     def end(self, names: Sequence[str]) -> Outgoing:
         """End the waits of these parked messages: they shall be sent without a permit."""
 
+    def promote(self, names: Sequence[str]) -> Outgoing:
+        """Let these parked messages go before all others that wait, as if their priority were the highest.
+
+        By name, wherever they are parked; of a name that was used again, the newest. The ticket that was made
+        for them is still good for whoever brings it.
+        """
+
     def take(self, outgoing: Outgoing) -> list[Grant]:
         """The messages to be sent now, each to one caller only, until its ``expires_at``."""
 

@@ -56,6 +56,11 @@ def _release(inspector: Inspector, resource: str, form: Form) -> str:
     return f"Took the permit of {permit.task_id} away."
 
 
+def _next(inspector: Inspector, resource: str, form: Form) -> str:
+    [waiter] = inspector.promote([meant(form.get("task", ""))], resource)
+    return f"Let the waiting task {waiter.task_id} run next."
+
+
 def _drop(inspector: Inspector, resource: str, form: Form) -> str:
     [waiter] = inspector.drop([meant(form.get("task", ""))], resource)
     return f"Dropped the waiting task {waiter.task_id}."
@@ -89,6 +94,7 @@ ACTIONS = {
         "Take this permit away? Its task runs on until it learns of it, and another may start at once.",
         "holder",
     ),
+    "next": Action("next", _next, "Let this task run next, before all others that wait?", "task"),
     "drop": Action(
         "drop", _drop, "Drop this waiting task? It ends as REVOKED and never runs.", "task"
     ),

@@ -158,6 +158,18 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
     _say(ctx, f"Released the permit of {permit.task_id}, held for {permit.held_for:.1f} s.")
 
 
+@semaphore.command(name="next", cls=CeleryCommand)
+@_name
+@click.argument("task_ids", nargs=-1, required=True)
+@_key
+@click.pass_context
+def next_(ctx: click.Context, name: str, task_ids: tuple[str, ...], key: str | None) -> None:
+    """Let parked tasks run next, before all others that wait."""
+    with _inspector(ctx) as inspector:
+        inspector.promote(task_ids, _known(inspector, name, key))
+    _say(ctx, f"Next: {', '.join(task_ids)}.")
+
+
 @semaphore.command(cls=CeleryCommand)
 @_name
 @click.argument("task_ids", nargs=-1, required=True)

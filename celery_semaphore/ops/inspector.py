@@ -17,6 +17,7 @@ from .directory import Directory, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
+FIRST = 255  # the priority of what was promoted
 PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
 
 Ask = Callable[[Collection[str]], Heard]
@@ -144,20 +145,37 @@ class Inspector:
         self._store.release(permit.holder, [Claim(*names_of(resource), 0, permit.weight, resource)])
         return permit
 
+    def promote(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """Let these parked tasks run next, before all others that wait; of several, in order of their coming.
+
+        One that waits for several semaphores goes first where it waits now, and wherever it has to wait after that.
+        If one of them is not in the store the error names it, and the others run next nevertheless.
+        """
+        waiting = self._waiting_tasks(task_ids, resource)
+        for view in waiting:
+            if view.kind is not Kind.PARK:
+                msg = f"{view.task_id} is not parked: it asks again by itself."
+                raise SemaphoreError(msg)
+        self._store.promote(list(task_ids))
+        still = self._waiting(task_ids, resource)
+        missed = [each for each in task_ids if each in still and still[each].priority < FIRST]
+        if missed:
+            msg = f"{', '.join(missed)}: not in the store; it asks again by itself, or is being parked at this moment."
+            others = len(task_ids) - len(missed)
+            raise SemaphoreError(f"{msg} The other {others} run next." if others else msg)
+        return waiting
+
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
-        waiting = self._waiting(task_ids, resource)
-        for task_id in task_ids:
-            if task_id not in waiting:
-                msg = f"{place_of(resource)}: {task_id} does not wait."
-                raise SemaphoreError(msg)
-            if waiting[task_id].kind is Kind.CALL:
-                msg = f"{task_id} is no task but waits outside of them: end that process."
+        waiting = self._waiting_tasks(task_ids, resource)
+        for view in waiting:
+            if view.kind is Kind.CALL:
+                msg = f"{view.task_id} is no task but waits outside of them: end that process."
                 raise SemaphoreError(msg)
         if not self._revoke(task_ids):
             msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
             raise SemaphoreError(msg)
-        return [waiting[task_id] for task_id in task_ids]
+        return waiting
 
     def purge(self, resource: str) -> list[str]:
         """End all parked tasks of a semaphore, or of one key, as REVOKED, without workers: their ids.
@@ -176,12 +194,21 @@ class Inspector:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
 
+    def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """These, or an error for the first that does not wait."""
+        waiting = self._waiting(task_ids, resource)
+        for task_id in task_ids:
+            if task_id not in waiting:
+                msg = f"{place_of(resource)}: {task_id} does not wait."
+                raise SemaphoreError(msg)
+        return [waiting[task_id] for task_id in task_ids]
+
     def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
         """Those who wait, at least until all that are wanted are found."""
         found, skip = dict[str, WaiterView](), 0
         while not found.keys() >= set(wanted):
             seen = self._seen(resource, PAGE, skip)
-            found |= {view.task_id: view for view in seen.waiters}
+            found = {view.task_id: view for view in reversed(seen.waiters)} | found
             if len(seen.waiters) < PAGE:
                 break
             skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up

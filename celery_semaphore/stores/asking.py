@@ -82,6 +82,16 @@ def ticket_parts(ticket: str | None) -> tuple[int, int] | None:
     return (255 - int(match[1]), int(match[2])) if match else None
 
 
+def promoted(ticket: str) -> str:
+    """The ticket with the highest priority, at its place."""
+    return "000" + ticket[3:]
+
+
+def is_same_wait(ticket: str, other: str) -> bool:
+    """Whether they are one ticket, which may have been promoted meanwhile."""
+    return ticket[3:] == other[3:]
+
+
 def check_ticket(ticket: str) -> None:
     """Raise ``ValueError`` for what no store has made."""
     if not ticket_parts(ticket):

@@ -114,6 +114,29 @@ def test_what_is_gone_cannot_be_taken_away(client: Login, store: Store) -> None:
     assert logged() == []
 
 
+def park(store: Store, *task_ids: str) -> None:
+    for task_id in task_ids:
+        answer = store.acquire([API], f"{task_id}:1", Wait(Kind.PARK))
+        assert isinstance(answer, Refusal)
+        assert answer.ticket
+        store.attach(answer.ticket, [API], b"", name=task_id)
+
+
+def test_a_parked_task_is_let_run_next(client: Login, store: Store) -> None:
+    occupy(store, API, ["one:1", "two:1"])
+    park(store, "three", "four")
+    occupy(store, API, ["five:1"])
+    park(store, "six")
+    browser, do = client(), address("api", do="next")
+    page = browser.get(address("api")).content.decode()
+    assert re.findall(rf'href="{do}\?task=([^"]*)"', page) == ["four", "six"], "who could go sooner"
+    assert "before all others that wait?" in browser.get(do, {"task": "six"}).content.decode()
+    browser.post(do, {"task": "six"})
+    waiters = browser.get(address("api")).context["waiters"].rows
+    assert [each.task_id for each in waiters] == ["six", "three", "four", "five"]
+    assert logged() == ["api: Let the waiting task six run next."]
+
+
 def test_dropping_needs_workers_that_remember_it(client: Login, store: Store) -> None:
     occupy(store, API, ["one:1", "two:1", "three:1"])
     page = client().post(address("api", do="drop"), {"task": "three"}, follow=True)
@@ -129,18 +152,25 @@ def test_dropping_needs_workers_that_remember_it(client: Login, store: Store) ->
         ("pause", "pause"),
         ("resume", "pause"),
         ("release", "release"),
+        ("next", "next"),
         ("drop", "drop"),
     ],
 )
 def test_each_action_has_a_permission_of_its_own(
     client: Login, store: Store, do: str, permission: str
 ) -> None:
-    others = {"limit", "pause", "release", "drop"} - {permission}
+    others = {"limit", "pause", "release", "next", "drop"} - {permission}
+    occupy(store, API, ["one:1", "two:1"])
+    park(store, "three", "four")
+    if do == "resume":
+        store.set_limit(0, "api")
+    limits = store.limits()
+    assert address("api", do=do) in client().get(address("api")).content.decode()
     browser = client("view", *others)
     assert address("api", do=do) not in browser.get(address("api")).content.decode()
     assert browser.post(address("api", do=do), {"limit": "9"}).status_code == 403
     assert client(permission).post(address("api", do=do), {"limit": "9"}).status_code == 403
-    assert (store.limits(), logged()) == ({}, [])
+    assert (store.limits(), logged()) == (limits, [])
     assert client("view", permission).post(address("api", do=do), {"limit": "9"}).status_code == 302
 
 

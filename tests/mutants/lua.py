@@ -422,7 +422,7 @@ LINES = [
         "a ticket's place is taken anew",
         "each refusal sends its waiter to the end of the line",
         "_asking",
-        '    if ticket ~= "" then\n        return ticket\n',
+        '    if ticket ~= "" then\n        return known_as(ticket)\n',
         '    if ticket == "kept" then\n        return ticket\n',
     ),
     lua(
@@ -778,6 +778,51 @@ FULLNESS = [
     ),
 ]
 
+PROMOTING = [
+    lua(
+        "a ticket never changes",
+        "its task brings it along",
+        "_asking",
+        "return known_as(ticket)",
+        "return ticket",
+    ),
+    lua(
+        "what was granted is known by its own ticket only",
+        "whoever comes for it brings that",
+        "_line",
+        'if call("ZSCORE", at.holders, raised) then',
+        "if false then",
+    ),
+    lua(
+        "whoever attaches knows the ticket",
+        "it was made a moment ago",
+        "attach",
+        "ticket = known_as(ticket)\n",
+        "",
+    ),
+    lua(
+        "another ticket is an earlier task's",
+        "a wait has one ticket only",
+        "_messages",
+        "said.ticket:sub(4) ~= ticket:sub(4)",
+        "said.ticket ~= ticket",
+    ),
+    lua(
+        "what has a message can be promoted",
+        "nobody else has a message here",
+        "promote",
+        "raised ~= ticket and is_parked(at, ticket) and call",
+        "raised ~= ticket and call",
+    ),
+    lua(
+        "who is first now is granted at the next release",
+        "nothing was given back",
+        "promote",
+        "return answer_hand_on()",
+        "return {epoch, 0, {}, {}}",
+    ),
+]
+
 MUTANTS = (
     *ADMISSION,
     *ENDS,
@@ -788,4 +833,5 @@ MUTANTS = (
     *OPERATORS,
     *KEYS_LEFT,
     *FULLNESS,
+    *PROMOTING,
 )

@@ -58,7 +58,7 @@ COPIES = [
         "an earlier task's message speaks for the later",
         "same task id, same task",
         "_messages",
-        'local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket ~= ticket',
+        'local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket:sub(4) ~= ticket:sub(4)',
         "local of_earlier = false",
     ),
     lua(

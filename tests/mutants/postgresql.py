@@ -115,4 +115,25 @@ MUTANTS = (
         "if True:",
         tests=FORKS,
     ),
+    postgresql(
+        "a ticket never changes",
+        "its task brings it along",
+        "v1/acquire.sql",
+        "        a.ticket := celery_semaphore.v1_known_as(a.ticket, ats);\n",
+        "        a.ticket := a.ticket;\n",
+    ),
+    postgresql(
+        "whoever attaches knows the ticket",
+        "it was made a moment ago",
+        "v1/outbox.sql",
+        "    _ticket := found_as;\n",
+        "",
+    ),
+    postgresql(
+        "another ticket is an earlier task's",
+        "a wait has one ticket only",
+        "v1/acquire.sql",
+        "NOT celery_semaphore.v1_is_same(said.ticket, _ticket)",
+        "said.ticket <> _ticket",
+    ),
 )

@@ -123,6 +123,22 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
     assert site.counter.stats("dropped")["tasks"] == {}
 
 
+def test_a_parked_task_runs_next(site: Site, semaphore: Command) -> None:
+    site.start(concurrency=2, conf=PARK)
+    (running,) = site.occupy()
+    results = []
+    for n in range(3):
+        results.append(site.send("hold", 0.1))
+        wait_until(lambda n=n: site.waiting() == n + 1, 20, "it waits")
+    assert semaphore.says("next", "one", results[2].id) == f"Next: {results[2].id}.\n"
+    said = semaphore("next", "one", running.id)
+    assert said.err == f"Error: semaphore 'one': {running.id} does not wait.\n"
+    semaphore.says("release", "one", running.id, "--force")
+    for result in results:
+        result.get(timeout=20)
+    assert sorted(results, key=lambda result: result.date_done) == [results[2], *results[:2]]
+
+
 def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
     site.start(concurrency=2, conf=PARK)
     site.occupy()
@@ -135,7 +151,13 @@ def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
 
 
 def test_a_misspelt_name(site: Site, semaphore: Command) -> None:
-    for words in (("show", "ap"), ("limit", "ap", "3"), ("pause", "ap"), ("drop", "ap", "x", "-f")):
+    for words in (
+        ("show", "ap"),
+        ("limit", "ap", "3"),
+        ("pause", "ap"),
+        ("next", "ap", "x"),
+        ("drop", "ap", "x", "-f"),
+    ):
         said = semaphore(*words)
         assert said.code == 1
         assert "no semaphore 'ap' is in use" in said.err

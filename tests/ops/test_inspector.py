@@ -12,7 +12,7 @@ from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Heard, TaskAt
 from celery_semaphore.ops.inspector import Inspector
-from celery_semaphore.ops.views import SemaphoreView
+from celery_semaphore.ops.views import SemaphoreView, task_id_of
 from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
@@ -50,7 +50,7 @@ def wait(
     assert isinstance(answer, Refusal), answer
     assert answer.ticket
     if kind is Kind.PARK:
-        store.attach(answer.ticket, wanted or claims(), b"")
+        store.attach(answer.ticket, wanted or claims(), b"", name=task_id_of(holder))
     return answer.ticket
 
 
@@ -271,6 +271,37 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     assert [each.position for each in inspector.drop(["w2499", "w1000"], "api")] == [2499, 1000]
     with pytest.raises(SemaphoreError, match="w2500 does not wait"):
         inspector.drop(["w2500"], "api")
+
+
+def test_parked_tasks_go_next(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1", claims(limit=1))
+    for n in range(4):
+        wait(store, f"w{n}:1", Kind.PARK, claims(limit=1))
+    promoted = inspector.promote(["w3", "w2"], "api")
+    assert [(view.task_id, view.position) for view in promoted] == [("w3", 3), ("w2", 2)]
+    line = inspector.resource("api").waiters
+    assert [view.task_id for view in line] == ["w2", "w3", "w0", "w1"]
+
+
+def test_who_is_not_parked_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1", claims(limit=1))
+    wait(store, "t2:1", Kind.PARK, claims(limit=1))
+    wait(store, "t3:1", Kind.REQUEUE, claims(limit=1))
+    wait(store, "web/17:1", Kind.CALL, claims(limit=1))
+    store.acquire(claims(limit=1), "t4:1", Wait(Kind.PARK))  # its message is not there
+    wait(store, "t5:1", Kind.PARK, claims(limit=1))
+    for task_id, why in {
+        "t1": "'api': t1 does not wait",
+        "t3": "t3 is not parked: it asks again by itself",
+        "web/17": "web/17 is not parked",
+        "t4": "t4: not in the store; it asks again by itself",
+    }.items():
+        with pytest.raises(SemaphoreError, match=why):
+            inspector.promote([task_id], "api")
+    with pytest.raises(SemaphoreError, match=r"t4: not in the store; .* The other 1 run next"):
+        inspector.promote(["t4", "t5"], "api")
+    line = [view.task_id for view in inspector.resource("api").waiters]
+    assert line == ["t5", "t2", "t3", "t4", "web/17"]
 
 
 def test_dropping_is_revoking(store: MemoryStore) -> None:

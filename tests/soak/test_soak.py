@@ -7,13 +7,16 @@ import random
 import re
 import time
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Claim
+from tests.conftest import need
 from tests.support.counter import CounterServer
+from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
@@ -29,16 +32,33 @@ BACK_SOON = {
 }
 
 
+@pytest.fixture(params=["valkey", "postgres"])
+def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresServer | None]:
+    """A server of the test's own that keeps the permits, and loses what it was told last when it crashes."""
+    if request.param == "valkey":
+        yield None
+        return
+    need(PostgresServer)
+    with PostgresServer(wal_writer_delay="10s") as server:
+        server.install()
+        yield server
+
+
 @pytest.fixture(params=["rabbitmq", "redis"])
-def site(counter_server: CounterServer, request: pytest.FixtureRequest) -> Iterator[Site]:
+def site(
+    counter_server: CounterServer,
+    postgres: PostgresServer | None,
+    request: pytest.FixtureRequest,
+) -> Iterator[Site]:
     with ValkeyServer() as valkey:
         base = valkey.url.removesuffix("/0")
         broker = f"{base}/0"
         if request.param == "rabbitmq":
             broker = request.getfixturevalue("rabbitmq_url")
+        store = f"{base}/1" if postgres is None else postgres.url
         counter = counter_server.client()
         counter.reset()
-        site = Site(broker, f"{base}/2", f"{base}/1", dict(counter_server.env), counter, lease=5.0)
+        site = Site(broker, f"{base}/2", store, dict(counter_server.env), counter, lease=5.0)
         yield site
         site.stop()
 
@@ -56,10 +76,18 @@ def send(site: Site) -> dict[str, Any]:
     return sent
 
 
-def kill_at_random(site: Site, workers: list[CeleryWorker], until: Any) -> Tally[str]:
-    """A child about three times a second, a main process about each ten, until nearly all is done."""
+def kill_at_random(
+    workers: list[CeleryWorker], done: Callable[[], float], crash: Callable[[], None] | None
+) -> Tally[str]:
+    """A child about three times a second, a main process about each ten, until nearly all is done.
+
+    And the store, if it can crash, twice.
+    """
     killed: Tally[str] = Tally()
-    while not until():
+    while (share := done()) < 0.9:
+        if crash and share > (killed["store"] + 1) * 0.3 and killed["store"] < 2:
+            crash()
+            killed["store"] += 1
         time.sleep(random.uniform(0.1, 0.5))  # the pace of the faults, not a wait for anything
         worker = random.choice(workers)
         if random.random() < 0.03 or (killed["child"] == 5 and not killed["main"]):
@@ -80,7 +108,9 @@ def states(site: Site, sent: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policy", ["requeue", "park"])
-def test_ten_thousand_tasks_and_random_kills(site: Site, policy: str) -> None:
+def test_ten_thousand_tasks_and_random_kills(
+    site: Site, postgres: PostgresServer | None, policy: str
+) -> None:
     conf: dict[str, Any] = {
         "broker_transport_options": BACK_SOON,
         "worker_prefetch_multiplier": 2,
@@ -127,7 +157,12 @@ def test_ten_thousand_tasks_and_random_kills(site: Site, policy: str) -> None:
         print(f"without a state: {len(left)}, such as {left[:3]}")
         return not left
 
-    killed = kill_at_random(site, workers, lambda: len(entered()) >= 0.9 * TASKS)
+    def crash(server: PostgresServer) -> None:
+        server.stop_immediately()
+        server.start()
+
+    crashes = None if postgres is None else partial(crash, postgres)
+    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, crashes)
     wait_until(settled, 120, "every task has a state", interval=2, log=lambda: story(missing()))
     print(f"{time.monotonic() - began:.0f} s, killed: {dict(killed)}")
     stats, began_to_run = site.counter.all_stats(), entered()
@@ -141,5 +176,6 @@ def test_ten_thousand_tasks_and_random_kills(site: Site, policy: str) -> None:
     )
     print(Tally(states(site, sent).values()), {n: stats[n]["max_inside"] for n in ("one", "five")})
     assert killed["main"], "a main process was killed as well"
+    assert killed["store"] == (0 if postgres is None else 2)
     for claim in (Claim("soak one", None, 1), Claim("soak five", None, 5)):
         site.wait_all_back(claim, site.lease + 2)

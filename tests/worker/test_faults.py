@@ -148,12 +148,12 @@ def test_a_paused_worker_loses_its_permit(site: Site) -> None:
     """Its permit goes to another after one lease; when it goes on, it learns of the loss."""
     # A queue of its own, or it would already have asked the broker for the other's message.
     paused = site.start(name="paused", concurrency=1, queues=["slow"])
+    site.start(name="other", concurrency=1)
     slow = site.send("hold", 6.0, "one", queue="slow")
     wait_until(lambda: site.inside("one") == 1, 20, "it runs")
     main = paused.pid
     (_, _, _, _, child, _) = site.counter.log("one")[-1]
     paused.pause()
-    site.start(name="other", concurrency=1)
     began = time.monotonic()
     other = site.send("hold", 0.1, "one")
     other.get(timeout=20)

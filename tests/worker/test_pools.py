@@ -94,7 +94,7 @@ from tests.worker.app import app, counter, hold, call, failing, limited_add
 from celery_semaphore import SemaphoreTimeout, SemaphoreSaturated
 app.conf.semaphore_eager_timeout = 3
 assert limited_add.apply((1, 2)).get() == 3
-threads = [threading.Thread(target=call.apply, args=((0.1, "eager"),)) for _ in range(12)]
+threads = [threading.Thread(target=call.apply, args=((0.5, "eager"),)) for _ in range(12)]
 [t.start() for t in threads]; [t.join() for t in threads]
 stats = counter.stats("eager")
 assert (stats["max_inside"], stats["completed"]) == (5, 12), stats

@@ -23,6 +23,7 @@ class Migration(migrations.Migration):  # type: ignore[misc]
                     ("limit_semaphore", "Can set a semaphore's limit"),
                     ("pause_semaphore", "Can pause and resume a semaphore"),
                     ("release_semaphore", "Can take a permit away"),
+                    ("next_semaphore", "Can let a waiting task run next"),
                     ("drop_semaphore", "Can drop a waiting task"),
                 ),
             },

@@ -89,7 +89,7 @@ class Asking:
     def _ticket(self) -> str:
         """The wait's own, or the one made in a call whose answer was lost, or a new one."""
         if self.messages.ticket:
-            return self.messages.ticket
+            return self.books.known_as(self.wanted, self.messages.ticket)
         for ask in self.wanted:
             if made := self.books.at(ask.resource).made_by(self.holder):
                 return made

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Reason
-from ..asking import Ask, asks, seconds
+from ..asking import Ask, asks, maker_of, promoted, seconds
 from .resource import Entry, Remembered, Resource, Waiter
 
 if TYPE_CHECKING:
@@ -119,10 +119,34 @@ class Books:
             found = self.at(ask.resource).forget(ticket) or found
         return found
 
+    def known_as(self, wanted: Sequence[Ask], ticket: str) -> str:
+        """The ticket as it is known here: an operator may have promoted it.
+
+        Granted to it may be what its task comes for by another message.
+        """
+        ats, raised = [self.at(ask.resource) for ask in wanted], promoted(ticket)
+        if any(raised in at.holders for at in ats):
+            return raised
+        standing = (at.made_by(maker_of(ticket)) for at in ats)
+        return next(filter(None, standing), ticket)
+
     def granted(self, name: str, token: int) -> str:
         """The ticket that was handed the permit of this token, if any."""
         holders = self.at(name).holders.items()
         return next((n for n, e in holders if e.granted and e.token == token), "")
+
+    def parked(self, names: Sequence[str]) -> list[tuple[Resource, Waiter]]:
+        """Those of these names that wait in the store, and where."""
+        wanted = set(names) - {""}
+        found = [
+            (at, waiter)
+            for at in self.resources.values()
+            for waiter in at.line()
+            if waiter.payload is not None and waiter.name in wanted
+        ]
+        for at in {at.name: at for at, _ in found}.values():
+            self.drop([Ask(at.name, 0, 0)])
+        return [(at, waiter) for at, waiter in found if waiter in at.line()]
 
     def taken_up(self, wanted: Sequence[Ask], ticket: str) -> None:
         """What was handed to it is its holder's, and so is its message, which was delivered."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from ..asking import microseconds
+from ..asking import is_same_wait, microseconds
 from .resource import Remembered
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Messages:
         self._books, self._mine = books, mine
         self._name = (resource, mine.of if mine else "")
         known = books.remembered(self._name) if mine and not mine.is_first else None
-        self._earlier = bool(known and known.ticket and carried and known.ticket != carried)
+        known_by = known.ticket if known else ""
+        self._earlier = bool(known_by and carried and not is_same_wait(known_by, carried))
         self._known = None if self._earlier else known
         self.ticket = carried or (self._known.ticket if self._known else "")
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
-from ..asking import DEFAULT_MEAN, EARLY, LATE, maker_of
+from ..asking import DEFAULT_MEAN, EARLY, LATE, maker_of, promoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +145,12 @@ class Resource:
         """Out of the line and the outbox."""
         self.outbox.pop(ticket, None)
         return self.tickets.pop(ticket, None)
+
+    def promote(self, waiter: Waiter) -> None:
+        """Before all whose priority is not the highest, too."""
+        self.forget(waiter.ticket)
+        raised = promoted(waiter.ticket)
+        self.tickets[raised] = replace(waiter, ticket=raised)
 
     def end(self, ticket: str, again: int) -> None:
         """Its message shall go back without a permit; if it is not sent, ``again``."""

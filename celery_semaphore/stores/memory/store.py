@@ -86,6 +86,7 @@ class MemoryStore:
         with self._lock:
             wanted, books = asks(claims), self._entered()
             books.drop(wanted)
+            ticket = books.known_as(wanted, ticket)
             standing = [ask.resource for ask in wanted if ticket in books.at(ask.resource).tickets]
             home = books.at((standing or [wanted[0].resource])[-1])
             ends = inf if ends_in is None else books.now + microseconds(ends_in)
@@ -136,14 +137,19 @@ class MemoryStore:
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:
-            books, wanted = self._entered(), set(names)
-            touched: dict[str, Ask] = {}
-            for name, at in books.resources.items():
-                for waiter in list(at.line()):
-                    if waiter.payload is not None and waiter.name in wanted:
-                        at.end(waiter.ticket, books.now + books.take_up)
-                        touched[name] = Ask(name, 0, 0)
-            return self._handed_on(list(touched.values()))
+            books = self._entered()
+            parked = books.parked(names)
+            for at, waiter in parked:
+                at.end(waiter.ticket, books.now + books.take_up)
+            return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
+
+    def promote(self, names: Sequence[str]) -> Outgoing:
+        with self._lock:
+            books = self._entered()
+            parked = books.parked(names)
+            for at, waiter in parked:
+                at.promote(waiter)
+            return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:

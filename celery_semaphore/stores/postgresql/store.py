@@ -153,15 +153,10 @@ class PostgresStore:
         return self._look_at(texts(names))
 
     def end(self, names: Sequence[str]) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        for start in range(0, len(names), BATCH):
-            some = [stored(name) for name in names[start : start + BATCH]]
-            for _ in range(ROUNDS):
-                ((epoch, moved, needed, found),) = self._run("end", some)
-                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
-                if moved != "t":
-                    break
-        return outgoing
+        return self._to_parked("end", names)
+
+    def promote(self, names: Sequence[str]) -> Outgoing:
+        return self._to_parked("promote", names)
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         names = sorted(outgoing)
@@ -212,6 +207,17 @@ class PostgresStore:
     def close(self) -> None:
         self._ears.shut()
         self._link.close()
+
+    def _to_parked(self, operation: str, names: Sequence[str]) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            some = [stored(name) for name in names[start : start + BATCH]]
+            for _ in range(ROUNDS):
+                ((epoch, moved, needed, found),) = self._run(operation, some)
+                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
+                if moved != "t":
+                    break
+        return outgoing
 
     def _look_at(self, names: list[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()

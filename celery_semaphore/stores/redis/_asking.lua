@@ -13,7 +13,7 @@ end
 -- The wait's own ticket, or the one this holder made in a call whose answer was lost, or a new one.
 local function its_ticket()
     if ticket ~= "" then
-        return ticket
+        return known_as(ticket)
     end
     for _, at in ipairs(resources) do
         local made = not at.quiet and call("HGET", at.tickets, "by:" .. holder)

@@ -12,6 +12,24 @@ local function place_of(ticket)
     return tonumber(ticket:sub(5, 20))
 end
 
+-- A ticket as it is known here: an operator may have raised it, see promote.lua, and granted to it may be what its
+-- task comes for by another message.
+local function known_as(ticket)
+    local raised = "000" .. ticket:sub(4)
+    for _, at in ipairs(resources) do
+        if call("ZSCORE", at.holders, raised) then
+            return raised
+        end
+    end
+    for _, at in ipairs(resources) do
+        local stands = not at.quiet and call("HGET", at.tickets, maker_of(ticket))
+        if stands then
+            return stands
+        end
+    end
+    return ticket
+end
+
 local function stand(at, ticket, info, payload)
     at.quiet = false
     call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)

@@ -9,7 +9,8 @@ said = said and cmsgpack.unpack(said)
 if said and said["until"] <= now then
     said = nil
 end
-local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket ~= ticket
+-- The priority, which a ticket begins with, may have been raised meanwhile.
+local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket:sub(4) ~= ticket:sub(4)
 if of_earlier then
     said = nil
 end

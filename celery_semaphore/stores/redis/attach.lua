@@ -10,6 +10,7 @@ for n, at in ipairs(resources) do
     asked.weights[at.name] = tonumber(arg(5 + 2 * n))
     drop(at)
 end
+ticket = known_as(ticket)
 for _, at in ipairs(resources) do
     home = call("HEXISTS", at.tickets, ticket) == 1 and at or home
 end

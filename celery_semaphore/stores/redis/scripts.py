@@ -54,6 +54,7 @@ RELEASE = Script("_memory", "_burial", "release", "_ends", *HAND_ON, "release_el
 RENEW = Script("_memory", "_permits", *ENDS, "_holding", "renew")
 ATTACH = Script("_memory", *ENDS, *HAND_ON, "attach")
 END = Script("_memory", *ENDS, *HAND_ON, "end")
+PROMOTE = Script("_memory", *ENDS, *HAND_ON, "promote")
 REAP = Script("_memory", *ENDS, *HAND_ON, "reap")
 TAKE = Script("_memory", *ENDS, "take")
 SENT = Script("_memory", *ENDS, "sent")

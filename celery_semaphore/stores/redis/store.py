@@ -142,10 +142,10 @@ class RedisStore:
         return self._look_at([name.decode() for name in names])
 
     def end(self, names: Sequence[str]) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        for start in range(0, len(names), BATCH):
-            outgoing |= self._end(names[start : start + BATCH])
-        return outgoing
+        return self._to_parked(scripts.END, names)
+
+    def promote(self, names: Sequence[str]) -> Outgoing:
+        return self._to_parked(scripts.PROMOTE, names)
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         calls = [([Ask(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
@@ -193,7 +193,13 @@ class RedisStore:
         said = zip(calls, self._runner.run_all(scripts.REAP, calls), strict=True)
         return frozenset().union(*(self._handed_on(call[0], answer) for call, answer in said))
 
-    def _end(self, names: Sequence[str]) -> Outgoing:
+    def _to_parked(self, script: scripts.Script, names: Sequence[str]) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            outgoing |= self._to_some(script, names[start : start + BATCH])
+        return outgoing
+
+    def _to_some(self, script: scripts.Script, names: Sequence[str]) -> Outgoing:
         """Two round trips: where they are parked, then there; some may have moved meanwhile."""
         outgoing: Outgoing = frozenset()
         before: list[bytes | None] = []
@@ -207,9 +213,7 @@ class RedisStore:
                 resource, _, ticket = answers.text(place).partition("\n")
                 tickets.setdefault(resource, []).append(ticket)
             calls = [([Ask(name, 0, 0)], words) for name, words in tickets.items()]
-            for (wanted, _), answer in zip(
-                calls, self._runner.run_all(scripts.END, calls), strict=True
-            ):
+            for (wanted, _), answer in zip(calls, self._runner.run_all(script, calls), strict=True):
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing
 

@@ -44,6 +44,7 @@ from .names import Names
 from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
+from .promotions import Promotions
 from .waiting import Waiting
 
 __all__ = ["StoreConformance"]
@@ -63,6 +64,7 @@ class StoreConformance(
     ChangedTasks,
     Outbox,
     EndedWaits,
+    Promotions,
     Calling,
     GoneCallers,
     Listening,

@@ -17,6 +17,7 @@ from .suite import (
     came_back,
     claim,
     messages,
+    named,
     parked,
     reaped,
     refused,
@@ -29,20 +30,12 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 
-def ending(store: Store, holder: str, ends_in: float | None = None) -> str:
-    """A parked waiter that can be ended, or ends by itself."""
-    ticket = refused(store, claim(), holder, Wait(Kind.PARK)).ticket
-    assert ticket
-    assert not store.attach(ticket, claim(), holder.encode(), name=holder, ends_in=ends_in)
-    return ticket
-
-
 class EndedWaits(Suite):
     @pytest.mark.parametrize("ends_in", [10.0, 1000 * LEASE])
     def test_a_wait_ends_by_itself(self, store: Store, clock: Clock, ends_in: float) -> None:
         """Nobody needs to release for that."""
         store.set_limit(0, "api")
-        ticket = ending(store, "b", ends_in)
+        ticket = named(store, "b", ends_in)
         clock.advance(ends_in - 1)
         assert not store.reap()
         clock.advance(1)
@@ -52,8 +45,8 @@ class EndedWaits(Suite):
 
     def test_a_wait_can_be_ended(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        ending(store, "b")
-        ending(store, "c")
+        named(store, "b")
+        named(store, "c")
         assert store.end(["b", "nobody"]) == {"api"}
         (over,) = store.take(frozenset({"api"}))
         assert (over.payload, over.token) == (b"b", 0)
@@ -62,14 +55,14 @@ class EndedWaits(Suite):
 
     def test_what_was_granted_is_not_ended(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        ending(store, "b")
+        named(store, "b")
         outgoing = store.release("a", claim())
         store.end(["b"])
         assert [grant.token > 0 for grant in store.take(outgoing)] == [True]
 
     def test_an_ended_one_is_granted_nothing(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        ending(store, "b")
+        named(store, "b")
         parked(store, claim(), "c")
         store.end(["b"])
         assert sorted(messages(released(store, "a", claim()))) == [b"b", b"c"]
@@ -77,7 +70,7 @@ class EndedWaits(Suite):
 
     def test_an_ended_one_blocks_nobody(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
-        ending(store, "b")
+        named(store, "b")
         clock.advance(1)
         store.end(["b"])
         admitted(store, claim(2), "c")
@@ -86,7 +79,7 @@ class EndedWaits(Suite):
     def test_an_ended_one_comes_until_it_is_sent(self, store: Store, clock: Clock) -> None:
         """Who took it may have died before the broker had it."""
         store.set_limit(0, "api")
-        ending(store, "b", 10.0)
+        named(store, "b", 10.0)
         clock.advance(10)
         assert messages(reaped(store)) == [b"b"]
         assert not store.reap()
@@ -119,7 +112,7 @@ class EndedWaits(Suite):
     def test_an_ended_wait_may_park_again(self, store: Store, clock: Clock) -> None:
         """Its message came, and Celery let it run after all: the revocation was unknown there."""
         admitted(store, claim(), "a")
-        ticket = ending(store, "b")
+        ticket = named(store, "b")
         store.end(["b"])
         store.sent(store.take(frozenset({"api"})))
         clock.advance(1)
@@ -129,7 +122,7 @@ class EndedWaits(Suite):
 
     def test_an_ended_one_that_is_parked_again_is_not_forgotten(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        ticket = ending(store, "b")
+        ticket = named(store, "b")
         late = store.take(store.end(["b"]))
         assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
         assert not store.attach(ticket, claim(), b"b again", name="b")
@@ -141,7 +134,7 @@ class EndedWaits(Suite):
     ) -> None:
         """Nor is it forgotten: whoever sent its message may not have said so yet."""
         store.set_limit(0, "api")
-        ticket = ending(store, "b", 10.0)
+        ticket = named(store, "b", 10.0)
         clock.advance(10)
         assert messages(reaped(store)) == [b"b"]
         clock.advance(1)
@@ -155,7 +148,7 @@ class EndedWaits(Suite):
     def test_a_name_that_two_tickets_had_finds_the_newer(self, store: Store, clock: Clock) -> None:
         """A task id was used again."""
         admitted(store, claim(), "a")
-        first = ending(store, "b")
+        first = named(store, "b")
         clock.advance(1)
         ticket = refused(store, claim(), "b2", Wait(Kind.PARK)).ticket
         assert ticket
@@ -165,7 +158,7 @@ class EndedWaits(Suite):
 
     def test_ending_what_is_on_its_way_ends(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        ending(store, "b")
+        named(store, "b")
         store.release("a", claim())
         assert store.end(["b"]) <= {"api"}
 

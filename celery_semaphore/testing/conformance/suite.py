@@ -95,6 +95,20 @@ def parked(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> st
     return ticket
 
 
+def named(
+    store: Store,
+    holder: str,
+    ends_in: float | None = None,
+    claims: Sequence[Claim] = tuple(claim()),
+    **how: Any,
+) -> str:
+    """Likewise; the message has a name, its holder's, by which an operator finds it."""
+    ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
+    assert ticket
+    assert not store.attach(ticket, claims, holder.encode(), name=holder, ends_in=ends_in)
+    return ticket
+
+
 def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
     """What a release hands on, taken by a caller that has a broker."""
     return store.take(store.release(holder, claims))

@@ -26,7 +26,7 @@ BEGIN
 
     IF _task <> '' AND _message IS NOT NULL THEN
         said := celery_semaphore.v1_said(a, m.now);
-        IF said.ticket <> '' AND _ticket <> '' AND said.ticket <> _ticket THEN
+        IF said.ticket <> '' AND _ticket <> '' AND NOT celery_semaphore.v1_is_same(said.ticket, _ticket) THEN
             said := NULL;
             a.task := ''; -- what is known is another's: it stays
         ELSIF _ticket = '' THEN
@@ -36,6 +36,8 @@ BEGIN
     END IF;
     IF a.ticket = '' THEN
         a.ticket := celery_semaphore.v1_made_by(_holder, ats);
+    ELSE
+        a.ticket := celery_semaphore.v1_known_as(a.ticket, ats);
     END IF;
     IF a.ticket IS NULL THEN
         a.ticket := celery_semaphore.v1_new_ticket(a, m.now);

@@ -50,6 +50,33 @@ BEGIN
     END LOOP;
 END $$;
 
+-- A ticket as it is known here: an operator may have raised it, see v1_promote, and granted to it may be what its task
+-- comes for by another message.
+CREATE FUNCTION celery_semaphore.v1_known_as(_ticket text, _ats celery_semaphore.v1_at[]) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+    raised text := celery_semaphore.v1_raised(_ticket);
+BEGIN
+    FOREACH at IN ARRAY _ats LOOP
+        PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = at.name AND p.holder = raised;
+        IF FOUND THEN
+            RETURN raised;
+        END IF;
+    END LOOP;
+    RETURN coalesce(celery_semaphore.v1_made_by(substr(_ticket, 22), _ats), _ticket);
+END $$;
+
+-- Before all whose priority is not the highest, too; at its place.
+CREATE FUNCTION celery_semaphore.v1_raised(_ticket text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT '000' || substr(_ticket, 4)
+$$;
+
+-- Whether they are one ticket, which may have been raised in between.
+CREATE FUNCTION celery_semaphore.v1_is_same(_ticket text, _other text) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
+    SELECT substr(_ticket, 4) = substr(_other, 4)
+$$;
+
 CREATE FUNCTION celery_semaphore.v1_place(_ticket text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT substr(_ticket, 5, 16)::bigint $$;
 

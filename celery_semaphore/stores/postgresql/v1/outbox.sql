@@ -13,12 +13,22 @@ DECLARE
     at celery_semaphore.v1_at;
     ats celery_semaphore.v1_at[];
     home int := 1;
+    found_as text;
     granted bool;
     kept bool;
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience, true);
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_visit(_resources[n], _ticket, m);
+    END LOOP;
+    found_as := celery_semaphore.v1_known_as(_ticket, ats);
+    FOR n IN 1..cardinality(_resources) LOOP
+        IF found_as <> _ticket THEN
+            ats[n] := celery_semaphore.v1_look(_resources[n], found_as, m);
+        END IF;
+    END LOOP;
+    _ticket := found_as;
+    FOR n IN 1..cardinality(_resources) LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], _ticket);
         home := CASE WHEN FOUND THEN n ELSE home END;
@@ -104,27 +114,54 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_end(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, false);
+END $$;
+
+-- Let parked messages go before all others, as if their priority were the highest there is. `again`: likewise.
+CREATE FUNCTION celery_semaphore.v1_promote(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, true);
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_to_parked(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[], _promote bool
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     handed celery_semaphore.v1_handed;
     names text[] := ARRAY(
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
         WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a'));
+    here bigint[];
     one text;
 BEGIN
     m := celery_semaphore.v1_enter(names, _clock, _lease, _take_up, _known, _patience, true);
     FOREACH one IN ARRAY names LOOP
         PERFORM celery_semaphore.v1_visit(one, NULL, m);
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
-    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') AND array_position(names, w.resource) IS NOT NULL
-    AND w.payload IS NOT NULL;
+    here := ARRAY(
+        SELECT w.id FROM celery_semaphore.waiter AS w
+        WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
+        AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL);
+    IF _promote THEN
+        UPDATE celery_semaphore.waiter AS w
+        SET ticket = celery_semaphore.v1_raised(w.ticket),
+            id = celery_semaphore.v1_digest(w.resource, celery_semaphore.v1_raised(w.ticket))
+        WHERE w.id = ANY (here);
+    ELSE
+        UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
+        WHERE w.id = ANY (here);
+    END IF;
     handed := celery_semaphore.v1_hand_on(names, m);
     FOREACH one IN ARRAY handed.outgoing LOOP
         PERFORM celery_semaphore.v1_use(one, m.now);
     END LOOP;
     PERFORM 1 FROM celery_semaphore.waiter AS w
-    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') LIMIT 1;
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
+    AND NOT (_promote AND array_position(names, w.resource) IS NOT NULL) LIMIT 1;
     handed.again := FOUND;
     RETURN handed;
 END $$;

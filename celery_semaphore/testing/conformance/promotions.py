@@ -1,0 +1,278 @@
+"""Parked messages that an operator lets go before all others."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
+from .suite import (
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    limited,
+    messages,
+    named,
+    reaped,
+    refused,
+    released,
+    requeued,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+BOTH = claim() + claim(of="disk")
+
+
+def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> None:
+    """Parked behind "a", one after the other."""
+    admitted(store, claim(), "a")
+    for holder in holders:
+        clock.advance(1)
+        named(store, holder, priority=priority)
+
+
+def order(store: Store, wanted: list[str]) -> list[str]:
+    """Who gets the permit that "a" has, and so on."""
+    found, holder = list[str](), "a"
+    for _ in wanted:
+        (grant,) = released(store, holder, claim())
+        found.append(grant.payload.decode())
+        store.sent([grant])
+        holder = found[-1]
+        admitted(store, claim(), holder, came_back(grant.ticket, Kind.PARK))
+    return found
+
+
+def line(store: Store) -> list[str]:
+    """Who waits."""
+    seen = store.snapshot("api")
+    assert [each.position for each in seen.waiters] == list(range(seen.waiting))
+    return [each.id.rpartition(".")[2] for each in seen.waiters]
+
+
+class Promotions(Suite):
+    def test_it_goes_first(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b", "c", "d")
+        assert not store.promote(["d", "nobody"])
+        assert order(store, ["d", "b", "c"]) == ["d", "b", "c"]
+
+    def test_several_go_by_first_come(self, store: Store, clock: Clock) -> None:
+        """However often, and in whatever order, they were promoted."""
+        queued(store, clock, "b", "c", "d")
+        for name in ("d", "c", "d"):
+            store.promote([name])
+        assert order(store, ["c", "d", "b"]) == ["c", "d", "b"]
+
+    def test_it_is_seen_in_its_new_place(self, store: Store, clock: Clock) -> None:
+        """With the time for which it has waited."""
+        queued(store, clock, "b", "c")
+        before = store.snapshot("api").waiters[1]
+        store.promote(["c"])
+        after = store.snapshot("api").waiters[0]
+        assert (after.position, after.priority) == (0, 255)
+        assert (after.since, after.kind, after.weight) == (before.since, before.kind, 1)
+        assert line(store) == ["c", "b"]
+
+    def test_it_goes_before_who_comes_back_by_itself(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(1)
+        ticket = requeued(store, claim(), "w", priority=9)
+        clock.advance(1)
+        named(store, "b")
+        store.promote(["b"])
+        store.release("a", claim())
+        assert refused(store, claim(), "w2", came_back(ticket)).reason is Reason.SATURATED
+
+    def test_nobody_who_is_free_waits(self, store: Store, clock: Clock) -> None:
+        store.set_limit(0, "api")
+        named(store, "b")
+        clock.advance(1)
+        named(store, "c")
+        assert not store.promote(["c"])
+        assert messages(limited(store, None, "api")) == [b"c"]
+
+    def test_a_light_one_goes_before_the_heavy_one_that_blocks(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, claim(2), "a")
+        named(store, "heavy", claims=claim(2, weight=2))
+        clock.advance(1)
+        named(store, "light", claims=claim(2))
+        assert messages(store.take(store.promote(["light"]))) == [b"light"]
+
+    def test_what_was_granted_stays_so(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b", "c")
+        outgoing = store.release("a", claim())
+        store.promote(["b"])
+        (grant,) = store.take(outgoing)
+        store.sent([grant])
+        admitted(store, claim(), "b2", came_back(grant.ticket, Kind.PARK))
+
+    def test_an_ended_one_ends(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b")
+        outgoing = store.end(["b"])
+        store.promote(["b"])
+        (over,) = store.take(outgoing)
+        assert (over.payload, over.token) == (b"b", 0)
+
+    def test_it_can_be_ended(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b", "c")
+        store.promote(["c"])
+        assert line(store) == ["c", "b"]
+        (over,) = store.take(store.end(["c"]))
+        store.sent([over])
+        assert (over.payload, over.token) == (b"c", 0)
+        assert order(store, ["b"]) == ["b"]
+        assert store.snapshot("api").waiting == 0
+
+    def test_its_wait_ends_when_it_would_have(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        named(store, "b", 10.0)
+        clock.advance(1)
+        named(store, "c", 100.0)
+        clock.advance(8)
+        store.promote(["c"])
+        store.promote(["b"])
+        assert reaped(store) == []
+        clock.advance(1)
+        assert messages(reaped(store)) == [b"b"]
+        assert line(store) == ["c"]
+
+    def test_a_grant_that_nobody_sent_is_back_in_front(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b", "c")
+        store.promote(["c"])
+        store.release("a", claim())
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == [b"c"]
+
+    def test_one_that_no_limit_could_fit_waits_for_one_that_could(
+        self, store: Store, clock: Clock
+    ) -> None:
+        store.set_limit(1, "api")
+        admitted(store, claim(3), "a")
+        named(store, "b", claims=claim(3, weight=3))
+        clock.advance(1)
+        named(store, "c", claims=claim(3, weight=2))
+        store.release("a", claim(3))  # both are put aside
+        assert not store.promote(["c"])
+        assert messages(limited(store, 3, "api")) == [b"c"]
+
+    def test_one_on_several_claims(self, store: Store, clock: Clock) -> None:
+        """It stands in one line only, and moves to the other's with its new place."""
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "disk")
+        named(store, "b", claims=BOTH)
+        clock.advance(1)
+        named(store, "c", claims=BOTH)
+        store.promote(["c"])
+        assert not store.release("a", claim())
+        assert messages(released(store, "disk", claim(of="disk"))) == [b"c"]
+
+    def test_attached_again(self, store: Store, clock: Clock) -> None:
+        """The answer was lost, and an operator was quick."""
+        queued(store, clock, "b")
+        clock.advance(1)
+        ticket = named(store, "c")
+        store.promote(["c"])
+        store.attach(ticket, claim(), b"c", name="c")
+        assert line(store) == ["c", "b"]
+        assert order(store, ["c", "b"]) == ["c", "b"]
+
+    def test_asked_by_its_old_ticket(self, store: Store, clock: Clock) -> None:
+        """A worker died before it acknowledged the message, and the broker delivers it again."""
+        queued(store, clock, "b")
+        clock.advance(1)
+        ticket = named(store, "c")
+        store.promote(["c"])
+        answer = refused(store, claim(), "c2", came_back(ticket, Kind.PARK))
+        assert answer.position == 0
+        assert answer.ticket == store.snapshot("api").waiters[0].id
+        assert line(store) == ["c", "b"]
+        assert order(store, ["c", "b"]) == ["c", "b"]
+
+    def test_asked_by_its_old_ticket_when_the_other_is_on_its_way(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Granted and sent: whichever of its messages comes first takes the permit."""
+        queued(store, clock, "b")
+        clock.advance(1)
+        ticket = named(store, "c")
+        store.promote(["c"])
+        (grant,) = released(store, "a", claim())
+        store.sent([grant])
+        permit = admitted(store, claim(), "c2", came_back(ticket, Kind.PARK))
+        assert permit.token == grant.token
+        assert line(store) == ["b"]
+
+    def test_attached_again_when_it_is_on_its_way(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b")
+        clock.advance(1)
+        ticket = named(store, "c")
+        store.promote(["c"])
+        (grant,) = released(store, "a", claim())
+        store.sent([grant])
+        assert not store.attach(ticket, claim(), b"c", name="c")
+        permit = admitted(store, claim(), "c2", came_back(grant.ticket, Kind.PARK))
+        assert permit.token == grant.token
+        assert line(store) == ["b"]
+
+    def test_what_is_overdue_ends_first(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        named(store, "b", 10.0)
+        named(store, "c")
+        clock.advance(11)
+        (over,) = store.take(store.promote(["b", "c"]))
+        assert (over.payload, over.token) == (b"b", 0)
+        assert line(store) == ["c"]
+
+    def test_what_has_no_name_is_nobodys(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        for holder in ("b", "c"):
+            clock.advance(1)
+            ticket = refused(store, claim(), holder, Wait(Kind.PARK)).ticket
+            assert ticket
+            store.attach(ticket, claim(), b"")
+        before = store.snapshot("api").waiters
+        assert not store.promote([""])
+        assert not store.end([""])
+        assert store.snapshot("api").waiters == before
+
+    def test_its_copy_does_not_run(self, store: Store, clock: Clock) -> None:
+        """Also one that carries its old ticket."""
+        admitted(store, claim(), "a")
+        first = Publication("c:0")
+        answer = store.acquire(claim(), "c", came_back("", Kind.PARK), first)
+        assert isinstance(answer, Refusal)
+        assert answer.ticket
+        store.attach(answer.ticket, claim(), b"c", name="c")
+        clock.advance(1)
+        store.promote(["c"])
+        (grant,) = released(store, "a", claim())
+        store.sent([grant])
+        brought = Publication("c:0", "c.1")
+        permit = store.acquire(claim(), "c2", came_back(grant.ticket, Kind.PARK), brought)
+        assert isinstance(permit, Permit)
+        store.release("c2", claim(), brought)
+        copy = Publication("c:0", redelivered=True)
+        again = store.acquire(claim(), "c3", came_back(answer.ticket, Kind.PARK), copy)
+        assert isinstance(again, Refusal)
+        assert again.reason is Reason.COPY
+
+    def test_nothing_of_nobody(self, store: Store) -> None:
+        assert store.promote([]) == frozenset()
+        assert store.promote(["nobody"]) == frozenset()
+        assert list(store.resources()) == []
+
+    def test_nothing_is_left(self, store: Store, clock: Clock) -> None:
+        queued(store, clock, "b", "c")
+        store.promote(["c"])
+        assert order(store, ["c", "b"]) == ["c", "b"]
+        store.release("b", claim())
+        assert store.snapshot("api").waiting == store.snapshot("api").occupied == 0
+        assert list(store.resources()) == []
