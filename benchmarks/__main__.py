@@ -14,6 +14,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "pairs": pairs.measure,
     "waiters": pairs.measure_waiters,
     "postgresql": postgresql.measure,
+    "million": postgresql.measure_million,
     "throughput": throughput.measure,
     "neighbours": neighbours.measure,
     "backlog": partial(backlog.compared, backlog.HUNDRED),

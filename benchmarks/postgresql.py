@@ -15,6 +15,8 @@ from .figure import Figure, interleaved, ratio
 SECONDS = 4  # of one block
 ROUNDS = 3
 KEYS = 1_000
+HALF, CROWD = 500_000, 16  # pairs of half a million, by so many clients
+LARGEST = ("permit", "resource", "released")  # tables
 # At least so much of the floor: see stores.md.
 BOUNDS = {(1, 16): 0.16, (KEYS, 16): 0.45}
 
@@ -58,25 +60,50 @@ def _against(server: EmbeddedPostgresServer, keys: int, clients: int) -> Figure:
     return ratio(name, found["pairs"], found["floor"], bound=bound, at_least=True, detail=detail)
 
 
+def measure_million() -> list[Figure]:
+    """What a million pairs leave, to what half of them does: nothing grows with their number.
+
+    Those released are remembered for a lease, and vacuumed once a minute: after half of them that is at its height.
+    """
+    with EmbeddedPostgresServer() as server:
+        server.install()
+        script = _KEY[KEYS] + _PAIR
+        sizes = []
+        for pairs in (HALF, HALF):
+            _bench(server, script, CROWD, "-t", str(pairs // CROWD))
+            sizes.append(_kilobytes(server))
+    first, last = (sum(each.values()) for each in sizes)
+    detail = {f"{name} kB": f"{sizes[0][name]} to {sizes[1][name]}" for name in LARGEST}
+    label = f"tables after {2 * HALF:,} pairs on {KEYS:,} keys, to after {HALF:,}"
+    return [Figure(label, last / first, 1.2, detail=detail)]
+
+
 def _per_second(server: EmbeddedPostgresServer, script: str, clients: int) -> float:
+    said = _bench(server, script, clients, "-T", str(SECONDS))
+    return float(re.findall(r"tps = ([\d.]+)", said)[-1])
+
+
+def _bench(server: EmbeddedPostgresServer, script: str, clients: int, *length: str) -> str:
     file = Path(server.directory) / "script.sql"
     file.write_text(script)
-    program = server.program("pgbench")
-    arguments = ["-n", "-M", "prepared", "-c", str(clients), "-T", str(SECONDS), "-f", str(file)]
-    done = subprocess.run(
-        [program, *arguments, server.url], capture_output=True, text=True, check=True
-    )
-    return float(re.findall(r"tps = ([\d.]+)", done.stdout)[-1])
+    arguments = ["-n", "-M", "prepared", "-c", str(clients), *length, "-f", str(file), server.url]
+    command = [server.program("pgbench"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _sizes(server: EmbeddedPostgresServer) -> Figure:
     """What all these pairs have left; the released are remembered for one to two leases."""
-    sizes = """
-        SELECT relname, pg_total_relation_size(oid) / 1024 FROM pg_class
-        WHERE relkind = 'r' AND relnamespace = 'celery_semaphore'::regnamespace
-    """
-    kilobytes = dict(server.run(sizes))
+    kilobytes = _kilobytes(server)
     released = kilobytes.pop("released")
     total = sum(kilobytes.values()) / 1024
     detail = {"of the released kB": released}
     return Figure("tables after all of it", total, 1.0, unit="MB", detail=detail)
+
+
+def _kilobytes(server: EmbeddedPostgresServer) -> dict[str, int]:
+    """Of each table with its indexes."""
+    sizes = """
+        SELECT relname, pg_total_relation_size(oid) / 1024 FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'celery_semaphore'::regnamespace
+    """
+    return dict(server.run(sizes))

@@ -16,7 +16,7 @@ from tests.support.servers import RedisServer
 
 from .conftest import OpenAt, claim
 
-LONG = 10.0  # seconds that no wait takes which something ends
+LONG = 30.0  # seconds that no wait takes which something ends
 CHANNEL = "celery-semaphore:granted:t"
 
 pytestmark = pytest.mark.usefixtures("in_time")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
 
-LONG = 10.0  # real seconds that no listener waits
+LONG = 30.0  # real seconds that no listener waits
 in_time = pytest.mark.usefixtures("_in_time")  # not for the other tests of a store's suite
 
 

@@ -18,7 +18,7 @@ from tests.support.proxy import Proxy
 from .conftest import OpenAt, StartServer
 
 FORK = get_context("fork")
-LONG = 10.0  # seconds that no wait takes which something ends
+LONG = 30.0  # seconds that no wait takes which something ends
 LISTENING = (
     "SELECT pid FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()"
 )
