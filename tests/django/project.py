@@ -15,6 +15,11 @@ def call_api(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@app.task(base=LimitedTask, semaphore="disk", limit=1, on_saturated="park", name="copy_disk")
+def copy_disk(seconds: float) -> None:
+    time.sleep(seconds)
+
+
 @app.task(base=LimitedTask, semaphore="export", key="{tenant}", limit=1, name="export")
 def export(tenant: str, seconds: float = 0) -> None:
     time.sleep(seconds)

@@ -164,6 +164,23 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
     picture(page, "history")
 
 
+def test_a_parked_task_is_let_run_next(page: Any, worker: CeleryWorker, send: Any) -> None:
+    page.goto(f"{SEMAPHORES}disk/change/")
+    waiters = page.locator("[data-waiters] tbody tr")
+    ids = []
+    for waiting in range(4):  # the first one runs
+        ids.append(send("copy_disk", 300))
+        expect(waiters).to_have_count(waiting, timeout=20_000)
+        expect(page.get_by_text(ids[-1])).to_be_visible(timeout=20_000)
+    pictures(page, "parked")
+    waiters.filter(has_text=ids[3]).get_by_role("link", name="Run next").click()
+    expect(page.get_by_text("before all others that wait?")).to_be_visible()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text(f"Let the waiting task {ids[3]} run next.")).to_be_visible()
+    for place, task_id in enumerate((ids[3], ids[1], ids[2])):
+        expect(waiters.nth(place)).to_contain_text(task_id)
+
+
 def test_the_list_and_the_keys_are_live_too(page: Any, worker: CeleryWorker, send: Any) -> None:
     page.goto(SEMAPHORES)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="export"))
