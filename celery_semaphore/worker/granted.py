@@ -60,9 +60,14 @@ class GrantedQueues:
     def add(self, queue: str, *args: Any, **options: Any) -> None:
         """Consume one more."""
         self._add(queue, *args, **options)
-        homes, limiter = self._c.app.amqp.queues.consume_from, self._limiter
-        home, name = homes.get(queue), granted_queue(queue)
-        if home is None or name in homes or home_queue(queue, limiter.granted) != queue:
+        queues, limiter = self._c.app.amqp.queues, self._limiter
+        # Not of those that it consumes: Celery 5.5 forgets to add one there that was cancelled before.
+        home, name = queues.get(queue), granted_queue(queue)
+        if (
+            home is None
+            or name in queues.consume_from
+            or home_queue(queue, limiter.granted) != queue
+        ):
             return
         limiter.granted |= {queue}
         if not self._consumer.consuming_from(name):
