@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,8 @@ from .site import Site, site
 
 FREE, SECONDS = 5_000, 0.02
 LIMITED = 2_000
-SHORT_OF_FIVE = (5, 6)  # processes of two workers, when others have five of sixteen
-
+ALL = (PROCESSES,) * WORKERS  # of each worker
+SHORT_OF_FIVE = (5, 6)  # likewise, when others have five of sixteen
 
 Tasks = list[tuple[str, list[Any]]]
 
@@ -34,11 +35,11 @@ def measure() -> list[Figure]:
     what is short. On a machine that is short of processors first, what Celery itself needs for so many more messages
     counts as well: the floor is that of as many empty tasks without a limit, beside five processes less.
     """
-    alone, beside = _played(0), _played(LIMITED)
-    floor = _late_with(*SHORT_OF_FIVE, [("plain", [])] * LIMITED)
+    alone, beside = _late(ALL, []), _beside()
+    floor = _late(SHORT_OF_FIVE, [("plain", [])] * LIMITED)
     label = f"beside {FREE:,} unlimited of 20 ms, {LIMITED:,} of 100 ms, parked"
     detail = {"limited that began meanwhile": beside.began}
-    late = {"s alone": round(alone.late, 2), "beside": round(beside.late, 2)}
+    late = {"s alone": round(alone, 2), "beside": round(beside.late, 2)}
     return [
         Figure(
             f"{label}: share of the permits used while both wait",
@@ -50,32 +51,30 @@ def measure() -> list[Figure]:
         ),
         Figure(
             f"{label}: 95th percentile of the unlimited ones' wait, to alone",
-            beside.late / alone.late,
+            beside.late / alone,
             1.5,
             detail=late,
         ),
         Figure(
             f"{label}: the floor of that, as many empty tasks and five processes less",
-            floor / alone.late,
+            floor / alone,
         ),
     ]
 
 
-def _played(limited: int) -> Outcome:
+def _beside() -> Outcome:
     with site() as made:
         made.start(PROCESSES, WORKERS)
-        start, late = _passed(made, [("park", [n, 0.1]) for n in range(limited)])
-        if not limited:
-            return Outcome(late - start, 0.0, 0)
+        start, late = _passed(made, [("park", [n, 0.1]) for n in range(LIMITED)])
         ended = made.count("done") + LIMIT
         made.wait(lambda: made.count("done") >= ended, 60, "those that ran meanwhile")
         return _seen(made, start, late)
 
 
-def _late_with(fewer: int, more: int, others: Tasks) -> float:
+def _late(processes: Sequence[int], others: Tasks) -> float:
     with site() as made:
-        made.start(fewer)
-        made.start(more)
+        for each in processes:
+            made.start(each)
         start, late = _passed(made, others)
         return late - start
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .core import semaphore
 from .core.holdings import OnLost
+from .core.seconds import positive
 from .core.store import Store
 from .errors import ConfigurationError
 from .stores import store_from_url
@@ -37,7 +38,7 @@ class Semaphore(semaphore.Semaphore):
         if (url is None) == (store is None):
             msg = "Semaphore needs url= or store=, and not both: where permits are kept."
             raise ConfigurationError(msg)
-        _check_lease(lease)
+        positive("lease", lease)
         self._has_url = url is not None
         super().__init__(
             name,
@@ -52,12 +53,6 @@ class Semaphore(semaphore.Semaphore):
     @property
     def _store(self) -> Store:
         return instead[-1] if instead and self._has_url else super()._store
-
-
-def _check_lease(lease: object) -> None:
-    if isinstance(lease, bool) or not isinstance(lease, int | float) or lease <= 0:
-        msg = f"lease={lease!r} must be a number of seconds above 0."
-        raise ConfigurationError(msg)
 
 
 def _store(url: str | None, prefix: str, lease: float) -> Store:

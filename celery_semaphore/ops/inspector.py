@@ -12,12 +12,12 @@ from ..core.permit import Claim, Kind, Snapshot
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
+from ..stores.asking import is_promoted
 from .control import Heard, ask_workers, revoke
 from .directory import Directory, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
-FIRST = 255  # the priority of what was promoted
 PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
 
 Ask = Callable[[Collection[str]], Heard]
@@ -158,7 +158,9 @@ class Inspector:
                 raise SemaphoreError(msg)
         self._store.promote(list(task_ids))
         still = self._waiting(task_ids, resource)
-        missed = [each for each in task_ids if each in still and still[each].priority < FIRST]
+        missed = [
+            each for each in task_ids if each in still and not is_promoted(still[each].ticket)
+        ]
         if missed:
             msg = f"{', '.join(missed)}: not in the store; it asks again by itself, or is being parked at this moment."
             others = len(task_ids) - len(missed)
@@ -208,7 +210,8 @@ class Inspector:
         found, skip = dict[str, WaiterView](), 0
         while not found.keys() >= set(wanted):
             seen = self._seen(resource, PAGE, skip)
-            found = {view.task_id: view for view in reversed(seen.waiters)} | found
+            for view in seen.waiters:
+                found.setdefault(view.task_id, view)
             if len(seen.waiters) < PAGE:
                 break
             skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up

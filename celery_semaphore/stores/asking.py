@@ -87,6 +87,11 @@ def promoted(ticket: str) -> str:
     return "000" + ticket[3:]
 
 
+def is_promoted(ticket: str) -> bool:
+    """Whether nothing can go before it but an earlier one of its kind."""
+    return ticket == promoted(ticket)
+
+
 def is_same_wait(ticket: str, other: str) -> bool:
     """Whether they are one ticket, which may have been promoted meanwhile."""
     return ticket[3:] == other[3:]

@@ -10,6 +10,7 @@ from typing import Any
 from ..core.limit import Call, Limit
 from ..core.permit import Claim
 from ..core.saturation import OnSaturated, Patience
+from ..core.seconds import positive
 from ..errors import ConfigurationError, SemaphoreError
 from ..settings import Settings
 from .spelling import misspelt
@@ -163,12 +164,7 @@ def _one_of(option: str, value: Any, known: tuple[str, ...]) -> str | None:
 
 
 def _seconds(option: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        msg = f"{option}={value!r} must be a number of seconds above 0."
-        raise ConfigurationError(msg)
-    return float(value)
+    return None if value is None else positive(option, value)
 
 
 def _refuse_misspelt(task: Any) -> None:

@@ -63,6 +63,7 @@ class TestMistakes:
             ({"store": None}, "url= or store="),
             ({"store": None, "url": "memory://", "lease": "x"}, "lease='x'"),
             ({"lease": 0}, "lease=0"),
+            ({"lease": float("nan")}, "lease=nan"),
             ({"url": "memory://"}, "url= or store="),
             ({"store": None, "url": "mongo://x"}, "mongo"),
             ({"store": None, "url": "redis://x/y"}, "redis://x/y"),

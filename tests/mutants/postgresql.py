@@ -126,7 +126,7 @@ MUTANTS = (
         "whoever attaches knows the ticket",
         "it was made a moment ago",
         "v1/outbox.sql",
-        "    _ticket := found_as;\n",
+        "        _ticket := found_as;\n",
         "",
     ),
     postgresql(

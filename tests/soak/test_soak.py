@@ -8,7 +8,6 @@ import re
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -77,16 +76,17 @@ def send(site: Site) -> dict[str, Any]:
 
 
 def kill_at_random(
-    workers: list[CeleryWorker], done: Callable[[], float], crash: Callable[[], None] | None
+    workers: list[CeleryWorker], done: Callable[[], float], postgres: PostgresServer | None
 ) -> Tally[str]:
     """A child about three times a second, a main process about each ten, until nearly all is done.
 
-    And the store, if it can crash, twice.
+    And PostgreSQL twice, where it is the store.
     """
     killed: Tally[str] = Tally()
     while (share := done()) < 0.9:
-        if crash and share > (killed["store"] + 1) * 0.3 and killed["store"] < 2:
-            crash()
+        if postgres and share > (killed["store"] + 1) * 0.3 and killed["store"] < 2:
+            postgres.stop_immediately()
+            postgres.start()
             killed["store"] += 1
         time.sleep(random.uniform(0.1, 0.5))  # the pace of the faults, not a wait for anything
         worker = random.choice(workers)
@@ -157,12 +157,7 @@ def test_ten_thousand_tasks_and_random_kills(
         print(f"without a state: {len(left)}, such as {left[:3]}")
         return not left
 
-    def crash(server: PostgresServer) -> None:
-        server.stop_immediately()
-        server.start()
-
-    crashes = None if postgres is None else partial(crash, postgres)
-    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, crashes)
+    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, postgres)
     wait_until(settled, 120, "every task has a state", interval=2, log=lambda: story(missing()))
     print(f"{time.monotonic() - began:.0f} s, killed: {dict(killed)}")
     stats, began_to_run = site.counter.all_stats(), entered()

@@ -1,6 +1,9 @@
 """Stores on servers of the Redis family."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -44,6 +47,25 @@ def open_at() -> Iterator[OpenAt]:
 @pytest.fixture
 def store(server: RedisServer, open_at: OpenAt) -> RedisStore:
     return open_at(server.url)
+
+
+def one_after_the_other(way: AbstractContextManager[object]) -> list[str]:
+    """In which order two threads come through, of which the second tries while the first is inside."""
+    order, inside = list[str](), threading.Event()
+
+    def first() -> None:
+        with way:
+            inside.set()
+            time.sleep(0.05)
+            order.append("first")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    inside.wait()
+    with way:
+        order.append("second")
+    thread.join()
+    return order
 
 
 def claim(limit: int = 1, *, of: str = "api", weight: int = 1) -> list[Claim]:

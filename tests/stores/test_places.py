@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +17,12 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.places import Places
 from celery_semaphore.stores.postgresql import link
 from celery_semaphore.stores.redis.url import MOST
+from tests.support.greenlets import GreenletPool, greenlets
 from tests.support.postgres import PostgresServer
-from tests.support.process import ROOT, wait_until
+from tests.support.process import wait_until
 from tests.support.servers import RedisServer
 
-from .conftest import OpenAt, claim
+from .conftest import OpenAt, claim, one_after_the_other
 
 CROWD = 150
 
@@ -45,22 +44,7 @@ def crowd() -> Iterator[Callable[[Any], list[Any]]]:
 
 
 def test_who_finds_all_places_taken_waits_for_one() -> None:
-    places, order = Places(1, 10.0), []
-    inside = threading.Event()
-
-    def first() -> None:
-        with places:
-            inside.set()
-            time.sleep(0.05)
-            order.append("first")
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    inside.wait()
-    with places:
-        order.append("second")
-    thread.join()
-    assert order == ["first", "second"]
+    assert one_after_the_other(Places(1, 10.0)) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:
@@ -173,37 +157,15 @@ def test_a_crowd_waits_for_postgresql(
     store.close()
 
 
-GREENLETS = """
-import time
+ASK = """
 from celery_semaphore.stores.places import Places
 places = Places(2, 10.0)
 def ask():
     with places:
         time.sleep(0.2)
-start = time.monotonic()
-{run}
-print(time.monotonic() - start)
 """
-GEVENT = "from gevent import monkey, spawn, joinall\nmonkey.patch_all()\n"
-EVENTLET = "import eventlet\neventlet.monkey_patch()\n"
 
 
-@pytest.mark.parametrize(
-    ("begin", "run"),
-    [
-        (GEVENT, "joinall([spawn(ask) for _ in range(8)], raise_error=True)"),
-        (EVENTLET, "[each.wait() for each in [eventlet.spawn(ask) for _ in range(8)]]"),
-    ],
-    ids=["gevent", "eventlet"],
-)
-def test_greenlets_wait_beside_each_other(begin: str, run: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", begin + GREENLETS.format(run=run)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert 0.8 <= float(done.stdout) < 1.6  # two at once
+@greenlets
+def test_greenlets_wait_beside_each_other(pool: GreenletPool) -> None:
+    assert 0.8 <= pool.seconds_of_eight(ASK) < 1.6  # two at once

@@ -12,7 +12,7 @@ from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.turn import Engaged, Turn
 from tests.support.holdings import forgotten_after
 
-from .conftest import claim, permit_of
+from .conftest import claim, one_after_the_other, permit_of
 
 
 @pytest.fixture(autouse=True)
@@ -22,21 +22,7 @@ def _holdings() -> Iterator[None]:
 
 
 def test_others_wait_for_their_turn() -> None:
-    turn, order, inside = Turn(10.0), [], threading.Event()
-
-    def first() -> None:
-        with turn:
-            inside.set()
-            time.sleep(0.05)
-            order.append("first")
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    inside.wait()
-    with turn:
-        order.append("second")
-    thread.join()
-    assert order == ["first", "second"]
+    assert one_after_the_other(Turn(10.0)) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:

@@ -37,6 +37,15 @@ def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> None
         named(store, holder, priority=priority)
 
 
+def overtaking(store: Store, clock: Clock) -> str:
+    """The first ticket of "c", which was promoted past "b"."""
+    queued(store, clock, "b")
+    clock.advance(1)
+    ticket = named(store, "c")
+    store.promote(["c"])
+    return ticket
+
+
 def order(store: Store, wanted: list[str]) -> list[str]:
     """Who gets the permit that "a" has, and so on."""
     found, holder = list[str](), "a"
@@ -176,20 +185,14 @@ class Promotions(Suite):
 
     def test_attached_again(self, store: Store, clock: Clock) -> None:
         """The answer was lost, and an operator was quick."""
-        queued(store, clock, "b")
-        clock.advance(1)
-        ticket = named(store, "c")
-        store.promote(["c"])
+        ticket = overtaking(store, clock)
         store.attach(ticket, claim(), b"c", name="c")
         assert line(store) == ["c", "b"]
         assert order(store, ["c", "b"]) == ["c", "b"]
 
     def test_asked_by_its_old_ticket(self, store: Store, clock: Clock) -> None:
         """A worker died before it acknowledged the message, and the broker delivers it again."""
-        queued(store, clock, "b")
-        clock.advance(1)
-        ticket = named(store, "c")
-        store.promote(["c"])
+        ticket = overtaking(store, clock)
         answer = refused(store, claim(), "c2", came_back(ticket, Kind.PARK))
         assert answer.position == 0
         assert answer.ticket == store.snapshot("api").waiters[0].id
@@ -200,10 +203,7 @@ class Promotions(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """Granted and sent: whichever of its messages comes first takes the permit."""
-        queued(store, clock, "b")
-        clock.advance(1)
-        ticket = named(store, "c")
-        store.promote(["c"])
+        ticket = overtaking(store, clock)
         (grant,) = released(store, "a", claim())
         store.sent([grant])
         permit = admitted(store, claim(), "c2", came_back(ticket, Kind.PARK))
@@ -211,10 +211,7 @@ class Promotions(Suite):
         assert line(store) == ["b"]
 
     def test_attached_again_when_it_is_on_its_way(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b")
-        clock.advance(1)
-        ticket = named(store, "c")
-        store.promote(["c"])
+        ticket = overtaking(store, clock)
         (grant,) = released(store, "a", claim())
         store.sent([grant])
         assert not store.attach(ticket, claim(), b"c", name="c")

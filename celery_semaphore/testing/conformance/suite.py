@@ -87,11 +87,19 @@ def held_up(
     return ticket
 
 
-def parked(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+def parked(
+    store: Store,
+    claims: Sequence[Claim],
+    holder: str,
+    *,
+    name: str = "",
+    ends_in: float | None = None,
+    **how: Any,
+) -> str:
     """The ticket of a waiter whose message, its name, lies in the store."""
     ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
     assert ticket
-    assert not store.attach(ticket, claims, holder.encode())
+    assert not store.attach(ticket, claims, holder.encode(), name=name, ends_in=ends_in)
     return ticket
 
 
@@ -102,11 +110,8 @@ def named(
     claims: Sequence[Claim] = tuple(claim()),
     **how: Any,
 ) -> str:
-    """Likewise; the message has a name, its holder's, by which an operator finds it."""
-    ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
-    assert ticket
-    assert not store.attach(ticket, claims, holder.encode(), name=holder, ends_in=ends_in)
-    return ticket
+    """Likewise; an operator finds its message by its holder's name."""
+    return parked(store, claims, holder, name=holder, ends_in=ends_in, **how)
 
 
 def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:

@@ -22,12 +22,12 @@ BEGIN
         ats[n] := celery_semaphore.v1_visit(_resources[n], _ticket, m);
     END LOOP;
     found_as := celery_semaphore.v1_known_as(_ticket, ats);
-    FOR n IN 1..cardinality(_resources) LOOP
-        IF found_as <> _ticket THEN
-            ats[n] := celery_semaphore.v1_look(_resources[n], found_as, m);
-        END IF;
-    END LOOP;
-    _ticket := found_as;
+    IF found_as <> _ticket THEN
+        _ticket := found_as;
+        FOR n IN 1..cardinality(_resources) LOOP
+            ats[n] := celery_semaphore.v1_look(_resources[n], _ticket, m);
+        END LOOP;
+    END IF;
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], _ticket);
