@@ -17,6 +17,7 @@ from ..core.store import Outgoing, Store
 from ..settings import Settings
 from .alarm import Alarm
 from .ledger import Ledger
+from .lookout import Lookout
 from .note import Books, NotePipe
 from .porter import Porter
 from .process import is_gone
@@ -50,6 +51,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.alarm = Alarm()
+        self.lookout = Lookout(self.drain, self._awaits)
         self._app = app
         self._carry()
         self.parks = False  # whether any task of this worker does
@@ -139,6 +141,9 @@ class Limiter:
     def _carry(self) -> None:
         self.porter = Porter(self._app, self.settings, self._store, done=self.alarm.ring)
         self.sweeper = Sweeper(self._store, self.porter.bring_back)
+
+    def _awaits(self, holder: str) -> bool:
+        return self.side.ledger.awaits(holder)
 
     def _store(self) -> Store:
         return self.side.store

@@ -7,6 +7,7 @@ from .mutant import Mutant
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
 CAUGHT = f"{HERE}/test_caught_by_mutants.py"
+LOOKOUT = f"{HERE}/test_lookout.py"
 INTERRUPTED = f"{HERE}/test_interrupted.py"
 COPIES = f"{HERE}/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
@@ -118,6 +119,38 @@ ACKNOWLEDGING = [
         '            os.write(self._write, b"!")\n',
         "            pass\n",
         f"{CAUGHT}::test_the_alarm_is_heard",
+    ),
+    worker(
+        "nobody looks whether a permit was noted",
+        "the releaser reads the notes twice a second, and that is soon enough for an early ack",
+        "worker/request",
+        "            self._limiter.lookout.expect(self.holder)\n",
+        "            pass\n",
+        f"{LOOKOUT}::test_an_early_ack_is_sent_while_the_task_runs",
+    ),
+    worker(
+        "one look is enough",
+        "the store answers within milliseconds",
+        "worker/lookout",
+        "if self._awaits(holder)}\n        self._look_later()\n",
+        "if self._awaits(holder)}\n",
+        f"{LOOKOUT}::test_looks_again_for_whom_the_store_keeps_waiting",
+    ),
+    worker(
+        "looks go on for ever",
+        "who got its permit need not be forgotten",
+        "worker/lookout",
+        " for holder in self._expected if self._awaits(holder)}",
+        " for holder in self._expected}",
+        f"{LOOKOUT}::test_looks_once_where_all_have_their_permits",
+    ),
+    worker(
+        "a timer outlives its connection",
+        "Celery clears its timers when a connection is lost",
+        "worker/lookout",
+        "        self._hub, self._due = hub, False\n",
+        "        self._hub = hub\n",
+        f"{LOOKOUT}::test_goes_on_after_a_lost_connection_took_the_timers_along",
     ),
     worker(
         "a lost connection changes nothing",

@@ -262,6 +262,8 @@ if "FLUSH_AFTER_SETUP" in os.environ:
     faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
+if "REST_LONG" in os.environ:
+    faults.rest_long()
 if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
 if "FORGETFUL" in os.environ:
