@@ -78,7 +78,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 lock: ## the lock files anew (needs uv)
 	$(COMPILE) --upgrade -o requirements/dev.txt
 	echo "celery==5.6.*" | $(COMPILE) - --upgrade -o requirements/celery-5.6.txt
-	echo "celery==5.5.*" | $(COMPILE) - --upgrade -o requirements/celery-5.5.txt
+	printf "celery==5.5.*\ndjango==4.2.*; python_version < '3.13'\n" | $(COMPILE) - --upgrade -o requirements/celery-5.5.txt
 
 clean: ## everything that was made
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

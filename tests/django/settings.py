@@ -61,6 +61,15 @@ if "POSTGRES_PORT" in os.environ:
         DATABASES["permits"]["OPTIONS"]["assume_role"] = os.environ["ROLE"]
     if django.VERSION >= (5, 1):
         DATABASES["permits"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 1, "timeout": 1}
+if "NEIGHBOURS" in os.environ:
+    INSTALLED_APPS += ["django_celery_results", "django_celery_beat"]
+    permits = DATABASES.pop("permits")
+    DATABASES["default"] = {
+        part: permits[part] for part in ("ENGINE", "NAME", "USER", "HOST", "PORT")
+    }
+    CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+    CELERY_RESULT_EXTENDED = True
+    CELERY_SEMAPHORE_TRACK_WAITING = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 CELERY_BROKER_URL = os.environ.get("BROKER", "memory://")

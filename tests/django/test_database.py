@@ -60,6 +60,7 @@ def manage(env: dict[str, str], *words: str, ok: bool = True) -> str:
 
 
 MIGRATE = ("migrate", "--database", "permits", "celery_semaphore")
+BEAT = ("-A", "tests.django.project", "beat", "--pidfile=")
 THERE = "SELECT to_regclass('celery_semaphore.installed') IS NOT NULL"
 
 
@@ -190,6 +191,38 @@ def test_a_worker_keeps_its_permits_there(
         worker.wait_until(lambda: "waits" in worker.log(), 20, "a third that waits")
         worker.kill_group()
     store.close()
+
+
+EVERY_SECOND = """
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+second, _ = IntervalSchedule.objects.get_or_create(every=1, period="seconds")
+PeriodicTask.objects.create(name="tenant 7", task="export", kwargs='{"tenant": "7"}', interval=second)
+"""
+
+
+def test_beside_django_celery_results_and_beat(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    """All of a project in one database: permits, results and what beat sends."""
+    pytest.importorskip("django_celery_beat", reason="does not go with this Django yet")
+    env |= {"NEIGHBOURS": "1", "STORE": "django://default", "BACKEND": "django-db"}
+    manage(env, "migrate", "--skip-checks")
+    manage(env, "check", "--deploy", "--tag", "celery_semaphore")
+    manage(env, "shell", "-c", EVERY_SECOND)
+
+    def count(task: str, state: str) -> int:
+        query = "SELECT task_name, status FROM django_celery_results_taskresult"
+        return postgres_server.run(query, database=name).count((task, state))
+
+    from celery import Celery
+
+    client = Celery("client", broker=env["BROKER"])
+    beat = Process("beat", [sys.executable, "-m", "celery", *BEAT], env=env)
+    with CeleryWorker("tests.django.project", concurrency=3, env=env) as worker, beat:
+        for _ in range(2):
+            client.send_task("copy_disk", [300])
+        worker.wait_until(lambda: count("copy_disk", "WAITING") == 1, 30, "one that waits")
+        worker.wait_until(lambda: count("export", "SUCCESS") >= 2, 30, "two exports by beat")
 
 
 TESTS = """
