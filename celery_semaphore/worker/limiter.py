@@ -51,7 +51,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.alarm = Alarm()
-        self.lookout = Lookout(self.drain, self._awaits)
+        self.lookout = Lookout(self._drain_and_ring, self._awaits)
         self._app = app
         self._carry()
         self.parks = False  # whether any task of this worker does
@@ -110,7 +110,7 @@ class Limiter:
         return self.notes.drain(self.side.ledger)
 
     def heard(self) -> None:
-        """The event loop was woken: a permit was noted, or there is something to acknowledge."""
+        """The event loop was woken: a permit was handed on, or there is something to acknowledge."""
         self.alarm.heard()
         self.drain()
 
@@ -152,7 +152,8 @@ class Limiter:
         if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
             self.porter.bring_back(outgoing)
 
-    def _drain_beside_the_loop(self) -> None:
+    def _drain_and_ring(self) -> None:
+        # What acknowledges is queued for the loop's next turn, which only a file wakes it for: no timer does.
         if self.drain():
             self.alarm.ring()
 
@@ -166,7 +167,7 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         keeper = LeaseKeeper(store, announce, self._handed_on)
-        releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)
+        releaser = Releaser(store, self._drain_and_ring, self._handed_on)
         ledger = Ledger(keeper, releaser, announce, self._handed_on)
         return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
 
