@@ -299,7 +299,7 @@ RELEASING = [
         "worker/request",
         '        self.holder = f"{self.id}:{os.urandom(8).hex()}"\n',
         "        self.holder = self.id\n",
-        f"{ENDS}::test_gives_the_permit_back[early-retry-SUCCESS]",
+        f"{CAUGHT}::test_each_delivery_is_a_holder_of_its_own",
     ),
     worker(
         "asked is noted after the acquire",

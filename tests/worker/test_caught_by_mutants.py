@@ -259,6 +259,14 @@ def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
         delivered(task, **{EPOCH: sent.get(EPOCH)})
 
 
+def test_each_delivery_is_a_holder_of_its_own(app: Celery) -> None:
+    """A retry may come to its gate before the attempt that sent it has given its permit back."""
+    task = limited(app)
+    first, second = (request_dict(task, epoch=7) for _ in range(2))
+    assert first["id"] == second["id"]
+    assert first[HOLDER] != second[HOLDER]
+
+
 def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:
     """What a request of this task brings to the process that runs it."""
     limiter_of(task.app).side.store.epoch = epoch
