@@ -15,7 +15,7 @@ FULL = 1 << 16  # bytes that a pipe holds; should one hold more, the rest wakes 
 class Alarm:
     """A pipe that only the event loop reads: whoever else read it could swallow the wake-up.
 
-    The pool's processes inherit it, to ring when a permit was handed on.
+    The pool's processes inherit it, to ring when an early ack is due.
     """
 
     def __init__(self) -> None:

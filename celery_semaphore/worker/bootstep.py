@@ -58,7 +58,6 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
         # Not the notes' own pipe: each task writes three, and few of them are urgent.
         hub.add_reader(self.limiter.alarm.fileno(), self.limiter.heard)
-        self.limiter.lookout.connect(hub)
 
     def stop(self, parent: Any) -> None:
         """Tasks still run: their permits are kept until the consumer step's shutdown."""

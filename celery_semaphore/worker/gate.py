@@ -100,6 +100,8 @@ def _acquire(
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, patience)
     books.held(answer, since)
+    if limiter.notes is not None and not task.acks_late:
+        limiter.alarm.ring()  # its message is to be acknowledged now
     return answer
 
 

@@ -112,10 +112,6 @@ class Ledger:
         delivery = self._deliveries.get(holder)
         return delivery is not None and delivery.permit is not None
 
-    def awaits(self, holder: str) -> bool:
-        """Whether this delivery is watched, and neither has its permit nor ended, as far as was noted."""
-        return holder in self._watchers and not self.holds(holder)
-
     def task_of(self, holder: str) -> Any:
         """The task that holds its permit; None where it is not known."""
         delivery = self._deliveries.get(holder)

@@ -17,7 +17,6 @@ from ..core.store import Outgoing, Store
 from ..settings import Settings
 from .alarm import Alarm
 from .ledger import Ledger
-from .lookout import Lookout
 from .note import Books, NotePipe
 from .porter import Porter
 from .process import is_gone
@@ -51,7 +50,6 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.alarm = Alarm()
-        self.lookout = Lookout(self._drain_and_ring, self._awaits)
         self._app = app
         self._carry()
         self.parks = False  # whether any task of this worker does
@@ -110,7 +108,7 @@ class Limiter:
         return self.notes.drain(self.side.ledger)
 
     def heard(self) -> None:
-        """The event loop was woken: a permit was handed on, or there is something to acknowledge."""
+        """The event loop was woken: a permit was noted, or there is something to acknowledge."""
         self.alarm.heard()
         self.drain()
 
@@ -142,9 +140,6 @@ class Limiter:
         self.porter = Porter(self._app, self.settings, self._store, done=self.alarm.ring)
         self.sweeper = Sweeper(self._store, self.porter.bring_back)
 
-    def _awaits(self, holder: str) -> bool:
-        return self.side.ledger.awaits(holder)
-
     def _store(self) -> Store:
         return self.side.store
 
@@ -152,8 +147,7 @@ class Limiter:
         if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
             self.porter.bring_back(outgoing)
 
-    def _drain_and_ring(self) -> None:
-        # What acknowledges is queued for the loop's next turn, which only a file wakes it for: no timer does.
+    def _drain_beside_the_loop(self) -> None:
         if self.drain():
             self.alarm.ring()
 
@@ -167,7 +161,7 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         keeper = LeaseKeeper(store, announce, self._handed_on)
-        releaser = Releaser(store, self._drain_and_ring, self._handed_on)
+        releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)
         ledger = Ledger(keeper, releaser, announce, self._handed_on)
         return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
 

@@ -94,8 +94,6 @@ class LimitedRequestMixin:
         finally:
             self._accepting = False
         self._limiter.side.ledger.watch(self.holder, self)
-        if self._limiter.notes is not None and not self.task.acks_late:
-            self._limiter.lookout.expect(self.holder)
 
     def acknowledge(self) -> None:
         """Acknowledge, except where Celery would before the task has a permit."""

@@ -7,7 +7,6 @@ from .mutant import Mutant
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
 CAUGHT = f"{HERE}/test_caught_by_mutants.py"
-LOOKOUT = f"{HERE}/test_lookout.py"
 INTERRUPTED = f"{HERE}/test_interrupted.py"
 COPIES = f"{HERE}/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
@@ -121,68 +120,12 @@ ACKNOWLEDGING = [
         f"{CAUGHT}::test_the_alarm_is_heard",
     ),
     worker(
-        "nobody looks whether a permit was noted",
+        "nobody is told that a permit was noted",
         "the releaser reads the notes twice a second, and that is soon enough for an early ack",
-        "worker/request",
-        "            self._limiter.lookout.expect(self.holder)\n",
-        "            pass\n",
-        f"{LOOKOUT}::test_an_early_ack_is_sent_while_the_task_runs",
-    ),
-    worker(
-        "a look need not wake the loop",
-        "it is the loop that looks",
-        "worker/limiter",
-        "Lookout(self._drain_and_ring, self._awaits)",
-        "Lookout(self.drain, self._awaits)",
-        f"{LOOKOUT}::test_the_ack_does_not_wait_for_what_else_wakes_the_loop",
-    ),
-    worker(
-        "one look is enough",
-        "the store answers within milliseconds",
-        "worker/lookout",
-        "        self._look_in(min(2 * self._pause, LATEST))\n",
-        "",
-        f"{LOOKOUT}::test_looks_again_for_whom_the_store_keeps_waiting",
-    ),
-    worker(
-        "looks go on for ever",
-        "who got its permit need not be forgotten",
-        "worker/lookout",
-        "                self._expected.discard(holder)\n",
-        "                pass\n",
-        f"{LOOKOUT}::test_looks_once_where_all_have_their_permits",
-    ),
-    worker(
-        "a timer outlives its connection",
-        "a loop that begins knows the timers of the one before",
-        "worker/lookout",
-        "        self._hub = hub\n        self._look_in(SOON)\n",
-        "        self._hub = hub\n",
-        f"{LOOKOUT}::test_goes_on_after_a_lost_connection_took_the_timers_along",
-    ),
-    worker(
-        "timers multiply",
-        "a loop that begins knows none of the timers of the one before",
-        "worker/lookout",
-        "            self._timer.cancel()\n",
-        "            pass\n",
-        f"{LOOKOUT}::test_timers_that_outlive_a_connection_do_not_multiply",
-    ),
-    worker(
-        "who comes late waits as long as who is slow",
-        "a look is due anyway",
-        "worker/lookout",
-        "        if self._timer is None or self._pause > SOON:\n",
-        "        if self._timer is None:\n",
-        f"{LOOKOUT}::test_who_is_slow_is_looked_for_less_and_less",
-    ),
-    worker(
-        "only the loop's thread expects",
-        "timers are of one thread",
-        "worker/lookout",
-        "in tuple(self._expected):",
-        "in self._expected:",
-        f"{LOOKOUT}::test_one_may_be_added_while_the_others_are_gone_through",
+        "worker/gate",
+        "        limiter.alarm.ring()  # its message is to be acknowledged now\n",
+        "        pass\n",
+        f"{CAUGHT}::test_an_early_ack_is_sent_while_the_task_runs",
     ),
     worker(
         "a lost connection changes nothing",

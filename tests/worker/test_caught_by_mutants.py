@@ -206,6 +206,15 @@ def test_the_alarm_is_heard() -> None:
     assert not rings()
 
 
+def test_an_early_ack_is_sent_while_the_task_runs(site: Site, valkey: ValkeyServer) -> None:
+    """The process rings, and nobody else makes the main process read that it has its permit."""
+    site.start(concurrency=1, env={"REST_LONG": "1"})
+    site.occupy()
+    with valkey.client() as broker:
+        wait_until(lambda: broker.hlen("unacked") == 0, 10, "its message is acknowledged")
+    assert site.inside("held") == 1
+
+
 def test_a_message_stays_compressed_and_expires_as_before() -> None:
     message = SimpleNamespace(
         headers={"id": "x", "compression": "application/x-gzip"},
