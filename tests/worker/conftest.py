@@ -39,6 +39,7 @@ class Site:
     counter: Counter
     lease: float = 3.0
     workers: list[CeleryWorker] = field(default_factory=list)
+    results: list[AsyncResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.client = Celery("client", broker=self.broker, backend=self.backend)
@@ -63,7 +64,9 @@ class Site:
         }
 
     def send(self, name: str, *args: Any, **options: Any) -> AsyncResult:
-        return self.client.send_task(name, args, **options)
+        result = self.client.send_task(name, args, **options)
+        self.results.append(result)
+        return result
 
     def store(self) -> Store:
         """A store of the test's own, to look from outside the workers."""
@@ -108,6 +111,9 @@ class Site:
             worker.kill_group()
             print(worker.log_tail(200))  # noqa: T201 - pytest shows it when a test failed
             worker.discard()
+        for result in self.results:
+            # Or when it is forgotten it would unsubscribe, at a server that is gone.
+            result.backend = None
 
 
 def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iterator[Site]:
