@@ -15,8 +15,9 @@ from .link import Link
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
-    *("memory", "look", "permits", "line", "asking", "messages", "acquire"),
-    *("hand_on", "release", "renew", "outbox", "reap", "view"),
+    *("memory", "burial", "look", "permits", "line", "asking", "messages"),
+    *("acquire", "acquire_else", "hand_on", "release", "release_else"),
+    *("renew", "outbox", "reap", "view"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")

@@ -1,159 +1,60 @@
 -- Admit the holder on all resources, or refuse and remember its place.
+--
+-- Most calls end here: one resource, somebody new, nobody who waits, and room. v1_acquire_else is for all others. It
+-- looks once, at everything, for each statement costs as much as what it does.
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
     _timeout bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
-) RETURNS celery_semaphore.v1_answer
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
-DECLARE
-    m celery_semaphore.v1_moment;
-    a celery_semaphore.v1_asking;
-    ats celery_semaphore.v1_at[];
-    mine celery_semaphore.v1_held;
-    given celery_semaphore.v1_held;
-    said celery_semaphore.message;
-    holds bool := false;
-BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    a := (_holder, _ticket, _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout, _claims,
-          _task, _message, _remember, _resources, _limits, _weights);
-    FOR n IN 1..cardinality(_resources) LOOP
-        ats[n] := celery_semaphore.v1_declare(
-            celery_semaphore.v1_visit(_resources[n], _holder, m), _limits[n], m);
-        holds := holds OR ats[n].mine IS NOT NULL;
-    END LOOP;
-
-    IF _task <> '' AND _message IS NOT NULL THEN
-        said := celery_semaphore.v1_said(a, m.now);
-        IF said.ticket <> '' AND _ticket <> '' AND NOT celery_semaphore.v1_is_same(said.ticket, _ticket) THEN
-            said := NULL;
-            a.task := ''; -- what is known is another's: it stays
-        ELSIF _ticket = '' THEN
-            a.ticket := coalesce(said.ticket, '');
-        END IF;
-        a.carried := a.ticket;
-    END IF;
-    IF a.ticket = '' THEN
-        a.ticket := celery_semaphore.v1_made_by(_holder, ats);
-    ELSE
-        a.ticket := celery_semaphore.v1_known_as(a.ticket, ats);
-    END IF;
-    IF a.ticket IS NULL THEN
-        a.ticket := celery_semaphore.v1_new_ticket(a, m.now);
-    ELSE
-        given := celery_semaphore.v1_has(a.ticket, _resources, _weights, m);
-    END IF;
-
-    IF holds THEN
-        mine := celery_semaphore.v1_has(_holder, _resources, _weights, m);
-        IF mine.whole THEN
-            RETURN celery_semaphore.v1_permit(mine, m);
-        END IF;
-        PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- nobody counts on it any more
-        ats[1] := celery_semaphore.v1_look(ats[1].name, _holder, m);
-        RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
-    END IF;
-    FOR n IN 1..cardinality(ats) LOOP
-        IF ats[n].buried THEN
-            RETURN celery_semaphore.v1_refuse(a, ats, n, 'released', false, m);
-        END IF;
-    END LOOP;
-    RETURN celery_semaphore.v1_decide(a, ats, said, given, m);
-END $$;
-
--- Of a holder that has nothing yet: whether another message of its task goes first, whether a permit was handed to
--- its ticket, and whether there is room.
-CREATE FUNCTION celery_semaphore.v1_decide(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
-    _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
-DECLARE
-    whole bool := coalesce(_given.whole, false);
-    lives bool := false;
-    why text;
-BEGIN
-    IF _said.admitted IS NOT NULL THEN
-        PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = _a.resources[1] AND p.holder = _said.holder;
-        lives := FOUND;
-        IF _said.admitted <> _a.message AND _said.ran THEN
-            RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
-        ELSIF _said.admitted <> _a.message AND lives THEN
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', lives, _m);
-        END IF;
-    END IF;
-    IF _given.part THEN -- taken up, or made for other claims than these: its task has changed since
-        PERFORM celery_semaphore.v1_erase(_a.ticket, _a.resources, _m.now);
-        IF NOT whole THEN
-            PERFORM celery_semaphore.v1_put_back(_a.ticket, _a.resources, _m.now);
-        END IF;
-        FOR n IN 1..cardinality(_ats) LOOP
-            _ats[n] := celery_semaphore.v1_declare(
-                celery_semaphore.v1_look(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
-        END LOOP;
-    END IF;
-    IF NOT whole THEN
-        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0 THEN
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- it came back to hear this
-        END IF;
-        FOR n IN 1..cardinality(_ats) LOOP
-            why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
-            IF why IS NOT NULL THEN
-                RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, lives, _m);
-            END IF;
-        END LOOP;
-        _given := (false, false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL);
-    END IF;
-    IF _given.kept THEN
-        -- While it was kept nobody held it: it would make the mean longer, and so the time for which the next one is.
-        _given.since := _m.now;
-    END IF;
-    RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
-END $$;
-
--- Whatever was handed to its ticket meanwhile is for nobody.
-CREATE FUNCTION celery_semaphore.v1_refuse_copy(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
-DECLARE
-    at celery_semaphore.v1_at;
-BEGIN
-    PERFORM celery_semaphore.v1_erase(_a.ticket, _a.resources, _m.now);
-    PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
-    FOREACH at IN ARRAY _ats LOOP
-        PERFORM celery_semaphore.v1_use(at.name, _m.now);
-    END LOOP;
-    _ats[1] := celery_semaphore.v1_look(_ats[1].name, _a.holder, _m);
-    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
-END $$;
-
-CREATE FUNCTION celery_semaphore.v1_admit(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _p celery_semaphore.v1_held,
-    _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
-BEGIN
-    _p.ends := _m.now + _m.lease;
-    FOR n IN 1..cardinality(_ats) LOOP
-        PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends);
-    END LOOP;
-    PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
-    IF _a.task <> '' AND _a.message IS NULL THEN
-        PERFORM celery_semaphore.v1_forget_message(_a);
-    ELSIF _a.task <> '' THEN
-        PERFORM celery_semaphore.v1_remember_message(_a, _a.carried, _a.message, _m.now);
-    END IF;
-    RETURN celery_semaphore.v1_permit(_p, _m);
-END $$;
-
-CREATE FUNCTION celery_semaphore.v1_permit(
-    _p celery_semaphore.v1_held, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
+    home text := _resources[1];
+    now bigint;
+    its_slot int;
 BEGIN
-    answer.epoch := _m.epoch;
-    answer.token := _p.token;
-    answer.since := _p.since;
-    answer.ends := _p.ends;
-    RETURN answer;
+    IF cardinality(_resources) = 1 AND _ticket = '' AND _message IS NULL
+        AND celery_semaphore.v1_enter_one(home, _patience)
+    THEN
+        now := celery_semaphore.v1_clock(_clock);
+        SELECT e.id, greatest(now, held.last + 1), now, now + _lease, held.free
+        INTO answer.epoch, answer.token, answer.since, answer.ends, its_slot
+        FROM celery_semaphore.epoch AS e, (
+            SELECT
+                sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
+                max(p.last) AS last,
+                min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
+                bool_or(p.holder = _holder) AS mine
+            FROM celery_semaphore.permit AS p WHERE p.resource = home
+        ) AS held
+        WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
+        AND held.free IS NOT NULL AND held.mine IS NOT TRUE
+        AND coalesce(held.occupied, 0) + _weights[1] <= coalesce((
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (home, split_part(home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ), _limits[1])
+        AND ( -- nothing new to be declared
+            SELECT true FROM celery_semaphore.resource AS r
+            WHERE r.name = home AND r.declared = _limits[1] AND r.look <= now + _lease
+        )
+        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
+        AND (
+            SELECT true FROM celery_semaphore.released AS d
+            WHERE d.holder = celery_semaphore.v1_digest(home, _holder) AND d.until + 0 > now -- not by the index on until
+        ) IS NULL
+        AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _task) IS NULL;
+        IF FOUND THEN
+            UPDATE celery_semaphore.permit AS p
+            SET holder = _holder, granted = false, kept = false, weight = _weights[1],
+                token = answer.token, last = answer.token, since = now, ends = answer.ends
+            WHERE p.resource = home AND p.slot = its_slot;
+            RETURN answer;
+        END IF;
+    END IF;
+    RETURN celery_semaphore.v1_acquire_else(
+        _clock, _lease, _take_up, _known, _patience,
+        _holder, _ticket, _kind, _priority, _shortest, _longest, _jitter,
+        _timeout, _claims, _task, _message, _remember,
+        _resources, _limits, _weights);
 END $$;

@@ -61,15 +61,6 @@ BEGIN
     ON CONFLICT (name) DO UPDATE SET look = excluded.look WHERE r.look > excluded.look;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_bury(
-    _name text, _holder text, _m celery_semaphore.v1_moment
-) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO celery_semaphore.released AS d (holder, until)
-    VALUES (celery_semaphore.v1_digest(_name, _holder), _m.now + _m.lease)
-    ON CONFLICT (holder) DO UPDATE SET until = greatest(d.until, excluded.until);
-END $$;
-
 -- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not
 -- come back when it was due is forgotten; a parked message whose wait is over must be sent, again until it was.
 CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
@@ -88,7 +79,7 @@ BEGIN
         RETURNING dead.holder, p.granted
     LOOP
         IF NOT gone.granted THEN
-            PERFORM celery_semaphore.v1_bury(_name, gone.holder, _m);
+            PERFORM celery_semaphore.v1_bury(_name, gone.holder, _m.now + _m.lease);
             CONTINUE;
         END IF;
         UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false

@@ -90,6 +90,6 @@ DECLARE
 BEGIN
     PERFORM celery_semaphore.v1_erase(_holder, _resources, _m.now);
     FOREACH one IN ARRAY _resources LOOP
-        PERFORM celery_semaphore.v1_bury(one, _holder, _m);
+        PERFORM celery_semaphore.v1_bury(one, _holder, _m.now + _m.lease);
     END LOOP;
 END $$;

@@ -3,7 +3,7 @@
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _most int) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    now bigint := coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint);
+    now bigint := celery_semaphore.v1_clock(_clock);
 BEGIN
     RETURN ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look <= now ORDER BY r.look LIMIT _most);
@@ -27,7 +27,7 @@ BEGIN
         PERFORM celery_semaphore.v1_looked_at(
             home, handed.again OR handed.needed <> '{}' OR home = ANY (handed.outgoing), m);
     END LOOP;
-    PERFORM celery_semaphore.v1_forget_released(m);
+    PERFORM celery_semaphore.v1_forget_released(m.now);
     DELETE FROM celery_semaphore.message AS s WHERE s.ctid = ANY (ARRAY(
         SELECT old.ctid FROM celery_semaphore.message AS old
         WHERE old.until <= m.now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED

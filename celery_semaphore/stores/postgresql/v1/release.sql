@@ -1,90 +1,44 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
+--
+-- Most calls end here: one resource, where nobody waits. v1_release_else is for all others.
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
-) RETURNS celery_semaphore.v1_handed
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    m celery_semaphore.v1_moment;
-    at celery_semaphore.v1_at;
-    ats celery_semaphore.v1_at[];
-    waits bool := false;
-    one text;
+    home text := _resources[1];
+    now bigint;
+    epoch bigint;
+    held_for bigint;
+    done text;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    FOREACH one IN ARRAY _resources LOOP
-        at := celery_semaphore.v1_visit(one, _holder, m);
-        PERFORM celery_semaphore.v1_give_back(at, _holder, m);
-        ats := ats || at;
-        waits := waits OR at.waits;
-    END LOOP;
-    IF _message IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, m.now, _remember);
+    IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(home, _patience) THEN
+        now := celery_semaphore.v1_clock(_clock);
+        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
+        FROM celery_semaphore.epoch AS e
+        WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
+        AND p.resource = home AND p.holder = _holder AND NOT p.granted AND p.ends > now
+        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
+        RETURNING e.id, now - p.since INTO epoch, held_for;
+        IF FOUND THEN
+            done := celery_semaphore.v1_learn(home, held_for);
+            done := celery_semaphore.v1_bury(home, _holder, now + _lease);
+            IF random() < 0.01 THEN -- often enough where nobody reaps
+                done := celery_semaphore.v1_forget_released(now);
+            END IF;
+            RETURN (epoch, false, '{}'::text[], '{}'::text[]);
+        END IF;
     END IF;
-    IF random() < 0.01 THEN -- often enough where nobody reaps
-        PERFORM celery_semaphore.v1_forget_released(m);
-    END IF;
-    IF waits THEN
-        PERFORM celery_semaphore.v1_give_up(_holder, ats, _resources, m.now);
-        RETURN celery_semaphore.v1_hand_on(_resources, m);
-    END IF;
-    RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
+    RETURN celery_semaphore.v1_release_else(
+        _clock, _lease, _take_up, _known, _patience, _holder, _task, _message, _remember, _resources);
 END $$;
 
 -- The mean is that of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
 -- after it, and permits would lie idle until they are back.
-CREATE FUNCTION celery_semaphore.v1_give_back(
-    _at celery_semaphore.v1_at, _holder text, _m celery_semaphore.v1_moment
-) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    held_for float8;
+CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF _at.mine IS NOT NULL THEN
-        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
-        WHERE p.resource = _at.name AND p.slot = _at.mine
-        RETURNING CASE WHEN NOT p.granted THEN _m.now - p.since END INTO held_for;
-    END IF;
-    IF held_for IS NOT NULL THEN
-        UPDATE celery_semaphore.resource AS r
-        SET learnt = r.learnt + 1,
-            mean = coalesce(r.mean, held_for)
-                + (held_for - coalesce(r.mean, held_for)) / least(50, r.learnt + 1)
-        WHERE r.name = _at.name;
-    END IF;
-    IF NOT _at.buried THEN
-        PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m);
-    END IF;
-END $$;
-
--- An acquire whose answer never came may have left a ticket, to which a permit may have been handed since; one whose
--- message was parked is on its own.
-CREATE FUNCTION celery_semaphore.v1_give_up(
-    _holder text, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
-) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    at celery_semaphore.v1_at;
-    made text;
-BEGIN
-    FOREACH at IN ARRAY _ats LOOP
-        CONTINUE WHEN NOT at.waits;
-        FOR made IN
-            DELETE FROM celery_semaphore.waiter AS w
-            WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) AND w.payload IS NULL
-            RETURNING w.ticket
-        LOOP
-            PERFORM celery_semaphore.v1_erase(made, _resources, _now);
-        END LOOP;
-        DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(at.name, _holder);
-    END LOOP;
-END $$;
-
--- Some at a time; each call forgets far more of them than were added since the last.
-CREATE FUNCTION celery_semaphore.v1_forget_released(_m celery_semaphore.v1_moment) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM celery_semaphore.released AS d WHERE d.ctid = ANY (ARRAY(
-        SELECT old.ctid FROM celery_semaphore.released AS old
-        WHERE old.until <= _m.now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED
-    ));
+    UPDATE celery_semaphore.resource AS r
+    SET learnt = r.learnt + 1,
+        mean = coalesce(r.mean, _held_for) + (_held_for - coalesce(r.mean, _held_for)) / least(50, r.learnt + 1)
+    WHERE r.name = _name;
 END $$;

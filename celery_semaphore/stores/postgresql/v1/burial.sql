@@ -1,0 +1,19 @@
+-- Holders that never run again.
+
+CREATE FUNCTION celery_semaphore.v1_bury(_name text, _holder text, _until bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO celery_semaphore.released AS d (holder, until)
+    VALUES (celery_semaphore.v1_digest(_name, _holder), _until)
+    ON CONFLICT (holder) DO UPDATE SET until = greatest(d.until, excluded.until);
+END $$;
+
+-- Some at a time; each call forgets far more of them than were added since the last.
+CREATE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM celery_semaphore.released AS d WHERE d.ctid = ANY (ARRAY(
+        SELECT old.ctid FROM celery_semaphore.released AS old
+        WHERE old.until <= _now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+END $$;

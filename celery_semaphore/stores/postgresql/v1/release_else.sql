@@ -1,0 +1,74 @@
+-- Of release: what was parked, several resources, and where somebody waits.
+CREATE FUNCTION celery_semaphore.v1_release_else(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _holder text, _task text, _message text, _remember bigint, _resources text[]
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    at celery_semaphore.v1_at;
+    ats celery_semaphore.v1_at[];
+    waits bool := false;
+    one text;
+BEGIN
+    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
+    FOREACH one IN ARRAY _resources LOOP
+        at := celery_semaphore.v1_visit(one, _holder, m);
+        PERFORM celery_semaphore.v1_give_back(at, _holder, m);
+        ats := ats || at;
+        waits := waits OR at.waits;
+    END LOOP;
+    IF _message IS NOT NULL THEN
+        PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, m.now, _remember);
+    END IF;
+    IF random() < 0.01 THEN -- often enough where nobody reaps
+        PERFORM celery_semaphore.v1_forget_released(m.now);
+    END IF;
+    IF waits THEN
+        PERFORM celery_semaphore.v1_give_up(_holder, ats, _resources, m.now);
+        RETURN celery_semaphore.v1_hand_on(_resources, m);
+    END IF;
+    RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_give_back(
+    _at celery_semaphore.v1_at, _holder text, _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    held_for float8;
+BEGIN
+    IF _at.mine IS NOT NULL THEN
+        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
+        WHERE p.resource = _at.name AND p.slot = _at.mine
+        RETURNING CASE WHEN NOT p.granted THEN _m.now - p.since END INTO held_for;
+    END IF;
+    IF held_for IS NOT NULL THEN
+        PERFORM celery_semaphore.v1_learn(_at.name, held_for);
+    END IF;
+    IF NOT _at.buried THEN
+        PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m.now + _m.lease);
+    END IF;
+END $$;
+
+-- An acquire whose answer never came may have left a ticket, to which a permit may have been handed since; one whose
+-- message was parked is on its own.
+CREATE FUNCTION celery_semaphore.v1_give_up(
+    _holder text, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_at;
+    made text;
+BEGIN
+    FOREACH at IN ARRAY _ats LOOP
+        CONTINUE WHEN NOT at.waits;
+        FOR made IN
+            DELETE FROM celery_semaphore.waiter AS w
+            WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) AND w.payload IS NULL
+            RETURNING w.ticket
+        LOOP
+            PERFORM celery_semaphore.v1_erase(made, _resources, _now);
+        END LOOP;
+        DELETE FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(at.name, _holder);
+    END LOOP;
+END $$;
