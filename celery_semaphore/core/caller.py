@@ -92,10 +92,10 @@ class Caller:
 
     def _refused(self, refusal: Refusal) -> float:
         """Seconds until it asks again, unless it is called before."""
-        self._why = (
-            f"{refusal.reason}, {refusal.occupied} of {refusal.limit} in use,"
-            f" {refusal.position} waiting before it"
+        usage = (
+            f"{refusal.occupied} of {refusal.limit} in use, {refusal.position} waiting before it"
         )
+        self._why = usage if refusal.reason is Reason.TIMED_OUT else f"{refusal.reason}, {usage}"
         self._ticket = refusal.ticket or self._ticket
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0

@@ -75,6 +75,7 @@ def _found(url: str) -> tuple[str, str]:
     base = base if base in _STORES else base.partition("+")[0]
     if "://" not in url or base not in _STORES:
         known = ", ".join(f"{known}://" for known in _STORES)
-        msg = f"semaphore_url has the scheme {scheme if '://' in url else ''!r}; known are {known}."
+        begins = f"the scheme {scheme!r}" if "://" in url else "no scheme"
+        msg = f"semaphore_url has {begins}; known are {known}."
         raise ConfigurationError(msg)
     return _STORES[base]

@@ -131,7 +131,8 @@ def _limits(task: Any) -> tuple[Limit, ...]:
         return _listed(tuple(task.semaphore))
     if limit is None:
         msg = f"semaphore={task.semaphore!r} needs a limit, as in limit=5."
-        raise ConfigurationError(msg)
+        meant = [str(each) for each in misspelt(task) if each.option == "limit"]
+        raise ConfigurationError(" ".join([msg, *meant]))
     return (Limit(task.semaphore, _plain(limit), key, weight),)
 
 

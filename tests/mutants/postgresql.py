@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 CONFORMANCE = ("tests/stores/test_conformance.py::TestPostgresStore",)
+USED = ("tests/stores/test_conformance.py::TestUsedPostgresStore",)
 HERE = "tests/stores/postgresql"
 FAULTS = f"{HERE}/test_faults.py"
 RESTARTS = (f"{FAULTS}::TestRestarts", "-k", "not embedded")
@@ -42,6 +43,7 @@ MUTANTS = (
         "v1/memory.sql",
         "ELSE pg_advisory_xact_lock(celery_semaphore.v1_key(_name)) IS NOT NULL",
         "ELSE true",
+        tests=SETTINGS,
     ),
     postgresql(
         "no lock but for most calls",
@@ -49,6 +51,7 @@ MUTANTS = (
         "v1/memory.sql",
         "PERFORM pg_advisory_xact_lock(keys.key) FROM (",
         "PERFORM keys.key FROM (",
+        tests=USED,
     ),
     postgresql(
         "any isolation will do for most calls",
@@ -88,6 +91,7 @@ MUTANTS = (
         "v1/memory.sql",
         "\n        AND _memory.grace_until <= _now",
         "",
+        tests=USED,
     ),
     postgresql(
         "most calls need not tell what they know",
@@ -95,6 +99,7 @@ MUTANTS = (
         "v1/memory.sql",
         " AND _memory.id = coalesce(_known, _memory.id)",
         "",
+        tests=USED,
     ),
     postgresql(
         "who asks is new",
@@ -102,6 +107,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND held.mine IS NOT TRUE",
         "",
+        tests=USED,
     ),
     postgresql(
         "the declared limit is in force",
@@ -112,6 +118,7 @@ MUTANTS = (
             WHERE l.name IN (home, split_part(home, '/', 1)) ORDER BY l.name DESC LIMIT 1
         ), _limits[1])""",
         "_limits[1]",
+        tests=USED,
     ),
     postgresql(
         "where there is room nothing is declared",
@@ -119,6 +126,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND r.declared = _limits[1]",
         "",
+        tests=USED,
     ),
     postgresql(
         "a resource that idled is looked at in time",
@@ -126,6 +134,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND r.look <= now + _lease",
         "",
+        tests=USED,
     ),
     postgresql(
         "a free place is anybody's",
@@ -133,6 +142,7 @@ MUTANTS = (
         "v1/acquire.sql",
         "\n        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL",
         "",
+        tests=USED,
     ),
     postgresql(
         "who was released does not ask",
@@ -140,6 +150,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND d.until + 0 > now",
         " AND false",
+        tests=USED,
     ),
     postgresql(
         "a first message has no history",
@@ -147,6 +158,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND s.task = _task",
         " AND false",
+        tests=USED,
     ),
     postgresql(
         "the clock makes the tokens",
@@ -154,6 +166,7 @@ MUTANTS = (
         "v1/acquire.sql",
         "greatest(now, held.last + 1)",
         "now",
+        tests=USED,
     ),
     postgresql(
         "what is given back is free",
@@ -161,6 +174,7 @@ MUTANTS = (
         "v1/release.sql",
         "\n        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL",
         "",
+        tests=USED,
     ),
     postgresql(
         "one whose lease ended held until now",
@@ -168,6 +182,7 @@ MUTANTS = (
         "v1/release.sql",
         " AND p.ends > now",
         "",
+        tests=USED,
     ),
     postgresql(
         "a grant was held",
@@ -175,6 +190,7 @@ MUTANTS = (
         "v1/release.sql",
         " AND NOT p.granted",
         "",
+        tests=USED,
     ),
     postgresql(
         "who gave its permit back is done",
@@ -182,6 +198,7 @@ MUTANTS = (
         "v1/release.sql",
         "            done := celery_semaphore.v1_bury(home, _holder, now + _lease);\n",
         "",
+        tests=USED,
     ),
     postgresql(
         "a quiet resource learns nothing",
@@ -189,6 +206,7 @@ MUTANTS = (
         "v1/release.sql",
         "            done := celery_semaphore.v1_learn(home, held_for);\n",
         "",
+        tests=USED,
     ),
     postgresql(
         "the released are forgotten by who reaps",

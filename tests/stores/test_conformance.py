@@ -105,6 +105,31 @@ class TestEmbeddedPostgresStore(OnPostgres):
         self.server = embedded_postgres
 
 
+# After the first permit of a resource there are more rows than anybody has used.
+USED = """
+CREATE FUNCTION celery_semaphore.used_before() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO celery_semaphore.permit (resource, slot, granted, kept, weight, token, last, since, ends)
+    SELECT NEW.resource, slot, false, false, 1, 0, 0, 0, 0 FROM generate_series(1, 7) AS slot
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER used_before AFTER INSERT ON celery_semaphore.permit
+FOR EACH ROW WHEN (NEW.slot = 0) EXECUTE FUNCTION celery_semaphore.used_before();
+"""
+
+
+class TestUsedPostgresStore(OnPostgres):
+    """Who finds a free row takes the short way through acquire.sql; where all is new nobody does."""
+
+    @pytest.fixture(autouse=True)
+    def on(self, embedded_postgres: PostgresServer) -> Iterator[None]:
+        self.server = embedded_postgres
+        self.server.run(USED)
+        yield
+        self.server.run("DROP FUNCTION celery_semaphore.used_before CASCADE")
+
+
 def test_every_memory_store_is_one_of_its_own() -> None:
     assert store_from_url("memory://") is not store_from_url("memory://")
 

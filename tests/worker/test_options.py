@@ -39,6 +39,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"semaphore": ""}, "semaphore=''"),
     ({"semaphore": 7}, "semaphore=7"),
     ({"semaphore": "s", "limit": None}, "needs a limit"),
+    ({"semaphore": "s", "limit": None, "limits": 2}, "limits=2 is no option; did you mean limit"),
     ({"limit": -1}, "limit=-1"),
     ({"limit": 1.5}, "limit=1.5"),
     ({"limit": True}, "limit=True"),

@@ -102,6 +102,18 @@ class Admission(Suite):
         assert admitted(store, both, "a") == permit
         assert store.snapshot("api").occupied == 1
 
+    def test_a_repeated_acquire_beside_room_for_others(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(3), "a")
+        permit = admitted(store, claim(3), "b")
+        clock.advance(1)
+        assert admitted(store, claim(3), "b") == permit
+        assert store.snapshot("api").occupied == 2
+
+    def test_the_newest_acquire_declares_the_limit(self, store: Store) -> None:
+        for n, limit in enumerate([3, 5, 4]):
+            admitted(store, claim(limit), str(n))
+            assert store.snapshot("api").limit == limit
+
     def test_a_repeated_release_frees_one_permit(self, store: Store) -> None:
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "b")

@@ -166,6 +166,18 @@ class Epochs(Suite):
         clock.advance(GRACE)
         admitted(store, claim(2), "c")
 
+    def test_who_knew_the_old_memory_begins_the_grace_though_there_is_room(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, claim(3), "a")
+        known = store.epoch
+        self.forget(store)
+        clock.advance(1)
+        store.epoch = None
+        admitted(store, claim(3), "newcomer")
+        store.epoch = known
+        assert why(store, claim(3), "b") is Reason.RECOVERING
+
     def test_who_knew_an_old_memory_may_come_too_late(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")
         known = store.epoch

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -126,11 +127,13 @@ class TestRestarts:
         """Nothing is lost, but nobody could renew: an overdue lease of one who lives is renewed."""
         server = start_server()
         store = open_at(server.url, lease=1.0)
-        permit = permit_of(store.acquire(claim(), "a"))
+        permit = permit_of(store.acquire(claim(2), "a"))
+        permit_of(store.acquire(claim(2), "b"))
+        store.release("b", claim(2))
         server.stop_politely()
         time.sleep(1.1)
         server.start()
-        answer = refusal_of(open_at(server.url, lease=1.0).acquire(claim(), "b"))
+        answer = refusal_of(open_at(server.url, lease=1.0).acquire(claim(2), "c"))
         assert answer.reason is Reason.RECOVERING
         assert store.renew([permit]) == {"a": Renewal.OK}
 
@@ -172,16 +175,24 @@ class TestRestarts:
         assert wait_until(came, 10) == [b"b"]
 
 
+@pytest.fixture(params=["read committed", "repeatable read", "serializable"])
+def isolated(server: PostgresServer, request: pytest.FixtureRequest) -> str:
+    """The URL of a role whose transactions see what was when they began, but for the first."""
+    name = f"iso_{request.param[:4]}"
+    server.run(
+        f"DO $$ BEGIN CREATE ROLE {name} LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+        f"ALTER ROLE {name} SET default_transaction_isolation = '{request.param}'",
+    )
+    return server.database("postgres", user=name)
+
+
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+
 class TestOthersSettings:
-    @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-    def test_another_isolation(self, server: PostgresServer, open_at: OpenAt, level: str) -> None:
+    def test_another_isolation(self, open_at: OpenAt, isolated: str) -> None:
         """A snapshot from before the lock would show permits as free that are not."""
-        name = f"iso_{level[:4]}"
-        server.run(
-            f"DO $$ BEGIN CREATE ROLE {name} LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
-            f"ALTER ROLE {name} SET default_transaction_isolation = '{level}'",
-        )
-        store = open_at(server.database("postgres", user=name))
+        store = open_at(isolated)
         most, inside, lock = 0, 0, threading.Lock()
 
         def run(thread: int) -> None:
@@ -207,6 +218,22 @@ class TestOthersSettings:
         store.set_limit(1, "api")
         grants = store.take(store.attach(ticket, claim(), b"\x00'\\\xff"))
         assert [grant.payload for grant in grants] == [b"\x00'\\\xff"]
+
+    def test_a_place_that_was_free_when_it_asked(
+        self, server: PostgresServer, open_at: OpenAt, isolated: str
+    ) -> None:
+        """By a store that was not yet told of the isolation."""
+        for holder in "ab":
+            permit_of(open_at(server.url).acquire(claim(2), holder))
+        for holder in "ab":
+            open_at(server.url).release(holder, claim(2))
+        with ThreadPoolExecutor() as others:
+            with server.client() as client, client.transaction():
+                client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
+                asked = others.submit(open_at(isolated).acquire, claim(2), "c")
+                wait_until(lambda: server.run(WAITING), 5)
+                client.execute("UPDATE celery_semaphore.permit SET holder = slot, ends = 9e15")
+            assert refusal_of(asked.result()).occupied == 2
 
     def test_the_session_stays_as_it_was(self, store: PostgresStore) -> None:
         """Behind a pooler it is another client's next."""
@@ -237,8 +264,7 @@ class TestOthersSettings:
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
             with pytest.raises(StoreUnavailable):
                 store.acquire(claim(2), "b")
-            waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            wait_until(lambda: not server.run(waiting), 5)
+            wait_until(lambda: not server.run(WAITING), 5)
         permit_of(store.acquire(claim(2), "c"))
 
 
