@@ -12,6 +12,7 @@ RESTARTS = (f"{FAULTS}::TestRestarts", "-k", "not embedded")
 SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
+GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
 
@@ -134,7 +135,7 @@ MUTANTS = (
         "v1/acquire.sql",
         " AND r.look <= now + _lease",
         "",
-        tests=USED,
+        tests=GROWTH,
     ),
     postgresql(
         "a free place is anybody's",
@@ -185,14 +186,6 @@ MUTANTS = (
         tests=USED,
     ),
     postgresql(
-        "a grant was held",
-        "the mean grows by what nobody held",
-        "v1/release.sql",
-        " AND NOT p.granted",
-        "",
-        tests=USED,
-    ),
-    postgresql(
         "who gave its permit back is done",
         "its call may still be on its way",
         "v1/release.sql",
@@ -214,7 +207,7 @@ MUTANTS = (
         "v1/release.sql",
         "                done := celery_semaphore.v1_forget_released(now);\n",
         "                NULL;\n",
-        tests=(f"{HERE}/test_growth.py", "-k", "not embedded"),
+        tests=GROWTH,
     ),
     postgresql(
         "what is parked is as durable as the server likes",

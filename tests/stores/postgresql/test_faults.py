@@ -10,7 +10,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from celery_semaphore.core.permit import Permit, Reason, Renewal
+from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from tests.stores.conftest import PARK, claim, permit_of, refusal_of
@@ -254,8 +254,9 @@ class TestOthersSettings:
             seen = store.snapshot("api")
         assert (seen.limit, seen.occupied) == (1, 1)
 
+    @pytest.mark.parametrize("wanted", [claim(2), claim(2) + claim(2, of="disk")])
     def test_who_waits_for_others_waits_for_a_bounded_time(
-        self, server: PostgresServer, open_at: OpenAt
+        self, server: PostgresServer, open_at: OpenAt, wanted: list[Claim]
     ) -> None:
         """Another client was stopped inside; nothing of the call is left."""
         store = open_at(server.url, timeout=0.5)
@@ -263,9 +264,9 @@ class TestOthersSettings:
         with server.client() as client, client.transaction():
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
             with pytest.raises(StoreUnavailable):
-                store.acquire(claim(2), "b")
+                store.acquire(wanted, "b")
             wait_until(lambda: not server.run(WAITING), 5)
-        permit_of(store.acquire(claim(2), "c"))
+        permit_of(store.acquire(wanted, "c"))
 
 
 def test_a_forked_child_has_connections_of_its_own(store: PostgresStore) -> None:

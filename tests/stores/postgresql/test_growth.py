@@ -75,6 +75,22 @@ def test_the_released_are_remembered_for_a_lease_of_their_own(
     assert rows(server)["released"] == 1  # "b", whose lease has ended just now
 
 
+def test_what_idled_is_looked_at_when_its_next_lease_ends(
+    server: PostgresServer, open_at: OpenAt
+) -> None:
+    clock = Clock()
+    store = open_at(server.url, lease=30.0, now=clock)
+    store.acquire(claim(), "a")
+    store.release("a", claim())
+    clock.advance(30.0)
+    store.reap()  # nobody has to come back for ten leases
+    store.acquire(claim(), "b")
+    clock.advance(30.0)
+    store.reap()
+    held = "SELECT count(*) FROM celery_semaphore.permit WHERE holder IS NOT NULL"
+    assert server.run(held) == [(0,)]
+
+
 def test_the_released_are_forgotten_where_nobody_reaps(
     server: PostgresServer, open_at: OpenAt
 ) -> None:
