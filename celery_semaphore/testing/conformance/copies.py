@@ -75,6 +75,14 @@ class Copies(Suite):
         task.goes_back("h1")
         task.runs("h2", "h1.1")
 
+    def test_the_first_message_is_a_copy_though_nobody_knew_of_the_later_one(
+        self, store: Store, task: Task
+    ) -> None:
+        admitted(store, task.claims, "before")
+        store.release("before", task.claims)
+        task.runs("h2", "h1.1")
+        assert task.is_refused("h1", redelivered=True) is Reason.COPY
+
     def test_a_copy_of_a_message_that_was_admitted_does_not_run(self, task: Task) -> None:
         """The worker published it anew, and was killed before it acknowledged the old one."""
         task.goes_back("h1")

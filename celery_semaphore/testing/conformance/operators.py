@@ -51,6 +51,14 @@ class Operators(Suite):
         store.set_limit(None, "api/x")
         assert store.snapshot("api/x").limit == 1
 
+    def test_a_lower_limit_for_one_key_goes_first_too(self, store: Store) -> None:
+        store.set_limit(5, "api")
+        store.set_limit(1, "api/x")
+        for key, reason in (("x", Reason.SATURATED), ("y", None)):
+            admitted(store, claim(5, key=key), "a")
+            answer = store.acquire(claim(5, key=key), "b")
+            assert (answer.reason if isinstance(answer, Refusal) else None) is reason
+
     def test_a_limit_can_exceed_what_is_declared(self, store: Store) -> None:
         store.set_limit(3, "api")
         assert refused_at(store, claim(1)) == 3

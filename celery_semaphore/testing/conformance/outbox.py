@@ -103,6 +103,17 @@ class Outbox(Suite):
         permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
         assert permit.token == grants[0].token
 
+    def test_beside_room_it_takes_up_what_is_its_own(self, store: Store) -> None:
+        for holder in "ao":
+            admitted(store, claim(2), holder)
+        ticket = parked(store, claim(2), "b")
+        grants = released(store, "a", claim(2))
+        store.sent(grants)
+        store.release("o", claim(2))
+        permit = admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
+        assert permit.token == grants[0].token
+        assert store.snapshot("api").occupied == 1
+
     def test_one_that_is_late_goes_to_its_place(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")

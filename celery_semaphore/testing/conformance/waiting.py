@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import LEASE, Suite, admitted, came_back, claim, refused, requeued, why
+from .suite import (
+    LEASE,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    parked,
+    refused,
+    released,
+    requeued,
+    why,
+)
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -171,6 +182,15 @@ class Waiting(Suite):
         store.release("a", claim())
         store.release("stranger", claim())
         assert store.snapshot("api").mean_held is None
+
+    def test_a_grant_that_was_given_up_does_not_count(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        clock.advance(1)
+        store.sent(released(store, "a", claim()))
+        clock.advance(2)
+        store.release(ticket, claim())
+        assert store.snapshot("api").mean_held == 1.0
 
     @pytest.mark.parametrize(
         ("bounds", "expected"),

@@ -219,18 +219,19 @@ class TestOthersSettings:
         grants = store.take(store.attach(ticket, claim(), b"\x00'\\\xff"))
         assert [grant.payload for grant in grants] == [b"\x00'\\\xff"]
 
+    @pytest.mark.parametrize("wanted", [claim(2), claim(2) + claim(2, of="disk")])
     def test_a_place_that_was_free_when_it_asked(
-        self, server: PostgresServer, open_at: OpenAt, isolated: str
+        self, server: PostgresServer, open_at: OpenAt, isolated: str, wanted: list[Claim]
     ) -> None:
         """By a store that was not yet told of the isolation."""
         for holder in "ab":
-            permit_of(open_at(server.url).acquire(claim(2), holder))
+            permit_of(open_at(server.url).acquire(wanted, holder))
         for holder in "ab":
-            open_at(server.url).release(holder, claim(2))
+            open_at(server.url).release(holder, wanted)
         with ThreadPoolExecutor() as others:
             with server.client() as client, client.transaction():
-                client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
-                asked = others.submit(open_at(isolated).acquire, claim(2), "c")
+                client.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))")
+                asked = others.submit(open_at(isolated).acquire, wanted, "c")
                 wait_until(lambda: server.run(WAITING), 5)
                 client.execute("UPDATE celery_semaphore.permit SET holder = slot, ends = 9e15")
             assert refusal_of(asked.result()).occupied == 2

@@ -36,7 +36,8 @@ BEGIN
         ), _limits[1])
         AND ( -- nothing new to be declared
             SELECT true FROM celery_semaphore.resource AS r
-            WHERE r.name = home AND r.declared = _limits[1] AND r.look <= now + _lease
+            WHERE r.name = home AND r.declared = _limits[1]
+            AND r.look + 0 <= now + _lease -- not by the index on look
         )
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         AND (

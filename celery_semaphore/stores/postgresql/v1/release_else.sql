@@ -1,4 +1,5 @@
--- Of release: what was parked, several resources, and where somebody waits.
+-- Of release: several resources, later messages of a task, who holds nothing (any more), grants, where somebody waits,
+-- and the grace.
 CREATE FUNCTION celery_semaphore.v1_release_else(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
