@@ -16,7 +16,7 @@ CREATE TABLE celery_semaphore.resource (
     mean float8, -- how long its permits were held lately
     learnt bigint NOT NULL DEFAULT 0, -- how many made the mean
     low bigint -- the limit for which some of its line were put aside
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.resource (look);
 
 -- Permits and grants. A row is used again by the next holder: there are never more of them than were held at once.
