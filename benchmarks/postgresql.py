@@ -1,7 +1,11 @@
-"""Permits in PostgreSQL, by pgbench, against two single-row updates of the same durability, each its own transaction."""
+"""Permits in PostgreSQL, by pgbench, against two single-row updates, each its own transaction.
+
+Once as the server has them, waiting for the disk, and once as permits are written, without.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from functools import partial
@@ -33,6 +37,7 @@ _OWN_ROW = {
     1: r"\set k :client_id + 1",
     KEYS: _KEY[KEYS],
 }  # on the hot key too: nobody waits for another's row
+_HASTY = "-c synchronous_commit=off"  # as permits are written
 _UPDATE = "\nUPDATE floor SET n = n + 1 WHERE id = :k;" * 2
 
 
@@ -49,13 +54,17 @@ def measure() -> list[Figure]:
 
 def _against(server: EmbeddedPostgresServer, keys: int, clients: int) -> Figure:
     """In pairs a second, so more is better."""
+    floor = _OWN_ROW[keys] + _UPDATE
     blocks = {
         "pairs": partial(_per_second, server, _KEY[keys] + _PAIR, clients),
-        "floor": partial(_per_second, server, _OWN_ROW[keys] + _UPDATE, clients),
+        "floor": partial(_per_second, server, floor, clients),
+        "hasty": partial(_per_second, server, floor, clients, _HASTY),
     }
     found = interleaved(ROUNDS, blocks, warm=0)
     name = f"{'one hot key' if keys == 1 else f'{keys:,} keys'}, {clients} clients, of the floor"
     detail: dict[str, Any] = {f"{what}/s": round(max(f)) for what, f in found.items()}
+    hasty = ratio("", found["pairs"], found["hasty"]).value
+    detail["of one that does not wait for the disk"] = f"{hasty:.2f}"
     bound = BOUNDS.get((keys, clients))
     return ratio(name, found["pairs"], found["floor"], bound=bound, at_least=True, detail=detail)
 
@@ -78,17 +87,23 @@ def measure_million() -> list[Figure]:
     return [Figure(label, last / first, 1.2, detail=detail)]
 
 
-def _per_second(server: EmbeddedPostgresServer, script: str, clients: int) -> float:
-    said = _bench(server, script, clients, "-T", str(SECONDS))
+def _per_second(
+    server: EmbeddedPostgresServer, script: str, clients: int, settings: str = ""
+) -> float:
+    said = _bench(server, script, clients, "-T", str(SECONDS), settings=settings)
     return float(re.findall(r"tps = ([\d.]+)", said)[-1])
 
 
-def _bench(server: EmbeddedPostgresServer, script: str, clients: int, *length: str) -> str:
+def _bench(
+    server: EmbeddedPostgresServer, script: str, clients: int, *length: str, settings: str = ""
+) -> str:
     file = Path(server.directory) / "script.sql"
     file.write_text(script)
     arguments = ["-n", "-M", "prepared", "-c", str(clients), *length, "-f", str(file), server.url]
     command = [server.program("pgbench"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"PGOPTIONS": settings}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
 
 
 def _sizes(server: EmbeddedPostgresServer) -> Figure:

@@ -13,6 +13,15 @@ from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
+from celery_semaphore.testing.conformance.admission import Admission
+from celery_semaphore.testing.conformance.copies import Copies
+from celery_semaphore.testing.conformance.epochs import Epochs
+from celery_semaphore.testing.conformance.failovers import Failovers
+from celery_semaphore.testing.conformance.fairness import Fairness
+from celery_semaphore.testing.conformance.leases import Leases
+from celery_semaphore.testing.conformance.operators import Operators
+from celery_semaphore.testing.conformance.outbox import Outbox
+from celery_semaphore.testing.conformance.waiting import Waiting
 from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
 
@@ -70,7 +79,7 @@ class TestRedisStore(OnServer):
         self.server = redis
 
 
-class OnPostgres(StoreConformance):
+class OnPostgres:
     server: PostgresServer
 
     @pytest.fixture
@@ -93,13 +102,13 @@ class OnPostgres(StoreConformance):
         return self.server.remember()
 
 
-class TestPostgresStore(OnPostgres):
+class TestPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, postgres: PostgresServer) -> None:
         self.server = postgres
 
 
-class TestEmbeddedPostgresStore(OnPostgres):
+class TestEmbeddedPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, embedded_postgres: PostgresServer) -> None:
         self.server = embedded_postgres
@@ -119,8 +128,22 @@ FOR EACH ROW WHEN (NEW.slot = 0) EXECUTE FUNCTION celery_semaphore.used_before()
 """
 
 
-class TestUsedPostgresStore(OnPostgres):
-    """Who finds a free row takes the short way through acquire.sql; where all is new nobody does."""
+class TestUsedPostgresStore(
+    OnPostgres,
+    Admission,
+    Leases,
+    Waiting,
+    Copies,
+    Fairness,
+    Outbox,
+    Operators,
+    Epochs,
+    Failovers,
+):
+    """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
+
+    The parts with callers whom that concerns.
+    """
 
     @pytest.fixture(autouse=True)
     def on(self, embedded_postgres: PostgresServer) -> Iterator[None]:

@@ -48,19 +48,6 @@ class HandingOn(Suite):
         assert messages(reaped(store)) == [b"b"]
         assert list(store.resources()) == ["api"]
 
-    def test_who_gets_the_place_of_a_grant_holds_it(self, store: Store, clock: Clock) -> None:
-        """Its lease ends, and it never runs again."""
-        for holder in "ao":
-            admitted(store, claim(2), holder)
-        parked(store, claim(2), "b")
-        store.sent(released(store, "a", claim(2)))
-        clock.advance(TAKE_UP)
-        store.reap()
-        admitted(store, claim(2), "c")
-        clock.advance(LEASE)
-        store.reap()
-        assert why(store, claim(2), "c") is Reason.RELEASED
-
     def test_a_raised_limit_is_handed_on(self, store: Store) -> None:
         admitted(store, claim(), "a")
         for holder in "bcd":

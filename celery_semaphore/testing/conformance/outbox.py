@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason
 from .suite import (
+    LEASE,
     TAKE_UP,
     Suite,
     admitted,
@@ -113,6 +114,19 @@ class Outbox(Suite):
         permit = admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
         assert permit.token == grants[0].token
         assert store.snapshot("api").occupied == 1
+
+    def test_who_gets_the_place_of_a_grant_holds_it(self, store: Store, clock: Clock) -> None:
+        """Its lease ends, and it never runs again."""
+        for holder in "ao":
+            admitted(store, claim(2), holder)
+        parked(store, claim(2), "b")
+        store.sent(released(store, "a", claim(2)))
+        clock.advance(TAKE_UP)
+        store.reap()
+        admitted(store, claim(2), "c")
+        clock.advance(LEASE)
+        store.reap()
+        assert why(store, claim(2), "c") is Reason.RELEASED
 
     def test_one_that_is_late_goes_to_its_place(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
