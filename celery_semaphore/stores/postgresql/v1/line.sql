@@ -1,5 +1,5 @@
--- Who waits at one resource. With enable_sort off, as each call has it that gets here, ORDER BY says which index to use, whatever the
--- planner believes of them.
+-- Who waits at one resource. With enable_sort off, as each call has it that gets here, ORDER BY says which index to
+-- use, whatever the planner believes of them.
 
 CREATE FUNCTION celery_semaphore.v1_position(_name text, _ticket text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN

@@ -11,6 +11,10 @@ CREATE TYPE celery_semaphore.v1_moment AS (
 -- so that no two calls wait for each other.
 CREATE FUNCTION celery_semaphore.v1_lock(_names text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    IF cardinality(_names) = 1 THEN
+        PERFORM pg_advisory_xact_lock(celery_semaphore.v1_key(_names[1]));
+        RETURN;
+    END IF;
     PERFORM pg_advisory_xact_lock(keys.key) FROM (
         SELECT DISTINCT celery_semaphore.v1_key(names.name) AS key
         FROM unnest(_names) AS names (name)
