@@ -67,8 +67,9 @@ class Asking:
         return self._admitted(grant.token, self.books.now if grant.kept else grant.since)
 
     def _asked(self) -> Answer:
-        if self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
-            return self._refused(self.wanted[0], Reason.TIMED_OUT)
+        came_back = self._waited() > 0
+        if came_back and self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
+            return self._refused(self.wanted[0], Reason.TIMED_OUT)  # what it came to hear
         for ask in self.wanted:
             if reason := self.books.refusal(ask, self.ticket):
                 return self._refused(ask, reason)

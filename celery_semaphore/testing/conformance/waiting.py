@@ -220,6 +220,18 @@ class Waiting(Suite):
         assert (last.reason, last.ticket, last.waited) == (Reason.TIMED_OUT, None, 10.0)
         assert store.snapshot("api").waiting == 0
 
+    @pytest.mark.parametrize("kind", list(Kind))
+    def test_who_has_no_time_to_wait_takes_what_is_free(
+        self, store: Store, clock: Clock, kind: Kind
+    ) -> None:
+        at_once = Wait(kind, timeout=0.0)
+        for holder in "ab":  # a new resource, and one that was used
+            admitted(store, claim(), holder, at_once)
+            last = refused(store, claim(), f"{holder}2", at_once)
+            assert (last.reason, last.ticket) == (Reason.TIMED_OUT, None)
+            store.release(holder, claim())
+            clock.advance(1)
+
     def test_who_is_late_but_fits_is_admitted(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = requeued(store, claim(), "b", timeout=10.0)

@@ -94,7 +94,9 @@ BEGIN
         END LOOP;
     END IF;
     IF NOT whole THEN
-        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0 THEN
+        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0
+            AND celery_semaphore.v1_place(_a.ticket) < _m.now
+        THEN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- it came back to hear this
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
