@@ -108,6 +108,9 @@ class Store(Protocol):
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         """One resource, with at most so many of its waiters, behind the first so many."""
 
+    def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
+        """Each of these, in their order, without its waiters; in few round trips, so not all at one instant."""
+
     def resources(self) -> Iterator[str]:
         """Every resource in use; may lag a little."""
 

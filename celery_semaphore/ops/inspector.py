@@ -69,19 +69,17 @@ class Inspector:
     def semaphores(self) -> list[SemaphoreView]:
         """All that are in use, declared by a task of the app, or limited by an operator; by name."""
         seen: dict[str, list[Snapshot]] = {}
-        for resource in self._store.resources():
-            found = self._store.snapshot(resource, waiters=1)
-            seen.setdefault(semaphore_of(resource), []).append(found)
+        for found in self._store.snapshots(self._store.resources()):
+            seen.setdefault(semaphore_of(found.resource), []).append(found)
         limits, names = self._store.limits(), self._directory.semaphores()
         return [self._summed_up(name, seen.get(name, []), limits) for name in sorted(names)]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
         """The keys in use, without their waiters; who has most waiting goes first."""
         self.check(semaphore)
-        found = [name for name in self._store.resources() if name.startswith(f"{semaphore}/")]
-        views = [ResourceView.of(self._store.snapshot(name, waiters=1)) for name in found]
-        bare = [replace(view, waiters=()) for view in views]
-        return sorted(bare, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
+        found = (name for name in self._store.resources() if name.startswith(f"{semaphore}/"))
+        views = map(ResourceView.of, self._store.snapshots(found))
+        return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def resource(self, resource: str, *, waiters: int = 100, skip: int = 0) -> ResourceView:
         """One key, or a semaphore without keys: who holds, and so many who wait, behind the first."""

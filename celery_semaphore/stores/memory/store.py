@@ -172,6 +172,9 @@ class MemoryStore:
         with self._lock:
             return view(self._entered(), resource, waiters, skip)
 
+    def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
+        return (self.snapshot(name, waiters=0) for name in resources)
+
     def resources(self) -> Iterator[str]:
         with self._lock:
             return iter([n for n, at in self._books.resources.items() if not at.idle()])

@@ -178,6 +178,14 @@ class PostgresStore:
         self.epoch = int(epoch)
         return answers.snapshot(resource, skip, seen)
 
+    def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
+        names = list(resources)
+        for start in range(0, len(names), BATCH):
+            some = names[start : start + BATCH]
+            for name, (epoch, seen) in zip(some, self._run("snapshots", some), strict=True):
+                self.epoch = int(epoch)
+                yield answers.snapshot(name, 0, seen)
+
     def resources(self) -> Iterator[str]:
         last = ""
         while True:

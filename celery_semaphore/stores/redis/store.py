@@ -166,6 +166,13 @@ class RedisStore:
         answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters, skip])
         return answers.snapshot(resource, skip, answer)
 
+    def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
+        calls: list[Call] = [([Ask(name, 0, 0)], [0, 0]) for name in resources]
+        for ((ask,), *_), answer in zip(
+            calls, self._runner.run_all(scripts.SNAPSHOT, calls), strict=True
+        ):
+            yield answers.snapshot(ask.resource, 0, answer)
+
     def resources(self) -> Iterator[str]:
         cursor, seen = b"0", set[bytes]()
         while True:

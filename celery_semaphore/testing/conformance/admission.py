@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Reason
+from ...core.permit import Kind, Reason, Wait
 from .suite import LEASE, Suite, admitted, claim, refused, why
 
 if TYPE_CHECKING:
@@ -189,6 +189,22 @@ class Admission(Suite):
         assert seen.holders[0].acquired_at == clock.now - 1
         assert seen.holders[0].expires_at == first.expires_at
         assert not seen.holders[0].granted
+
+    def test_many_are_seen_together(self, store: Store, clock: Clock) -> None:
+        names = [f"of/{n}" for n in range(501)]  # more than one call of any store asks for
+        admitted(store, claim(of="of", key="500"), "a")
+        for holder in "bc":
+            refused(store, claim(of="of", key="500"), holder, Wait(Kind.REQUEUE))
+        admitted(store, claim(of="of", key="7"), "d")
+        clock.advance(1)
+        seen = list(store.snapshots(iter(names)))
+        assert [each.resource for each in seen] == names
+        used = {each.resource: each for each in seen if each.limit is not None}
+        assert used.keys() == {"of/7", "of/500"}
+        assert used["of/7"] == store.snapshot("of/7")
+        assert (used["of/500"].waiting, used["of/500"].waiters) == (2, ())
+        assert [held.holder for held in used["of/500"].holders] == ["a"]
+        assert list(store.snapshots([])) == []
 
     def test_a_snapshot_of_what_never_was(self, store: Store) -> None:
         seen = store.snapshot("nobody")

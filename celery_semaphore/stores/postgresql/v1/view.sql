@@ -37,6 +37,18 @@ BEGIN
     ) AS set_one ON true;
 END $$;
 
+-- Each of these, in their order, without its waiters.
+CREATE FUNCTION celery_semaphore.v1_snapshots(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql AS $$
+DECLARE
+    home text;
+BEGIN
+    FOREACH home IN ARRAY _names LOOP
+        RETURN QUERY SELECT * FROM celery_semaphore.v1_snapshot(_clock, _lease, _take_up, _known, _patience, home, 0, 0);
+    END LOOP;
+END $$;
+
 -- Those in use, by name, behind this one.
 CREATE FUNCTION celery_semaphore.v1_resources(_behind text, _most int) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
