@@ -11,7 +11,8 @@ from celery import current_app
 from ..core.store import Store
 from ..errors import ConfigurationError
 from ..ops.control import ask_workers, revoke
-from ..ops.inspector import Inspector, declared_by
+from ..ops.directory import declared_by
+from ..ops.inspector import Inspector
 from ..settings import Settings
 from .names import Names
 

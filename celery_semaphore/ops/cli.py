@@ -6,20 +6,17 @@ import, and must not import what depends on the project, such as LimitedTask.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict
-from os import EX_UNAVAILABLE
 from typing import Any
 
 import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
-from ..errors import SemaphoreError, StoreUnavailable
 from ..stores.asking import HIGHEST
 from . import schema, tables
-from .inspector import ASK, Inspector
+from .inspector import ASK
+from .terminal import inspecting, known, said_in_one_line, say
 
 KEYS = 50  # of a semaphore that are shown
 
@@ -52,9 +49,9 @@ def semaphore(ctx: click.Context, **_: Any) -> None:
 @click.pass_context
 def list_(ctx: click.Context, *, as_json: bool) -> None:
     """List all semaphores: limit, permits in use, waiting."""
-    with _inspector(ctx) as inspector:
+    with inspecting(ctx) as inspector:
         views = inspector.semaphores()
-    _say(ctx, [asdict(view) for view in views] if as_json else tables.semaphores(views))
+    say(ctx, [asdict(view) for view in views] if as_json else tables.semaphores(views))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -76,17 +73,17 @@ def show(
     ctx: click.Context, name: str, key: str | None, waiters: int, timeout: float, *, as_json: bool
 ) -> None:
     """Show one semaphore, or one KEY of it: its permits, and who waits in which order."""
-    with _inspector(ctx, timeout) as inspector:
+    with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
         keys = [] if key is not None else inspector.keys(resource)
         view = inspector.resource(resource, waiters=waiters)
     if as_json:
-        _say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
+        say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
         return
     if view.occupied or view.waiting or not keys:
-        _say(ctx, tables.resource(view))
+        say(ctx, tables.resource(view))
     if keys:
-        _say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows who holds and who waits.")
+        say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows who holds and who waits.")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -105,12 +102,12 @@ def limit(
     """
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT, or --clear.")
-    with _inspector(ctx) as inspector:
+    with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
         if clear or not force:
             inspector.check(resource)
         inspector.set_limit(limit, resource)
-        _say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -119,10 +116,10 @@ def limit(
 @click.pass_context
 def pause(ctx: click.Context, name: str, key: str | None) -> None:
     """Let nobody new run, until it is resumed; those who run go on."""
-    with _inspector(ctx) as inspector:
-        resource = _known(inspector, name, key)
+    with inspecting(ctx) as inspector:
+        resource = known(inspector, name, key)
         inspector.pause(resource)
-        _say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -131,10 +128,10 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
     """End a pause: in force is what was set for the whole semaphore, else what the tasks declare."""
-    with _inspector(ctx) as inspector:
-        resource = _known(inspector, name, key)
+    with inspecting(ctx) as inspector:
+        resource = known(inspector, name, key)
         inspector.resume(resource)
-        _say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -148,14 +145,17 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
 
     Its task is not ended: while it runs there is one more than the limit.
     """
-    if not force:
-        click.confirm(
-            f"If {holder} still runs, one more than the limit will run. Release its permit?",
-            abort=True,
-        )
-    with _inspector(ctx) as inspector:
-        permit = inspector.release(holder, _known(inspector, name, key))
-    _say(ctx, f"Released the permit of {permit.task_id}, held for {permit.held_for:.1f} s.")
+    with inspecting(ctx) as inspector:
+        resource = known(inspector, name, key)
+        permit = inspector.permit(holder, resource)
+        if not force:
+            click.confirm(
+                f"{permit.task_id} has held it for {permit.held_for:.1f} s. If it still runs, one more than the limit"
+                " will run. Release its permit?",
+                abort=True,
+            )
+        permit = inspector.release(permit.holder, resource)
+    say(ctx, f"Released the permit of {permit.task_id}, held for {permit.held_for:.1f} s.")
 
 
 @semaphore.command(name="next", cls=CeleryCommand)
@@ -165,9 +165,9 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
 @click.pass_context
 def next_(ctx: click.Context, name: str, task_ids: tuple[str, ...], key: str | None) -> None:
     """Let parked tasks run next, before all others that wait."""
-    with _inspector(ctx) as inspector:
-        inspector.promote(task_ids, _known(inspector, name, key))
-    _say(ctx, f"Next: {', '.join(task_ids)}.")
+    with inspecting(ctx) as inspector:
+        inspector.promote(task_ids, known(inspector, name, key))
+    say(ctx, f"Next: {', '.join(task_ids)}.")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -187,11 +187,15 @@ def drop(
     force: bool,
 ) -> None:
     """Revoke tasks that wait: they end without having run."""
-    if not force:
-        click.confirm(f"{len(task_ids)} waiting task(s) will never run. Revoke them?", abort=True)
-    with _inspector(ctx, timeout) as inspector:
-        inspector.drop(task_ids, _known(inspector, name, key))
-    _say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
+    with inspecting(ctx, timeout) as inspector:
+        resource = known(inspector, name, key)
+        waiting = inspector.waiters(task_ids, resource)
+        if not force:
+            click.confirm(
+                f"{len(waiting)} waiting task(s) will never run. Revoke them?", abort=True
+            )
+        inspector.drop(task_ids, resource)
+    say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -204,11 +208,14 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 
     Requeued ones lie with the broker: `celery purge` finds them.
     """
-    if not force:
-        click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
-    with _inspector(ctx) as inspector:
-        purged = inspector.purge(inspector.find(name, key))
-    _say(ctx, f"Purged {len(purged)} parked task(s).")
+    with inspecting(ctx) as inspector:
+        resource = known(inspector, name, key)
+        if not force:
+            click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
+        purged = inspector.purge(resource)
+        others = inspector.waiting(resource)
+    hint = f" {others} still wait: requeued ones lie with the broker." if others else ""
+    say(ctx, f"Purged {len(purged)} parked task(s).{hint}")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -216,47 +223,13 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool) -> None:
     """Make the tables that a PostgreSQL store needs, or bring them up to this version."""
-    with _said_in_one_line(), closing(schema.store_of(ctx.obj.app)) as store:
+    with said_in_one_line(), closing(schema.store_of(ctx.obj.app)) as store:
         if sql:
-            _say(ctx, store.script())
+            say(ctx, store.script())
         elif added := store.install():
-            _say(ctx, f"Installed version {added[-1]}.")
+            say(ctx, f"Installed version {added[-1]}.")
         else:
-            _say(ctx, "Nothing to do: this version is installed.")
+            say(ctx, "Nothing to do: this version is installed.")
 
 
 semaphore.add_command(install, "upgrade")
-
-
-class _Unavailable(click.ClickException):
-    exit_code = EX_UNAVAILABLE
-
-
-@contextmanager
-def _inspector(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
-    """That of the app; what goes wrong is said in one line."""
-    app = ctx.obj.app
-    app.loader.import_default_modules()  # the tasks, which declare limits
-    with _said_in_one_line(), closing(Inspector.of(app, timeout=timeout)) as inspector:
-        yield inspector
-
-
-@contextmanager
-def _said_in_one_line() -> Iterator[None]:
-    try:
-        yield
-    except StoreUnavailable as error:
-        raise _Unavailable(str(error)) from error
-    except SemaphoreError as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _say(ctx: click.Context, what: Any) -> None:
-    ctx.obj.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
-
-
-def _known(inspector: Inspector, name: str, key: str | None) -> str:
-    """The resource that is meant; its semaphore is no misspelt one."""
-    resource = inspector.find(name, key)
-    inspector.check(resource)
-    return resource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 from ..core.key import names_of, resource_name, semaphore_of
 from ..core.spelling import nearest
@@ -43,6 +44,16 @@ class Directory:
 
     def _resources(self) -> Iterator[str]:
         return chain(self._declared, self._store.resources(), self._store.limits())
+
+
+def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
+    """The semaphores that these tasks name, and their limits; None for one that a call decides."""
+    declared: dict[str, int | None] = {}
+    for task in tasks:
+        options = getattr(task, "semaphore_options", None)
+        for limit in options.limits if options else ():
+            declared[limit.semaphore] = limit.limit if isinstance(limit.limit, int) else None
+    return declared
 
 
 def place_of(resource: str) -> str:

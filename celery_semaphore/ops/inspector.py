@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from ..errors import SemaphoreError
 from ..settings import Settings
 from ..stores.asking import is_promoted
 from .control import Heard, ask_workers, revoke
-from .directory import Directory, place_of
+from .directory import Directory, declared_by, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
@@ -72,7 +72,10 @@ class Inspector:
         for found in self._store.snapshots(self._store.resources()):
             seen.setdefault(semaphore_of(found.resource), []).append(found)
         limits, names = self._store.limits(), self._directory.semaphores()
-        return [self._summed_up(name, seen.get(name, []), limits) for name in sorted(names)]
+        return [
+            SemaphoreView.of(name, seen.get(name, []), limits, self._declared.get(name))
+            for name in sorted(names)
+        ]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
         """The keys in use, without their waiters; who has most waiting goes first."""
@@ -87,6 +90,29 @@ class Inspector:
         view = self._seen(resource, waiters, skip)
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return _named(view, self._ask(ids)) if ids else view
+
+    def permit(self, holder: str, resource: str) -> PermitView:
+        """The one of this holder, or of this task; an error if it has none, or several."""
+        mine = [p for p in self._seen(resource, 0).permits if holder in (p.holder, p.task_id)]
+        if len(mine) != 1:
+            names = ", ".join(permit.holder for permit in mine)
+            why = f"has several: name one of {names}." if mine else "has no permit."
+            msg = f"{place_of(resource)}: {holder} {why}"
+            raise SemaphoreError(msg)
+        return mine[0]
+
+    def waiters(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """These tasks; an error for the first that does not wait."""
+        waiting = self._waiting(task_ids, resource)
+        for task_id in task_ids:
+            if task_id not in waiting:
+                msg = f"{place_of(resource)}: {task_id} does not wait: it runs, has ended, or did not ask for a permit yet."
+                raise SemaphoreError(msg)
+        return [waiting[task_id] for task_id in task_ids]
+
+    def waiting(self, resource: str) -> int:
+        """How many wait there; for a semaphore, at all its keys."""
+        return sum(seen.waiting for seen in self._store.snapshots(self._parts(resource)))
 
     def in_force(self, resource: str) -> ResourceView:
         """What limits it now, also if nobody knows it; no worker is asked."""
@@ -126,14 +152,7 @@ class Inspector:
 
         If it holds other semaphores too it loses these with its next renewal.
         """
-        seen = self._seen(resource, 1)
-        mine = [p for p in seen.permits if holder in (p.holder, p.task_id)]
-        if len(mine) != 1:
-            names = ", ".join(permit.holder for permit in mine)
-            why = f"has several: name one of {names}." if mine else "has no permit."
-            msg = f"{place_of(resource)}: {holder} {why}"
-            raise SemaphoreError(msg)
-        permit = mine[0]
+        permit = self.permit(holder, resource)
         if permit.granted:
             msg = (
                 f"{place_of(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
@@ -149,7 +168,7 @@ class Inspector:
         One that waits for several semaphores goes first where it waits now, and wherever it has to wait after that.
         If one of them is not in the store the error names it, and the others run next nevertheless.
         """
-        waiting = self._waiting_tasks(task_ids, resource)
+        waiting = self.waiters(task_ids, resource)
         for view in waiting:
             if view.kind is not Kind.PARK:
                 msg = f"{view.task_id} is not parked: it asks again by itself."
@@ -167,7 +186,7 @@ class Inspector:
 
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
-        waiting = self._waiting_tasks(task_ids, resource)
+        waiting = self.waiters(task_ids, resource)
         for view in waiting:
             if view.kind is Kind.CALL:
                 msg = f"{view.task_id} is no task but waits outside of them: end that process."
@@ -183,25 +202,19 @@ class Inspector:
         Requeued ones lie with the broker, where ``celery purge`` finds them.
         """
         self.check(resource)
-        found = [n for n in self._store.resources() if resource in (n, semaphore_of(n))]
-        return [task_id for name in found for task_id in self._purge(name)]
+        return [task_id for name in self._parts(resource) for task_id in self._purge(name)]
 
     # -- as the store has it
+
+    def _parts(self, resource: str) -> list[str]:
+        """It, and all its keys, as far as they are in use."""
+        return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
 
     def _seen(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
         view = ResourceView.of(self._store.snapshot(resource, waiters, skip))
         if view.limit is None:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
-
-    def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """These, or an error for the first that does not wait."""
-        waiting = self._waiting(task_ids, resource)
-        for task_id in task_ids:
-            if task_id not in waiting:
-                msg = f"{place_of(resource)}: {task_id} does not wait."
-                raise SemaphoreError(msg)
-        return [waiting[task_id] for task_id in task_ids]
 
     def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
         """Those who wait, at least until all that are wanted are found."""
@@ -215,35 +228,11 @@ class Inspector:
             skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
         return found
 
-    def _summed_up(
-        self, name: str, seen: list[Snapshot], limits: Mapping[str, int]
-    ) -> SemaphoreView:
-        in_force = {each.limit for each in seen} or {limits.get(name, self._declared.get(name))}
-        return SemaphoreView(
-            name,
-            names_of(name)[0],
-            tuple(sorted(limit for limit in in_force if limit is not None)),
-            any(semaphore_of(limited) == name for limited in limits),
-            sum("/" in each.resource for each in seen),
-            sum(each.occupied for each in seen),
-            sum(each.waiting for each in seen),
-        )
-
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:
     from ..worker.purge import purge  # it loads the worker's code
 
     return purge(app, store, resource)
-
-
-def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
-    """The semaphores that these tasks name, and their limits; None for one that a call decides."""
-    declared: dict[str, int | None] = {}
-    for task in tasks:
-        options = getattr(task, "semaphore_options", None)
-        for limit in options.limits if options else ():
-            declared[limit.semaphore] = limit.limit if isinstance(limit.limit, int) else None
-    return declared
 
 
 def _named(view: ResourceView, heard: Heard) -> ResourceView:

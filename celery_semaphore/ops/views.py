@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..core.key import names_of
+from ..core.key import names_of, semaphore_of
 from ..core.permit import Held, Kind, Snapshot, Ticket
 from ..stores.asking import maker_of
 
@@ -20,6 +21,25 @@ class SemaphoreView:
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
     waiting: int
+
+    @classmethod
+    def of(
+        cls, name: str, seen: Sequence[Snapshot], limits: Mapping[str, int], declared: int | None
+    ) -> SemaphoreView:
+        """From its keys in use, all limits that operators set, and what its tasks declare."""
+        of_keys = [limit for at, limit in limits.items() if at != name and semaphore_of(at) == name]
+        in_force = {each.limit for each in seen} | set(of_keys)
+        if of_keys or not seen:
+            in_force.add(limits.get(name, declared))  # at all other keys
+        return cls(
+            name,
+            names_of(name)[0],
+            tuple(sorted(limit for limit in in_force if limit is not None)),
+            bool(of_keys) or name in limits,
+            sum("/" in each.resource for each in seen),
+            sum(each.occupied for each in seen),
+            sum(each.waiting for each in seen),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def test_a_permit_is_released(site: Site, semaphore: Command) -> None:
     assert said.startswith(f"Released the permit of {running.id}, held for ")
     waiting.get(timeout=20)
     assert site.inside("held") == 1, "the first one runs on"
-    said_again = semaphore("release", "one", running.id, "-f")
+    said_again = semaphore("release", "one", running.id)  # it does not even ask
     assert said_again.err == f"Error: semaphore 'one': {running.id} has no permit.\n"
 
 
@@ -120,6 +120,13 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
     wait_until(lambda: first.state == "REVOKED", 20, "it is dropped")
     wait_until(lambda: site.waiting() == 1, 20, "only one of them")
     assert second.state == "PENDING"
+    assert semaphore("drop", "one", first.id).err.endswith(
+        f"{first.id} does not wait: it runs, has ended, or did not ask for a permit yet.\n"
+    )
+    purged = "Purged 0 parked task(s). 1 still wait: requeued ones lie with the broker.\n"
+    assert semaphore.says("purge", "one", "-f") == (
+        "Purged 1 parked task(s).\n" if conf else purged
+    )
     assert site.counter.stats("dropped")["tasks"] == {}
 
 
@@ -132,7 +139,10 @@ def test_a_parked_task_runs_next(site: Site, semaphore: Command) -> None:
         wait_until(lambda n=n: site.waiting() == n + 1, 20, "it waits")
     assert semaphore.says("next", "one", results[2].id) == f"Next: {results[2].id}.\n"
     said = semaphore("next", "one", running.id)
-    assert said.err == f"Error: semaphore 'one': {running.id} does not wait.\n"
+    assert (
+        said.err
+        == f"Error: semaphore 'one': {running.id} does not wait: it runs, has ended, or did not ask for a permit yet.\n"
+    )
     semaphore.says("release", "one", running.id, "--force")
     for result in results:
         result.get(timeout=20)

@@ -179,6 +179,23 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
         ("y", 2, 1),
         ("x", 1, 0),
     ]
+    assert (inspector.waiting("export"), inspector.waiting("export/x")) == (1, 0)
+
+
+def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
+    inspector = Inspector(store, declared={"export": 2})
+
+    def limits() -> tuple[int, ...]:
+        (view,) = inspector.semaphores()
+        assert view.set_by_operator
+        return view.limits
+
+    store.set_limit(1, "export/y")
+    assert limits() == (1, 2), "while no key is in use"
+    hold(store, "t1:1", claims("export", "y"))
+    assert limits() == (1, 2), "that key only"
+    store.set_limit(5, "export")
+    assert limits() == (1, 5)
 
 
 def test_limits(store: MemoryStore, inspector: Inspector) -> None:
@@ -271,6 +288,7 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     assert [each.position for each in inspector.drop(["w2499", "w1000"], "api")] == [2499, 1000]
     with pytest.raises(SemaphoreError, match="w2500 does not wait"):
         inspector.drop(["w2500"], "api")
+    assert inspector.waiting("api") == 2500
 
 
 def test_parked_tasks_go_next(store: MemoryStore, inspector: Inspector) -> None:
