@@ -334,15 +334,22 @@ CALLERS = [
         "who parks or calls may be late",
         "there is a permit, so it gets it; but it was sent back for nothing else than to hear that it timed out",
         "acquire_else",
-        'if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+        'if not (whole or new) and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
         "if false then",
     ),
     lua(
         "a grant in time is too late",
         "the way from the store to the worker counts as waiting",
         "acquire_else",
+        'if not (whole or new) and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+        'if not new and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
+    ),
+    lua(
+        "who would not wait at all is late at once",
+        "no time is left",
+        "acquire_else",
+        'if not (whole or new) and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
         'if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
-        'if kind ~= "" and kind ~= "requeue" and left() <= 0 then',
     ),
 ]
 

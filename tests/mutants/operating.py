@@ -56,6 +56,22 @@ MUTANTS = [
         f"{INSPECTOR}::test_semaphores_are_summed_up",
     ),
     operating(
+        "the limit of one key is that of its semaphore",
+        "it is what is in force",
+        "ops/views",
+        "        if of_keys or not seen:\n",
+        "        if not in_force:\n",
+        f"{INSPECTOR}::test_the_limit_of_one_key_is_not_that_of_all",
+    ),
+    operating(
+        "who does not wait is asked about",
+        "the inspector says it in any case",
+        "ops/cli",
+        "        waiting = inspector.waiters(task_ids, resource)\n",
+        "        waiting = task_ids\n",
+        f"{CLI}::test_waiting_tasks_are_dropped",
+    ),
+    operating(
         "a task runs wherever it is known",
         "a worker knows what it runs",
         "ops/control",
@@ -82,7 +98,7 @@ MUTANTS = [
     operating(
         "only what the app module imports is declared",
         "the app is loaded",
-        "ops/cli",
+        "ops/terminal",
         "    app.loader.import_default_modules()  # the tasks, which declare limits\n",
         "",
         f"{CLI}::test_also_what_a_worker_would_import",

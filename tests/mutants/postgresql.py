@@ -362,6 +362,20 @@ MUTANTS = (
         tests=FORKS,
     ),
     postgresql(
+        "who would not wait at all is late at once",
+        "no time is left",
+        "v1/acquire_else.sql",
+        "            AND celery_semaphore.v1_place(_a.ticket) < _m.now\n",
+        "",
+    ),
+    postgresql(
+        "only the first of many is seen",
+        "each call asks for one",
+        "v1/view.sql",
+        "    FOREACH home IN ARRAY _names LOOP\n",
+        "    FOREACH home IN ARRAY _names[:1] LOOP\n",
+    ),
+    postgresql(
         "a ticket never changes",
         "its task brings it along",
         "v1/acquire_else.sql",
