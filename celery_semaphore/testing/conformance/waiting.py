@@ -225,8 +225,10 @@ class Waiting(Suite):
         self, store: Store, clock: Clock, kind: Kind
     ) -> None:
         at_once = Wait(kind, timeout=0.0)
-        for holder in "ab":  # a new resource, and one that was used
+        for holder in "abc":  # a new resource, one that was used, and one where somebody waits
             admitted(store, claim(), holder, at_once)
+            if holder == "b":
+                requeued(store, claim(), "x")
             last = refused(store, claim(), f"{holder}2", at_once)
             assert (last.reason, last.ticket) == (Reason.TIMED_OUT, None)
             store.release(holder, claim())
