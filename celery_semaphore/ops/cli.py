@@ -147,7 +147,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
-        permit = inspector.permit(holder, resource)
+        permit = inspector.releasable(holder, resource)
         if not force:
             click.confirm(
                 f"{permit.task_id} has held it for {permit.held_for:.1f} s. If it still runs, one more than the limit"
@@ -189,7 +189,7 @@ def drop(
     """Revoke tasks that wait: they end without having run."""
     with inspecting(ctx, timeout) as inspector:
         resource = known(inspector, name, key)
-        waiting = inspector.waiters(task_ids, resource)
+        waiting = inspector.droppable(task_ids, resource)
         if not force:
             click.confirm(
                 f"{len(waiting)} waiting task(s) will never run. Revoke them?", abort=True
@@ -212,10 +212,9 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
         resource = known(inspector, name, key)
         if not force:
             click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
-        purged = inspector.purge(resource)
-        others = inspector.waiting(resource)
-    hint = f" {others} still wait: requeued ones lie with the broker." if others else ""
-    say(ctx, f"Purged {len(purged)} parked task(s).{hint}")
+        say(ctx, f"Purged {len(inspector.purge(resource))} parked task(s).")
+        if others := inspector.waiting(resource):
+            say(ctx, f"Still waiting: {others}; requeued ones lie with the broker.")
 
 
 @semaphore.command(cls=CeleryCommand)

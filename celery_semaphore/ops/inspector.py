@@ -91,24 +91,31 @@ class Inspector:
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return _named(view, self._ask(ids)) if ids else view
 
-    def permit(self, holder: str, resource: str) -> PermitView:
-        """The one of this holder, or of this task; an error if it has none, or several."""
+    def releasable(self, holder: str, resource: str) -> PermitView:
+        """The permit of this holder, or of this task; an error if it cannot be taken away."""
         mine = [p for p in self._seen(resource, 0).permits if holder in (p.holder, p.task_id)]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)
             why = f"has several: name one of {names}." if mine else "has no permit."
             msg = f"{place_of(resource)}: {holder} {why}"
             raise SemaphoreError(msg)
-        return mine[0]
+        permit = mine[0]
+        if permit.granted:
+            msg = (
+                f"{place_of(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
+                f" if it does not come, the permit is free in {permit.lease_left:.0f} s."
+            )
+            raise SemaphoreError(msg)
+        return permit
 
-    def waiters(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """These tasks; an error for the first that does not wait."""
-        waiting = self._waiting(task_ids, resource)
-        for task_id in task_ids:
-            if task_id not in waiting:
-                msg = f"{place_of(resource)}: {task_id} does not wait: it runs, has ended, or did not ask for a permit yet."
+    def droppable(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """These tasks, as they wait; an error for the first that does not, or is none."""
+        waiting = self._waiting_tasks(task_ids, resource)
+        for view in waiting:
+            if view.kind is Kind.CALL:
+                msg = f"{view.task_id} is no task but waits outside of them: end that process."
                 raise SemaphoreError(msg)
-        return [waiting[task_id] for task_id in task_ids]
+        return waiting
 
     def waiting(self, resource: str) -> int:
         """How many wait there; for a semaphore, at all its keys."""
@@ -152,13 +159,7 @@ class Inspector:
 
         If it holds other semaphores too it loses these with its next renewal.
         """
-        permit = self.permit(holder, resource)
-        if permit.granted:
-            msg = (
-                f"{place_of(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
-                f" if it does not come, the permit is free in {permit.lease_left:.0f} s."
-            )
-            raise SemaphoreError(msg)
+        permit = self.releasable(holder, resource)
         self._store.release(permit.holder, [Claim(*names_of(resource), 0, permit.weight, resource)])
         return permit
 
@@ -168,7 +169,7 @@ class Inspector:
         One that waits for several semaphores goes first where it waits now, and wherever it has to wait after that.
         If one of them is not in the store the error names it, and the others run next nevertheless.
         """
-        waiting = self.waiters(task_ids, resource)
+        waiting = self._waiting_tasks(task_ids, resource)
         for view in waiting:
             if view.kind is not Kind.PARK:
                 msg = f"{view.task_id} is not parked: it asks again by itself."
@@ -186,11 +187,7 @@ class Inspector:
 
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
-        waiting = self.waiters(task_ids, resource)
-        for view in waiting:
-            if view.kind is Kind.CALL:
-                msg = f"{view.task_id} is no task but waits outside of them: end that process."
-                raise SemaphoreError(msg)
+        waiting = self.droppable(task_ids, resource)
         if not self._revoke(task_ids):
             msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
             raise SemaphoreError(msg)
@@ -215,6 +212,15 @@ class Inspector:
         if view.limit is None:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
+
+    def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """These, or an error for the first that does not wait."""
+        waiting = self._waiting(task_ids, resource)
+        for task_id in task_ids:
+            if task_id not in waiting:
+                msg = f"{place_of(resource)}: {task_id} does not wait here, or did not ask for a permit yet."
+                raise SemaphoreError(msg)
+        return [waiting[task_id] for task_id in task_ids]
 
     def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
         """Those who wait, at least until all that are wanted are found."""

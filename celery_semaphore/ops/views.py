@@ -16,7 +16,7 @@ class SemaphoreView:
 
     resource: str  # its name in the store
     semaphore: str  # of a very long name its beginning and digest
-    limits: tuple[int, ...]  # in force, of each key; more than one where they differ
+    limits: tuple[int, ...]  # in force; more than one where those of its keys differ
     set_by_operator: bool  # any of them
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
@@ -27,10 +27,10 @@ class SemaphoreView:
         cls, name: str, seen: Sequence[Snapshot], limits: Mapping[str, int], declared: int | None
     ) -> SemaphoreView:
         """From its keys in use, all limits that operators set, and what its tasks declare."""
-        of_keys = [limit for at, limit in limits.items() if at != name and semaphore_of(at) == name]
-        in_force = {each.limit for each in seen} | set(of_keys)
-        if of_keys or not seen:
-            in_force.add(limits.get(name, declared))  # at all other keys
+        of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
+        in_force = {each.limit for each in seen} | {limits[at] for at in of_keys}
+        if all(each.resource in of_keys for each in seen):
+            in_force.add(limits.get(name, declared))  # what the next key would have
         return cls(
             name,
             names_of(name)[0],

@@ -55,13 +55,28 @@ class TestRoundTrips:
         assert set(store.renew(permits).values()) == {Renewal.OK}
         assert proxy.requests == before + 1
 
+    def test_a_script_is_told_once(
+        self, start_proxy: Callable[[int], Proxy], start_valkey: StartServer, open_at: OpenAt
+    ) -> None:
+        """Also where many calls that need it are sent together."""
+        server = start_valkey()
+        proxy = start_proxy(server.port)
+        store = open_at(f"redis://127.0.0.1:{proxy.port}/0")
+        names = [f"of/{n}" for n in range(40)]
+        seen = [each.resource for each in store.snapshots(names)]
+        assert seen == names
+        assert commands(server)["eval"] == 1
+        before = proxy.requests
+        assert len(list(store.snapshots(names))) == len(names)
+        assert proxy.requests == before + 1
+
     def test_a_server_that_forgot_the_scripts(self, server: RedisServer, store: RedisStore) -> None:
         permits = [permit_of(store.acquire(claim(9), holder)) for holder in "abc"]
         with server.client() as client:
             client.script_flush()
         reset_stats(server)
         assert set(store.renew(permits).values()) == {Renewal.OK}
-        assert commands(server)["eval"] == 3
+        assert commands(server)["eval"] == 1
         assert not store.release("a", claim(9))
         reset_stats(server)
         store.renew(permits[1:])

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,12 +66,13 @@ class PostgresServer:
 
     name: ClassVar[str] = "postgres"
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None, **options: str) -> None:
         self.port = free_port()
         self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
         self.data = self.directory / "data"
         self.options = {"fsync": "off", "max_connections": "200"} | options
         self.process: Process | None = None
+        self.env = env
 
     @classmethod
     def programs(cls) -> Path | None:
@@ -99,7 +100,7 @@ class PostgresServer:
         } | self.options
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         command = [*as_somebody(), self.program("postgres"), "-D", self.data, *given]
-        self.process = Process(f"{self.name}-{self.port}", command).start()
+        self.process = Process(f"{self.name}-{self.port}", command, env=self.env).start()
         self.process.wait_until(self._answers, 20, "an answer")
         return self
 

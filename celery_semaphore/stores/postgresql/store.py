@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...core.permit import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _ANYHOW = Wait(Kind.REQUEUE)
 BATCH = 100  # what one call may lock or renew; more of them would keep others waiting
+SEEN = 20  # resources in one call, which counts their lines within the time of one
 TAKEN = 500  # messages of one resource in one call
 PAGE = 1000  # names in one call
 
@@ -179,9 +181,11 @@ class PostgresStore:
         return answers.snapshot(resource, skip, seen)
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
-        names = list(resources)
-        for start in range(0, len(names), BATCH):
-            some = names[start : start + BATCH]
+        names = iter(resources)
+        for name in islice(names, 1):
+            # Alone: a new memory begins with it, and others would wait for the end of a whole batch.
+            yield self.snapshot(name, waiters=0)
+        while some := list(islice(names, SEEN)):
             for name, (epoch, seen) in zip(some, self._run("snapshots", some), strict=True):
                 self.epoch = int(epoch)
                 yield answers.snapshot(name, 0, seen)

@@ -45,7 +45,7 @@ for _, claim in ipairs(claims) do
         end
     end
 end
-if not (whole or new) and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- it came back to hear this
+if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- it came back to hear this
     no_room(claims[1])
     return refuse(1, "timed_out")
 end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import redis
+from redis.exceptions import NoScriptError
 
 from ..asking import Ask, microseconds
 from .answers import figures
@@ -49,7 +49,7 @@ class Runner:
         return self.run_all(script, [(wanted, words, key)])[0]
 
     def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
-        """One round trip for many calls; another for those that the server had to learn the script for."""
+        """One round trip for many calls; another for all of them where the server has to learn the script."""
         said: list[list[Any]] = []
         for start in range(0, len(calls), BATCH):
             said += self._run_batch(script, calls[start : start + BATCH])
@@ -59,10 +59,15 @@ class Runner:
         def exchange(connection: Any) -> list[Any]:
             commands = [self._command(script, connection, *call) for call in calls]
             said = exchanged(connection, commands)
-            for n, answer in enumerate(said):
-                if isinstance(answer, redis.exceptions.NoScriptError):
-                    whole = self._command(script, connection, *calls[n], whole=True)
-                    said[n] = exchanged(connection, [whole])[0]
+            while unknown := [
+                n for n, answer in enumerate(said) if isinstance(answer, NoScriptError)
+            ]:
+                commands[unknown[0]] = self._command(
+                    script, connection, *calls[unknown[0]], whole=True
+                )
+                again = exchanged(connection, [commands[n] for n in unknown])
+                for n, answer in zip(unknown, again, strict=True):
+                    said[n] = answer
             for answer in said:
                 if isinstance(answer, Exception):
                     raise answer

@@ -234,6 +234,14 @@ class Waiting(Suite):
             store.release(holder, claim())
             clock.advance(1)
 
+    def test_who_comes_back_at_once_takes_what_is_free(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        waiting = came_back(ticket, Kind.PARK, timeout=0.0)
+        assert refused(store, claim(), "b1", waiting).reason is Reason.TIMED_OUT
+        store.release("a", claim())
+        admitted(store, claim(), "b2", waiting)
+
     def test_who_is_late_but_fits_is_admitted(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = requeued(store, claim(), "b", timeout=10.0)
