@@ -148,7 +148,9 @@ class LeaseKeeper:
     def _give_up(self, kept: _Kept) -> None:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
-            self._announce(PermitLost(kept.permit, "its lease ended in the store"))
+            self._announce(
+                PermitLost(kept.permit, "its lease ended in the store, or somebody took it away")
+            )
 
     def _is_overdue(self, kept: _Kept) -> bool:
         return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease

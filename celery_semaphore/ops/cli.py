@@ -15,6 +15,7 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..stores.asking import HIGHEST
 from . import schema, tables
+from .directory import place_of
 from .inspector import ASK
 from .terminal import inspecting, known, said_in_one_line, say
 
@@ -101,7 +102,7 @@ def limit(
     Cleared for one key, what was set for the whole semaphore is in force; else what the tasks declare.
     """
     if (limit is None) != clear:
-        raise click.UsageError("give a LIMIT, or --clear.")
+        raise click.UsageError("give a LIMIT or --clear, and not both.")
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
         if clear or not force:
@@ -127,7 +128,10 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
 @_key
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
-    """End a pause: in force is what was set for the whole semaphore, else what the tasks declare."""
+    """End a pause, and whatever limit was set for the same before it.
+
+    In force is then, for one key, what was set for the whole semaphore; else what the tasks declare.
+    """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         inspector.resume(resource)
@@ -150,8 +154,8 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
         permit = inspector.releasable(holder, resource)
         if not force:
             click.confirm(
-                f"{permit.task_id} has held it for {permit.held_for:.1f} s. If it still runs, one more than the limit"
-                " will run. Release its permit?",
+                f"{place_of(resource)}: {permit.task_id} has held a permit for {permit.held_for:.1f} s."
+                " If it still runs, one more than the limit will run. Release it?",
                 abort=True,
             )
         permit = inspector.release(permit.holder, resource)
@@ -192,7 +196,8 @@ def drop(
         waiting = inspector.droppable(task_ids, resource)
         if not force:
             click.confirm(
-                f"{len(waiting)} waiting task(s) will never run. Revoke them?", abort=True
+                f"{place_of(resource)}: {len(waiting)} waiting task(s) will never run. Revoke them?",
+                abort=True,
             )
         inspector.drop(task_ids, resource)
     say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
@@ -211,7 +216,10 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         if not force:
-            click.confirm(f"All that are parked on {name} will never run. Purge them?", abort=True)
+            click.confirm(
+                f"{place_of(resource)}: all that are parked there will never run. Purge them?",
+                abort=True,
+            )
         say(ctx, f"Purged {len(inspector.purge(resource))} parked task(s).")
         if others := inspector.waiting(resource):
             say(ctx, f"Still waiting: {others}; requeued ones lie with the broker.")

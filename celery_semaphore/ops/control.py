@@ -6,10 +6,11 @@ The store keeps no names of tasks and workers: every permit would pay for what a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import SemaphoreError
+from .views import ResourceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,13 @@ def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list
             command, arguments=arguments, reply=True, timeout=timeout, connection=connection
         )
     return [pair for answer in answers or () for pair in answer.items()]
+
+
+def named(view: ResourceView, heard: Heard) -> ResourceView:
+    """With what the workers know."""
+    permits = [
+        replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id))
+        for p in view.permits
+    ]
+    waiters = [replace(w, task=heard.name_of(w.task_id)) for w in view.waiters]
+    return replace(view, permits=tuple(permits), waiters=tuple(waiters), note=heard.problem)

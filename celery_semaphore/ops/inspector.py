@@ -13,7 +13,7 @@ from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from ..stores.asking import is_promoted
-from .control import Heard, ask_workers, revoke
+from .control import Heard, ask_workers, named, revoke
 from .directory import Directory, declared_by, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
 
@@ -78,9 +78,10 @@ class Inspector:
         ]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
-        """The keys in use, without their waiters; who has most waiting goes first."""
+        """The keys in use, or limited by an operator, without waiters; who has most waiting goes first."""
         self.check(semaphore)
-        found = (name for name in self._store.resources() if name.startswith(f"{semaphore}/"))
+        known = {*self._store.resources(), *self._store.limits()}
+        found = [name for name in known if name.startswith(f"{semaphore}/")]
         views = map(ResourceView.of, self._store.snapshots(found))
         return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
@@ -89,14 +90,18 @@ class Inspector:
         self.check(resource)
         view = self._seen(resource, waiters, skip)
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
-        return _named(view, self._ask(ids)) if ids else view
+        return named(view, self._ask(ids)) if ids else view
 
     def releasable(self, holder: str, resource: str) -> PermitView:
         """The permit of this holder, or of this task; an error if it cannot be taken away."""
         mine = [p for p in self._seen(resource, 0).permits if holder in (p.holder, p.task_id)]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)
-            why = f"has several: name one of {names}." if mine else "has no permit."
+            why = (
+                f"has several: name one of {names}."
+                if mine
+                else f"has no permit{self._hint(resource)}."
+            )
             msg = f"{place_of(resource)}: {holder} {why}"
             raise SemaphoreError(msg)
         permit = mine[0]
@@ -148,7 +153,7 @@ class Inspector:
         self.set_limit(0, resource)
 
     def resume(self, resource: str) -> None:
-        """End a pause: in force is what was set for the whole semaphore, else what the tasks declare."""
+        """End a pause, and whatever limit was set for the same before it."""
         if not self.is_paused(resource):
             msg = f"{place_of(resource)} is not paused."
             raise SemaphoreError(msg)
@@ -213,12 +218,17 @@ class Inspector:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
 
+    def _hint(self, resource: str) -> str:
+        keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())
+        return "; each key has a line of its own: name it" if keyed else ""
+
     def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """These, or an error for the first that does not wait."""
         waiting = self._waiting(task_ids, resource)
         for task_id in task_ids:
             if task_id not in waiting:
-                msg = f"{place_of(resource)}: {task_id} does not wait here, or did not ask for a permit yet."
+                why = f"does not wait here, or did not ask for a permit yet{self._hint(resource)}"
+                msg = f"{place_of(resource)}: {task_id} {why}."
                 raise SemaphoreError(msg)
         return [waiting[task_id] for task_id in task_ids]
 
@@ -239,13 +249,3 @@ def _purge(app: Any, store: Store, resource: str) -> list[str]:
     from ..worker.purge import purge  # it loads the worker's code
 
     return purge(app, store, resource)
-
-
-def _named(view: ResourceView, heard: Heard) -> ResourceView:
-    """With what the workers know."""
-    permits = [
-        replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id))
-        for p in view.permits
-    ]
-    waiters = [replace(w, task=heard.name_of(w.task_id)) for w in view.waiters]
-    return replace(view, permits=tuple(permits), waiters=tuple(waiters), note=heard.problem)

@@ -83,6 +83,8 @@ def waiters(views: Sequence[WaiterView]) -> str:
 
 
 def in_force(view: ResourceView) -> str:
+    if view.limit is None:
+        return f"{_place(view)}: no limit is set, or declared by a task of this app."
     return f"{_place(view)}: the limit is {limit_of(view)}."
 
 

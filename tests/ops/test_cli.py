@@ -58,8 +58,10 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     assert rows["tenant"] == ["2", "3", "3", "0"]
     assert rows["idle"] == ["0 (paused)", "-", "0", "0"]
     assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
+    store.set_limit(0, "tenant/9")
     keys = semaphore.says("show", "tenant").splitlines()
-    assert [line.split()[0] for line in keys[1:4]] == [r"'\x1b[2J'", "7", "8"]
+    assert [line.split()[0] for line in keys[1:5]] == [r"'\x1b[2J'", "7", "8", "9"]
+    assert keys[4].split()[1:] == ["0", "(paused)", "0", "0"]  # or nobody would find it again
     assert semaphore.json("show", "tenant", "--key", "7")["occupied"] == 1
     store.close()
 
@@ -172,7 +174,9 @@ def test_a_misspelt_name(site: Site, semaphore: Command) -> None:
         assert "no semaphore 'ap' is in use" in said.err
         assert said.err.endswith("; the nearest is 'api'.\n")
     assert semaphore.says("limit", "new", "3", "--force") == "new: the limit is 3 (set).\n"
-    assert semaphore.says("limit", "new", "--clear", "--force") == "new: the limit is -.\n"
+    assert semaphore.says("limit", "new", "--clear", "--force") == (
+        "new: no limit is set, or declared by a task of this app.\n"
+    )
     said = semaphore("limit", "new", "--clear", "--force")
     assert (said.code, said.out) == (1, "")
     assert "no semaphore 'new'" in said.err

@@ -180,6 +180,11 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
         ("x", 1, 0),
     ]
     assert (inspector.waiting("export"), inspector.waiting("export/x")) == (1, 0)
+    keyed = "each key has a line of its own: name it"
+    with pytest.raises(SemaphoreError, match=f"t8 does not wait here.*; {keyed}"):
+        inspector.droppable(["t8"], "export")
+    with pytest.raises(SemaphoreError, match=f"t0 has no permit; {keyed}"):
+        inspector.releasable("t0", "export")
 
 
 def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:

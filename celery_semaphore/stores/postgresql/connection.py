@@ -162,6 +162,6 @@ def translated() -> Iterator[None]:
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
         if isinstance(error, _NOT_INSTALLED):
-            reason += f"; run `{INSTALL}`"
+            reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         msg = f"The store did not answer: {reason}"
         raise StoreUnavailable(msg, reason) from error
