@@ -1,5 +1,6 @@
 """Real Celery workers."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -47,12 +48,13 @@ class CeleryWorker(Process):
 
     def children(self) -> list[int]:
         """The pool's processes, oldest first."""
-        try:
-            found = psutil.Process(self.pid).children()
-        except psutil.NoSuchProcess:
-            return []
-        running = [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
-        return [child.pid for child in sorted(running, key=lambda child: child.create_time())]
+        born: dict[int, float] = {}
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two looks
+                    if child.status() != psutil.STATUS_ZOMBIE:
+                        born[child.pid] = child.create_time()
+        return sorted(born, key=born.__getitem__)
 
     def kill_child(self, pid: int | None = None) -> int:
         """Kill one of the pool's processes with SIGKILL; returns its id."""
