@@ -21,6 +21,7 @@ from celery_semaphore.testing.conformance.fairness import Fairness
 from celery_semaphore.testing.conformance.leases import Leases
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
+from celery_semaphore.testing.conformance.timeouts import Timeouts
 from celery_semaphore.testing.conformance.waiting import Waiting
 from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
@@ -133,6 +134,7 @@ class TestUsedPostgresStore(
     Admission,
     Leases,
     Waiting,
+    Timeouts,
     Copies,
     Fairness,
     Outbox,

@@ -167,11 +167,11 @@ class RedisStore:
         return answers.snapshot(resource, skip, answer)
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
-        calls: list[Call] = [([Ask(name, 0, 0)], [0, 0]) for name in resources]
-        for ((ask,), *_), answer in zip(
-            calls, self._runner.run_all(scripts.SNAPSHOT, calls), strict=True
-        ):
-            yield answers.snapshot(ask.resource, 0, answer)
+        names = list(resources)
+        calls: list[Call] = [([Ask(name, 0, 0)], [0, 0]) for name in names]
+        said = self._runner.run_all(scripts.SNAPSHOT, calls)
+        for name, answer in zip(names, said, strict=True):
+            yield answers.snapshot(name, 0, answer)
 
     def resources(self) -> Iterator[str]:
         cursor, seen = b"0", set[bytes]()

@@ -45,6 +45,7 @@ from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
 from .promotions import Promotions
+from .timeouts import Timeouts
 from .waiting import Waiting
 
 __all__ = ["StoreConformance"]
@@ -54,6 +55,7 @@ class StoreConformance(
     Admission,
     Leases,
     Waiting,
+    Timeouts,
     Copies,
     Fairness,
     ComingBack,
