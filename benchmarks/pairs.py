@@ -141,7 +141,7 @@ def _set_and_delete(client: redis.Redis, claim: Claim) -> None:
 
 def _fill(client: redis.Redis, claim: Claim, count: int, batch: int = 10_000) -> None:
     name = claim.resource
-    keys = [f"celery-semaphore:{{{name}}}:{part}" for part in ("waiters", "due", "tickets")]
+    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("waiters", "due", "tickets")]
     for first in range(0, count, batch):
         client.eval(FILL, 3, *keys, name, first, min(batch, count), '[["x",null,5,1]]')
 

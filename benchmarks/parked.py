@@ -84,7 +84,7 @@ def _memory(made: Site) -> float:
 
 
 def _parked(made: Site) -> int:
-    return int(made.client.hlen("celery-semaphore:{work}:payloads"))
+    return int(made.client.hlen("{celery-semaphore}:work:payloads"))
 
 
 def _calls_per_second(made: Site) -> float:
@@ -97,7 +97,7 @@ def _calls_per_second(made: Site) -> float:
 
 
 def _a_message(made: Site) -> bytes:
-    _, found = made.client.hscan("celery-semaphore:{work}:payloads", count=1)
+    _, found = made.client.hscan("{celery-semaphore}:work:payloads", count=1)
     return bytes(next(iter(found.values())))
 
 

@@ -15,7 +15,7 @@ from tests.support.counter import Counter, CounterServer
 from tests.support.postgres import EmbeddedPostgresServer, PgBouncer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
-from tests.support.servers import RedisServer, ValkeyServer, in_ci
+from tests.support.servers import ClusterServer, RedisServer, ValkeyServer, in_ci
 from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
@@ -48,6 +48,13 @@ def valkey_server() -> Iterator[ValkeyServer]:
 def redis_server() -> Iterator[RedisServer]:
     need(RedisServer)
     with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster_server() -> Iterator[ClusterServer]:
+    need(ClusterServer)
+    with ClusterServer() as server:
         yield server
 
 
@@ -102,6 +109,13 @@ def redis(redis_server: RedisServer) -> RedisServer:
     """The session's Redis, empty. Not to be killed: `start_redis` is for that."""
     redis_server.flush()
     return redis_server
+
+
+@pytest.fixture
+def cluster(cluster_server: ClusterServer) -> ClusterServer:
+    """The session's one-node Cluster, empty."""
+    cluster_server.flush()
+    return cluster_server
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-CONFORMANCE = ("tests/stores/test_conformance.py::TestValkeyStore",)
+CONFORMED = "tests/stores/test_conformance.py"
+CONFORMANCE = (f"{CONFORMED}::TestValkeyStore",)
 REDIS = "tests/stores/test_redis.py"
 RESTARTS = ("tests/stores/test_faults.py::TestRestarts", "-k", "valkey")
 KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
@@ -737,6 +738,41 @@ KEYS_LEFT = [
     ),
 ]
 
+CLUSTER = [
+    lua(
+        "a key made up within a script",
+        "it is in the same hash slot, so a Cluster lets it pass; other servers want it declared",
+        "set_limit",
+        'call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))\n',
+        'call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))\ncall("SET", EPOCH .. ":limited", 1)\n',
+        tests=(f"{CONFORMED}::TestClusterStore",),
+    ),
+    Mutant(
+        "lua/a hash slot for each resource",
+        "each call concerns one resource",
+        "celery_semaphore/stores/redis/keys.py",
+        'return f"{self._start}{resource}:{part}"',
+        'return f"{self._start[1:-2]}:{{{resource}}}:{part}"',
+        ("tests/stores/test_keys.py::test_all_keys_are_in_one_hash_slot",),
+    ),
+    Mutant(
+        "lua/braces within the prefix",
+        "the first ones count, and they are ours",
+        "celery_semaphore/stores/redis/keys.py",
+        """if not prefix or "{" in prefix or "}" in prefix:""",
+        "if not prefix:",
+        ("tests/stores/test_keys.py::test_a_prefix_with_braces_is_refused",),
+    ),
+    Mutant(
+        "lua/what is remembered of messages looks like a part",
+        "no task is named like a part",
+        "celery_semaphore/stores/redis/keys.py",
+        'return f"{self._start}{resource}:of:{task}"',
+        'return f"{self._start}{resource}:{task}"',
+        ("tests/stores/test_keys.py::test_no_key_is_taken_for_another",),
+    ),
+]
+
 FULLNESS = [
     lua(
         "a renewal first writes what takes memory",
@@ -832,6 +868,7 @@ MUTANTS = (
     *HANDING_ON,
     *OPERATORS,
     *KEYS_LEFT,
+    *CLUSTER,
     *FULLNESS,
     *PROMOTING,
 )

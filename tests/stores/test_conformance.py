@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
-from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis import RedisStore, scripts
 from celery_semaphore.stores.redis.url import pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
 from celery_semaphore.testing.conformance.admission import Admission
@@ -25,6 +26,8 @@ from celery_semaphore.testing.conformance.timeouts import Timeouts
 from celery_semaphore.testing.conformance.waiting import Waiting
 from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
+
+GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
 
 
 class TestMemoryStore(StoreConformance):
@@ -60,7 +63,7 @@ class OnServer(StoreConformance):
                 client.flushall()
                 for name, (left, dump) in kept.items():
                     client.restore(name, max(left, 0), dump)
-                client.hset("celery-semaphore:epoch", "run_id", "of the replica")
+                client.hset("{celery-semaphore}:epoch", "run_id", "of the replica")
 
         with self.server.client() as client:
             names: Any = client.keys()
@@ -78,6 +81,21 @@ class TestRedisStore(OnServer):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
         self.server = redis
+
+
+class TestClusterStore(OnServer):
+    """One node of a Cluster, and scripts that may touch only what they were given."""
+
+    @pytest.fixture(autouse=True)
+    def on(self, cluster: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self.server = cluster
+        for name, script in vars(scripts).items():
+            if isinstance(script, scripts.Script):
+                monkeypatch.setattr(scripts, name, scripts.Script(GIVEN_KEYS, *script.parts))
+        yield
+        with cluster.client() as client:
+            names: Any = client.keys()
+        assert all(name.startswith(b"{celery-semaphore}:") for name in names)
 
 
 class OnPostgres:

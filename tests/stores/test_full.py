@@ -180,7 +180,7 @@ def test_a_process_that_starts_can_look(
     """A memory of the store begins with whoever looks first."""
     permit = permit_of(store.acquire(claim(), "a"))
     with full_server.client() as client:
-        client.delete("celery-semaphore:epoch")
+        client.delete("{celery-semaphore}:epoch")
     fill()
     other = open_at(full_server.url, lease=LEASE)
     other.check()

@@ -17,7 +17,7 @@ from tests.support.servers import RedisServer
 from .conftest import OpenAt, claim
 
 LONG = 30.0  # seconds that no wait takes which something ends
-CHANNEL = "celery-semaphore:granted:t"
+CHANNEL = "{celery-semaphore}:granted:t"
 
 pytestmark = pytest.mark.usefixtures("in_time")
 
@@ -63,21 +63,21 @@ def test_hears_while_it_waits(server: RedisServer, listener: RedisListener) -> N
 
 
 def test_hears_nothing_of_others(server: RedisServer, listener: RedisListener) -> None:
-    assert publish(server, "celery-semaphore:granted:other") == 0
+    assert publish(server, "{celery-semaphore}:granted:other") == 0
     assert took(listener, 0.05) >= 0.05
 
 
 def test_a_prefix_keeps_stores_apart(server: RedisServer, open_at: OpenAt) -> None:
     with closing(open_at(server.url, prefix="mine").listen("t")):
         assert publish(server) == 0
-        assert publish(server, "mine:granted:t") == 1
+        assert publish(server, "{mine}:granted:t") == 1
 
 
 def test_any_ticket_has_a_channel(server: RedisServer, store: RedisStore) -> None:
     ticket = "100.2000000000000000.task ä{}\r\n:\ud800"
     with closing(store.listen(ticket)) as listener:
         assert publish(
-            server, f"celery-semaphore:granted:{ticket}".encode("utf-8", "surrogatepass")
+            server, f"{{celery-semaphore}}:granted:{ticket}".encode("utf-8", "surrogatepass")
         )
         listener.wait(LONG)
 

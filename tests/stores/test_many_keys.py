@@ -49,4 +49,4 @@ def test_a_hundred_thousand_keys_leave_nothing(
     wait_until(reaped, 10, "the index is empty")
     with valkey.client() as client:
         wait_until(lambda: client.dbsize() == 1, IDLE + LEASE, "nothing is left")
-        assert client.keys() == [b"celery-semaphore:epoch"]
+        assert client.keys() == [b"{celery-semaphore}:epoch"]

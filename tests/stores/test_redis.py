@@ -152,7 +152,7 @@ class TestKeys:
         time.sleep(1.2)
         with server.client() as client:
             left: Any = client.keys()
-        assert left == [b"celery-semaphore:epoch"]
+        assert left == [b"{celery-semaphore}:epoch"]
 
     def test_keys_in_use_carry_no_expiry(self, server: RedisServer, store: RedisStore) -> None:
         """Or volatile-* eviction would take permits."""
@@ -165,7 +165,7 @@ class TestKeys:
         with server.client() as client:
             names: Any = client.keys()
             expiring = {name for name in names if client.ttl(name) != -1}
-        assert expiring == {b"celery-semaphore:{api}:released"}
+        assert expiring == {b"{celery-semaphore}:api:released"}
 
     def test_who_was_put_aside_leaves_nothing(self, server: RedisServer, store: RedisStore) -> None:
         heavy = claim(3, weight=3)
@@ -174,7 +174,7 @@ class TestKeys:
         store.attach(ticket, heavy, b"b")
         store.set_limit(2, "api")
         store.release("a", heavy)
-        aside = "celery-semaphore:{api}:aside"
+        aside = "{celery-semaphore}:api:aside"
         with server.client() as client:
             assert client.zcard(aside) == 1
             store.release(ticket, heavy)
@@ -187,8 +187,8 @@ class TestKeys:
             permit_of(store.acquire(claim(2), holder))
         store.release("a", claim(2))
         with server.client() as client:
-            assert client.ttl("celery-semaphore:{api}:ledger") == -1
-            assert client.zscore("celery-semaphore:index", "api") is not None
+            assert client.ttl("{celery-semaphore}:api:ledger") == -1
+            assert client.zscore("{celery-semaphore}:index", "api") is not None
 
     def test_the_prefix_keeps_stores_apart(self, server: RedisServer, open_at: OpenAt) -> None:
         one, other = open_at(server.url, prefix="one"), open_at(server.url, prefix="other")
@@ -196,7 +196,7 @@ class TestKeys:
         permit_of(other.acquire(claim(), "b"))
         with server.client() as client:
             names: Any = client.keys()
-        assert all(name.startswith((b"one:", b"other:")) for name in names)
+        assert all(name.startswith((b"{one}:", b"{other}:")) for name in names)
 
     def test_released_holders_are_forgotten_by_and_by(
         self, server: RedisServer, open_at: OpenAt
@@ -207,7 +207,7 @@ class TestKeys:
             store.release(str(n), claim())
             time.sleep(0.001)
         with server.client() as client:
-            kept: Any = client.zcard("celery-semaphore:{api}:released")
+            kept: Any = client.zcard("{celery-semaphore}:api:released")
         assert kept < 150
 
 
@@ -220,7 +220,7 @@ class TestPartialLoss:
     def permit(self, server: RedisServer, store: RedisStore) -> Permit:
         permit = permit_of(store.acquire(self.BOTH, "a"))
         with server.client() as client:
-            names: Any = client.keys("*{disk}*")
+            names: Any = client.keys("*:disk:*")
             client.delete(*names)
         return permit
 
@@ -238,7 +238,7 @@ class TestPartialLoss:
         self, server: RedisServer, store: RedisStore, permit: Permit
     ) -> None:
         with server.client() as client:
-            client.delete("celery-semaphore:epoch")
+            client.delete("{celery-semaphore}:epoch")
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
 
@@ -247,7 +247,7 @@ class TestPartialLoss:
     ) -> None:
         store.set_limit(7, "api")
         with server.client() as client:
-            client.delete("celery-semaphore:epoch")
+            client.delete("{celery-semaphore}:epoch")
         assert store.snapshot("api").limit == 7
 
 
@@ -290,7 +290,7 @@ class TestManyWaiters:
 def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:
     """As many waiters as that, all like one that came through the front door."""
     refusal_of(store.acquire(claim(of=name), "model", Wait(Kind.REQUEUE)))
-    keys = [f"celery-semaphore:{{{name}}}:{part}" for part in ("waiters", "due", "tickets")]
+    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("waiters", "due", "tickets")]
     script = """
         local model = redis.call("ZRANGE", KEYS[1], 0, 0)[1]
         local info, due = redis.call("HGET", KEYS[3], model), redis.call("ZSCORE", KEYS[2], model)

@@ -27,7 +27,7 @@ def test_tcp(server: RedisServer, scheme: str) -> None:
     assert store.lease == 9
     assert isinstance(store.acquire(claim(), "a"), Permit)
     with server.client(3) as client:
-        assert client.exists("p:epoch")
+        assert client.exists("{p}:epoch")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_unix_sockets(server: RedisServer, form: str) -> None:
     store = store_from_url(form.format(server.socket))
     assert isinstance(store.acquire(claim(), "a"), Permit)
     with server.client(3 if "virtual_host" in form else 0) as client:
-        assert client.exists("celery-semaphore:epoch")
+        assert client.exists("{celery-semaphore}:epoch")
 
 
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])

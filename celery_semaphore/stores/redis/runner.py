@@ -10,6 +10,7 @@ from redis.exceptions import NoScriptError
 from ..asking import Ask, microseconds
 from .answers import figures
 from .connection import Link, Word, exchanged, pack, run_id_of
+from .keys import Keys
 from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ class Runner:
     def __init__(
         self,
         link: Link,
-        prefix: str,
+        keys: Keys,
         durations: tuple[float, float],
         epoch: int | None,
         now: Callable[[], float] | None,
     ) -> None:
         self.epoch = epoch
         self._link = link
-        self._prefix = prefix
+        self._keys = keys
         self._durations = pack([microseconds(each) for each in durations])
         self._now = now
-        self._common = pack([f"{prefix}:{name}" for name in COMMON])
+        self._common = pack([keys.common(name) for name in COMMON])
         # What most calls have in common with the one before is packed once.
         self._of = lru_cache(maxsize=10_000)(self._packed_resource)
         self._known = lru_cache(maxsize=16)(_packed_words)
@@ -101,8 +102,7 @@ class Runner:
 
     def _packed_resource(self, resource: str) -> tuple[bytes, bytes]:
         """Its keys, and its name."""
-        start = f"{self._prefix}:{{{resource}}}:".encode()
-        return pack([start + part for part in PARTS]), pack((resource,))
+        return pack([self._keys.part(resource, part) for part in PARTS]), pack((resource,))
 
 
 def _packed_words(*words: Word) -> bytes:

@@ -8,17 +8,17 @@ from importlib.resources import files
 from .connection import pack
 
 PARTS = (
-    b"holders",
-    b"ledger",
-    b"weights",
-    b"released",
-    b"waiters",
-    b"parked",
-    b"due",
-    b"tickets",
-    b"payloads",
-    b"outbox",
-    b"aside",
+    "holders",
+    "ledger",
+    "weights",
+    "released",
+    "waiters",
+    "parked",
+    "due",
+    "tickets",
+    "payloads",
+    "outbox",
+    "aside",
 )
 
 
@@ -31,6 +31,7 @@ class Script:
 
     def __init__(self, *parts: str) -> None:
         here = files(__package__)
+        self.parts = parts
         self.source = "\n".join((here / f"{part}.lua").read_text("utf-8") for part in parts)
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))

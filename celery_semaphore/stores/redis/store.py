@@ -32,6 +32,7 @@ from ..asking import (
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
 from .health import denied_is_misconfigured, examine
+from .keys import Keys
 from .listener import RedisListener
 from .runner import BATCH, Call, Runner
 
@@ -65,9 +66,9 @@ class RedisStore:
     ) -> None:
         self.lease = lease
         self._link = Link(pool)
-        self._runner = Runner(self._link, prefix, (lease, take_up or lease), epoch, now)
+        self._keys = Keys(prefix)
+        self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
         self._pool = pool
-        self._prefix = prefix
 
     @property
     def epoch(self) -> int | None:
@@ -160,7 +161,7 @@ class RedisStore:
         self._runner.run_all(scripts.SENT, calls)
 
     def listen(self, ticket: str) -> RedisListener:
-        return RedisListener(self._pool, f"{self._prefix}:granted:{ticket}")
+        return RedisListener(self._pool, self._keys.channel(ticket))
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters, skip])
@@ -176,7 +177,7 @@ class RedisStore:
     def resources(self) -> Iterator[str]:
         cursor, seen = b"0", set[bytes]()
         while True:
-            command = ("ZSCAN", f"{self._prefix}:index", cursor, "COUNT", 1000)
+            command = ("ZSCAN", self._keys.common("index"), cursor, "COUNT", 1000)
             cursor, found = self._link.ask(partial(plain, command=command))
             yield from (name.decode() for name in found[::2] if name not in seen)
             seen.update(found[::2])
@@ -228,7 +229,7 @@ class RedisStore:
         """Of what is remembered of a task's messages."""
         if publication is None:
             return b""
-        return pack([f"{self._prefix}:{{{wanted[0].resource}}}:of:{publication.of}"])
+        return pack([self._keys.messages(wanted[0].resource, publication.of)])
 
     def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:
         """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
