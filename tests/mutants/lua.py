@@ -271,6 +271,14 @@ ENDS = [
 
 RENEWALS = [
     lua(
+        "what a lost permit leaves stays in use",
+        "the next look at its resource comes",
+        "renew",
+        "        settle(at)\n",
+        "        local _ = at\n",
+        tests=LOSSES,
+    ),
+    lua(
         "a renewal revives outside the grace",
         "who is not found must have been forgotten",
         "renew",
@@ -387,6 +395,14 @@ MEMORY = [
         'local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]',
         "local restarted = false",
         tests=RESTARTS,
+    ),
+    lua(
+        "a client that knows no run has seen another one",
+        "its INFO is forbidden, so an empty name differs from what is written",
+        "_memory",
+        'run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]',
+        'run ~= "" and run ~= ARGV[4]',
+        tests=("tests/stores/test_health.py", "-k", "forbid"),
     ),
     lua(
         "who came first decides about the grace",

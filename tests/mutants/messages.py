@@ -62,6 +62,13 @@ COPIES = [
         "local of_earlier = false",
     ),
     lua(
+        "what goes back is the newest of its task",
+        "it is of an earlier task with the same id, and overwrites what is known of the later",
+        "_messages",
+        "if messages and not of_earlier then",
+        "if messages then",
+    ),
+    lua(
         "a message without its ticket waits anew",
         "the answer that named it was lost, and with it the place",
         "_messages",

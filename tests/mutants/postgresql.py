@@ -386,8 +386,15 @@ MUTANTS = (
         "whoever attaches knows the ticket",
         "it was made a moment ago",
         "v1/outbox.sql",
-        "        _ticket := found_as;\n",
+        "    _ticket := celery_semaphore.v1_known_as(_ticket, ats);\n",
         "",
+    ),
+    postgresql(
+        "a grant for another weight is a grant",
+        "its ticket is the same",
+        "v1/outbox.sql",
+        "    granted := given.whole;\n",
+        "    granted := given.part;\n",
     ),
     postgresql(
         "another ticket is an earlier task's",

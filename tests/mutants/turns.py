@@ -90,6 +90,20 @@ COMING_BACK = [
         "",
     ),
     lua(
+        "a message attached to a kept permit takes up one claim",
+        "the permit is one, so it is written once",
+        "attach",
+        "write(claim.at, ticket, claim.weight, granted, now + TAKE_UP)",
+        "if claim.at == home then write(claim.at, ticket, claim.weight, granted, now + TAKE_UP) end",
+    ),
+    lua(
+        "a part of a grant is a grant",
+        "it was whole when it was made",
+        "attach",
+        "local granted, whole = held(claims, ticket)",
+        "local granted = held(claims, ticket)\nlocal whole = granted",
+    ),
+    lua(
         "a message attached twice goes out twice",
         "its permit is still kept, so it goes out again",
         "attach",

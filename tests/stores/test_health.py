@@ -105,6 +105,20 @@ def test_a_server_that_forbids_info(start_server: StartServer) -> None:
     assert isinstance(store_from_url(server.url).acquire(claim(2), "b"), Permit)
 
 
+def test_a_client_that_is_forbidden_info_sees_no_restart(start_server: StartServer) -> None:
+    """It does not learn the server's run, which is no reason to doubt what another client wrote."""
+    server = start_server()
+    permitted = store_from_url(server.url)
+    assert isinstance(permitted.acquire(claim(9), "a"), Permit)
+    with server.client() as client:
+        client.acl_setuser(
+            "worker", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-info"]
+        )
+    store = store_from_url(server.url.replace("//", "//worker:any@"))
+    assert isinstance(store.acquire(claim(9), "b"), Permit)
+    assert store.epoch == permitted.epoch
+
+
 def test_a_wrong_password(start_server: StartServer) -> None:
     server = start_server(requirepass=SECRET)
     url = server.url.replace(SECRET, "wr0ng")

@@ -227,6 +227,7 @@ class TestPartialLoss:
     def test_a_renewal_ends_the_rest(self, store: RedisStore, permit: Permit) -> None:
         assert store.renew([permit]) == {"a": Renewal.LOST}
         assert store.snapshot("api").occupied == 0
+        assert list(store.resources()) == []
         assert refusal_of(store.acquire(self.BOTH, "a")).reason is Reason.RELEASED
 
     def test_an_acquire_ends_the_rest(self, store: RedisStore, permit: Permit) -> None:

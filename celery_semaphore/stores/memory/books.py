@@ -213,11 +213,15 @@ class Books:
             self.called.add(waiter.ticket)
 
     def attached(self, at: Resource, ticket: str) -> None:
-        """Its message is here now: a permit that was kept for it to come back goes out with it."""
-        entry = at.holders.get(ticket)
-        if entry and entry.kept:
+        """Send it out with a permit that was kept for it to come back, if that is all it asks."""
+        wanted = at.tickets[ticket].asks
+        entry, whole = self.held(wanted, ticket)
+        if entry and not whole:
+            for ask in wanted:
+                self.at(ask.resource).holders.pop(ticket, None)
+        elif entry and entry.kept:
             granted = replace(entry, ends=self.now + self.take_up, kept=False)
-            for ask in at.tickets[ticket].asks:
+            for ask in wanted:
                 self.at(ask.resource).holders[ticket] = replace(granted, weight=ask.weight)
             at.outbox[ticket] = None
 

@@ -5,9 +5,11 @@
 local ticket, payload, ends_in = arg(1), arg(2), tonumber(arg(4))
 local home, asked = resources[1], {kind = "park", due = now, claims = arg(5), names = {}, weights = {}, limits = {}}
 asked.name, asked.ends = arg(3), ends_in and now + ends_in
+local claims = {}
 for n, at in ipairs(resources) do
+    claims[n] = {at = at, weight = tonumber(arg(5 + 2 * n))}
     asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(4 + 2 * n))
-    asked.weights[at.name] = tonumber(arg(5 + 2 * n))
+    asked.weights[at.name] = claims[n].weight
     drop(at)
 end
 ticket = known_as(ticket)
@@ -16,14 +18,18 @@ for _, at in ipairs(resources) do
 end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
-local granted = read(home, ticket)
-if granted then
+-- A grant that has ended at one of its claims, or is for another weight, is none: others may have had room since.
+local granted, whole = held(claims, ticket)
+for _, claim in ipairs(granted and not whole and claims or {}) do
+    erase(claim.at, ticket)
+end
+if whole then
     call("ZREM", home.parked, ticket)
 end
-if granted and granted.by == "k" then -- kept for it to come back: now the message goes out with it
+if whole and granted.by == "k" then -- kept for it to come back: now the message goes out with it
     granted.by = "g"
-    for _, at in ipairs(resources) do
-        write(at, ticket, asked.weights[at.name], granted, now + TAKE_UP)
+    for _, claim in ipairs(claims) do
+        write(claim.at, ticket, claim.weight, granted, now + TAKE_UP)
     end
     call("ZADD", home.outbox, 0, ticket)
 end

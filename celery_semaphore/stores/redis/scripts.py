@@ -53,7 +53,7 @@ ACQUIRE = Script(
 )
 RELEASE = Script("_memory", "_burial", "release", "_ends", *HAND_ON, "release_else")
 RENEW = Script("_memory", "_permits", *ENDS, "_holding", "renew")
-ATTACH = Script("_memory", *ENDS, *HAND_ON, "attach")
+ATTACH = Script("_memory", *ENDS, *HAND_ON, "_holding", "attach")
 END = Script("_memory", *ENDS, *HAND_ON, "end")
 PROMOTE = Script("_memory", *ENDS, *HAND_ON, "promote")
 REAP = Script("_memory", *ENDS, *HAND_ON, "reap")

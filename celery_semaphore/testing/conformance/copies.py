@@ -228,6 +228,18 @@ class Copies(Suite):
         task.runs("h5", "h1.2")
         assert other.is_refused("h6", redelivered=True) is Reason.COPY
 
+    def test_what_is_left_of_an_earlier_task_goes_back(
+        self, task: Task, other: Task, clock: Clock
+    ) -> None:
+        """It is refused under its own ticket, and the record of the later task stays as it is."""
+        task.goes_back("h1")
+        task.runs("h2", "h1.1")
+        clock.advance(1)
+        other.goes_back("h3")
+        other.runs("h4", "h3.1")
+        task.goes_back("h5", "h1.2")
+        assert other.is_refused("h6", redelivered=True) is Reason.COPY
+
     def test_other_tasks_are_other_tasks(self, task: Task) -> None:
         task.goes_back("h1")
         task.runs("h2", "h1.1")

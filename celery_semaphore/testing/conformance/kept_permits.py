@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Wait
 from .calling import granted
 from .suite import (
+    LEASE,
     TAKE_UP,
     Suite,
     admitted,
@@ -108,6 +109,51 @@ class KeptPermits(Suite):
         store.sent([grant])
         admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
         assert messages(released(store, "b2", claim())) == [b"c"]
+
+    def test_what_is_parked_after_all_goes_out_with_all_its_claims(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, BOTH, "a")
+        clock.advance(0.5)
+        ticket = refused(store, BOTH, "b", Wait(Kind.PARK)).ticket or ""
+        clock.advance(0.5)
+        parked(store, claim(), "c")
+        store.release("a", BOTH)
+        assert messages(attached(store, ticket, BOTH, b"b")) == [b"b"]
+        for name in ("api", "disk"):
+            (grant,) = store.snapshot(name).holders
+            assert (grant.holder, grant.expires_at) == (ticket, clock.now + TAKE_UP)
+
+    def test_a_message_attached_to_a_part_of_its_grant_waits(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Of a crowd that is overdue a store may end so many at once: the grant ends at one claim first."""
+        many, both = claim(60), claim(60) + claim(of="disk")
+        for n in range(60):
+            admitted(store, many, f"h{n}")
+        clock.advance(LEASE - 0.5)
+        ticket = refused(store, both, "b", Wait(Kind.PARK)).ticket or ""
+        parked(store, many, "c")
+        store.release("h0", many)
+        assert granted(store) == granted(store, "disk") == [ticket]
+        clock.advance(LEASE + TAKE_UP)
+        admitted(store, claim(of="disk"), "x")
+        attached(store, ticket, both, b"b")
+        assert [held.holder for held in store.snapshot("disk").holders] == ["x"]
+
+    def test_a_message_attached_with_another_weight_waits(self, store: Store, clock: Clock) -> None:
+        """Its permit was kept for less than its task takes now."""
+        admitted(store, claim(2), "x")
+        admitted(store, claim(2), "a")
+        clock.advance(0.5)
+        ticket = refused(store, claim(2), "b", Wait(Kind.PARK)).ticket or ""
+        clock.advance(0.5)
+        parked(store, claim(2), "c")
+        store.release("a", claim(2))
+        assert granted(store) == [ticket]
+        assert attached(store, ticket, claim(2, weight=2), b"b") == []
+        assert store.snapshot("api").occupied == 1
+        assert messages(released(store, "x", claim(2))) == [b"b"]
 
     def test_who_parks_but_comes_back_by_itself_has_its_turn(
         self, store: Store, clock: Clock

@@ -10,10 +10,9 @@ CREATE FUNCTION celery_semaphore.v1_attach(
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    at celery_semaphore.v1_at;
     ats celery_semaphore.v1_at[];
     home int := 1;
-    found_as text;
+    given celery_semaphore.v1_held;
     granted bool;
     kept bool;
 BEGIN
@@ -21,22 +20,19 @@ BEGIN
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_visit(_resources[n], _ticket, m);
     END LOOP;
-    found_as := celery_semaphore.v1_known_as(_ticket, ats);
-    IF found_as <> _ticket THEN
-        _ticket := found_as;
-        FOR n IN 1..cardinality(_resources) LOOP
-            ats[n] := celery_semaphore.v1_look(_resources[n], _ticket, m);
-        END LOOP;
-    END IF;
+    _ticket := celery_semaphore.v1_known_as(_ticket, ats);
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], _ticket);
         home := CASE WHEN FOUND THEN n ELSE home END;
     END LOOP;
-    granted := ats[home].mine IS NOT NULL;
-    kept := EXISTS (
-        SELECT FROM celery_semaphore.permit AS p
-        WHERE p.resource = _resources[home] AND p.slot = ats[home].mine AND p.kept);
+    -- A grant that has ended at one of its claims, or is for another weight, is none.
+    given := celery_semaphore.v1_has(_ticket, _resources, _weights, m);
+    granted := given.whole;
+    kept := granted AND given.kept;
+    IF given.part AND NOT granted THEN
+        PERFORM celery_semaphore.v1_erase(_ticket, _resources, m.now);
+    END IF;
     -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
         (id, maker, resource, ticket, line, outbox, kind, weight, asked, resources, weights, limits, claims, due, ends,
@@ -52,9 +48,8 @@ BEGIN
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
         payload = excluded.payload, outbox = kept OR w.outbox AND granted;
     IF kept THEN -- for it to come back: now the message goes out with it
-        UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up, weight = asked.weight
-        FROM unnest(_resources, _weights) AS asked (resource, weight)
-        WHERE p.resource = asked.resource AND p.holder = _ticket;
+        UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up
+        WHERE p.resource = ANY (_resources) AND p.holder = _ticket;
     END IF;
     PERFORM celery_semaphore.v1_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
     RETURN celery_semaphore.v1_hand_on(_resources, m);
