@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
+from kombu.common import ignore_errors
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..errors import ConfigurationError, StoreUnavailable
@@ -17,6 +19,7 @@ from .local import watch_ends
 from .note import NotePipe
 from .result import UNTRACKED, can_track
 from .signals import permit_lost, permit_released
+from .unread import give_back_unread
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +92,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if self.granted is not None:
             self.granted.cancel()
         if c.blueprint.state != bootsteps.RUN:  # a shutdown, whichever; not a new connection
+            _cease_to_consume(c)
             # What went back must be acknowledged while there is a connection, or it runs twice.
             limiter.porter.flush(limiter.settings.publish_timeout)
         limiter.connections += 1
@@ -98,6 +102,13 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if self.granted is not None:
             self.granted.close()
         limiter_of(c.app).close(FAREWELL)
+
+
+def _cease_to_consume(c: Any) -> None:
+    """Cancel the worker's own consumers, as Celery is about to, and leave no message unread."""
+    if c.connection is not None:
+        ignore_errors(c, c.task_consumer.cancel)
+        ignore_errors(c, partial(give_back_unread, c.connection))
 
 
 class _Announcements:

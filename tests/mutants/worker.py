@@ -647,4 +647,32 @@ LEAVING = [
     ),
 ]
 
-MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING, *LEAVING)
+UNREAD = f"{HERE}/test_unread.py"
+STOPPING = [
+    worker(
+        "unread messages are left to the end of the connection",
+        "kombu puts them back when it closes the channels",
+        "worker/bootstep",
+        "        ignore_errors(c, partial(give_back_unread, c.connection))\n",
+        "        partial(give_back_unread, c.connection)\n",
+        f"{UNREAD}::test_of_an_idle_worker_that_shuts_down[celery.granted]",
+    ),
+    worker(
+        "unread messages are read while the worker still consumes",
+        "Celery cancels its own consumers a moment later",
+        "worker/bootstep",
+        "        ignore_errors(c, c.task_consumer.cancel)\n",
+        "",
+        f"{UNREAD}::test_of_a_worker_that_shuts_down_warm[celery]",
+    ),
+    worker(
+        "a server that hangs holds up the shutdown",
+        "an answer of Redis comes in time",
+        "worker/unread",
+        "        if channel._in_poll.can_read(channel.brpop_timeout + LATE_S):",
+        "        if True:",
+        f"{UNREAD}::test_a_server_that_hangs_holds_up_no_shutdown",
+    ),
+]
+
+MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING, *LEAVING, *STOPPING)

@@ -1,0 +1,37 @@
+"""Unread messages: what a broker has handed to a worker that ceases to consume before it has read it.
+
+kombu asks Redis by BRPOP, which takes a message out of its list when it answers. An answer that comes
+after the consumers were cancelled is read only when the channel is closed. Until then, for as long as the
+running tasks take, the message is in no list, and a worker that is killed takes it along. At the end it is
+put back by another channel of the connection, but the last one that kombu closes finds no other and drops
+the message. So it is read at once, while all channels are open.
+
+Brokers with acknowledgements of their own (RabbitMQ) deliver such a message again by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from queue import Empty
+from typing import Any
+
+LATE_S = 1.0  # for an answer that is due
+
+
+def give_back_unread(connection: Any) -> None:
+    """Wait for each answer under way, and put its message back into its queue.
+
+    To be called once no channel has a consumer. It takes as long as a BRPOP does: a second, unless the
+    transport option ``polling_interval`` says otherwise; and little longer if the server hangs.
+    """
+    for channel in unanswered(connection):
+        if channel._in_poll.can_read(channel.brpop_timeout + LATE_S):  # noqa: SLF001 - as below
+            with contextlib.suppress(Empty):  # the answer was that there is no message
+                channel._brpop_read()  # noqa: SLF001 - kombu puts back what has no consumer
+
+
+def unanswered(connection: Any) -> Iterator[Any]:
+    """Yield the channels whose BRPOP has not been answered."""
+    channels = getattr(connection.transport, "channels", None) or ()
+    return (channel for channel in list(channels) if getattr(channel, "_in_poll", None))

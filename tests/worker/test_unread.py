@@ -1,0 +1,138 @@
+"""A message that the broker handed to a worker, and that the worker had not read when it ceased to consume.
+
+Redis takes a message out of its list when it answers a BRPOP. One that is answered while its worker stops
+consuming is in no list, and read by no consumer: the worker must give it back, and at once.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from queue import Empty
+from typing import Any
+
+import pytest
+from kombu import Connection
+from kombu.simple import SimpleQueue
+
+from celery_semaphore.worker.unread import give_back_unread, unanswered
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+from .conftest import Site
+from .test_parking import PARK, done
+
+# A BRPOP waits for so long here: whatever is sent meanwhile answers one that is under way.
+LONG = {"broker_transport_options": {"polling_interval": 4, "visibility_timeout": 3600}}
+SOFT = {"worker_soft_shutdown_timeout": 2.0}
+STOPPING = "Stopping SemaphoreConsumerStep"
+QUEUES = ["celery", "celery.granted"]
+
+
+def started(site: Site, **conf: Any) -> CeleryWorker:
+    return site.start(concurrency=1, conf=PARK | LONG | conf, options=["--loglevel", "DEBUG"])
+
+
+def end(worker: CeleryWorker, number: int, until: str) -> None:
+    worker.signal(number)
+    worker.wait_until(lambda: until in worker.log(), 10, until)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_of_a_worker_that_shuts_down_warm(site: Site, queue: str) -> None:
+    """Another worker gets it while this one still waits for its running task."""
+    worker = started(site)
+    site.occupy()
+    end(worker, signal.SIGTERM, STOPPING)
+    result = site.send("free", queue=queue)
+    started(site)
+    result.get(timeout=15)
+    assert worker.running()
+
+
+@pytest.mark.parametrize("conf", [{}, SOFT], ids=["cold", "soft"])
+@pytest.mark.parametrize("queue", QUEUES)
+def test_of_a_worker_that_shuts_down_cold(site: Site, conf: dict[str, Any], queue: str) -> None:
+    worker = started(site, **conf)
+    site.occupy()
+    end(worker, signal.SIGQUIT, "Cold shutdown")
+    result = site.send("free", queue=queue)
+    worker.wait(20)
+    started(site)
+    result.get(timeout=15)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_of_an_idle_worker_that_shuts_down(site: Site, queue: str) -> None:
+    worker = started(site)
+    end(worker, signal.SIGTERM, STOPPING)
+    result = site.send("free", queue=queue)
+    worker.wait(20)
+    started(site)
+    result.get(timeout=15)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_of_a_queue_that_is_no_longer_consumed(site: Site, queue: str) -> None:
+    worker = started(site)
+    site.client.control.cancel_consumer("celery", reply=True, timeout=5)
+    result = site.send("free", queue=queue)
+    site.start(name="heir", concurrency=1, conf=PARK)
+    result.get(timeout=15)
+    assert worker.running()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_of_a_worker_that_lost_one_of_its_connections(
+    site: Site, valkey: ValkeyServer, which: int
+) -> None:
+    """Its other sockets are whole, and each may hold a message."""
+    worker = started(site)
+    with valkey.client() as client:
+        wait_until(lambda: len(blocked(client)) == len(QUEUES), 10, "it waits for messages")
+        worker.pause()
+        waiting = blocked(client)
+        results = [site.send("free", queue=queue) for queue in QUEUES]
+        client.client_kill_filter(_id=waiting[which])
+        worker.resume()
+    done(results, 20)
+
+
+@pytest.fixture
+def asking(valkey: ValkeyServer) -> Iterator[Connection]:
+    """A connection whose question for messages is under way, and that has no consumer any more."""
+    with Connection(valkey.url, transport_options={"polling_interval": 1}) as connection:
+        queue = SimpleQueue(connection, "unread")
+        with pytest.raises(Empty):
+            queue.get(timeout=0.1)
+        queue.consumer.cancel()
+        yield connection
+
+
+def test_nothing_came(asking: Connection) -> None:
+    give_back_unread(asking)
+    assert not list(unanswered(asking))
+
+
+def test_is_put_back_into_its_queue(asking: Connection, valkey: ValkeyServer) -> None:
+    with Connection(valkey.url) as sender:
+        SimpleQueue(sender, "unread").put("a message")
+        give_back_unread(asking)
+        assert SimpleQueue(sender, "unread").get(timeout=2).payload == "a message"
+
+
+@pytest.mark.timeout(20)
+def test_a_server_that_hangs_holds_up_no_shutdown(asking: Connection, valkey: ValkeyServer) -> None:
+    valkey.pause()
+    try:
+        give_back_unread(asking)
+        assert list(unanswered(asking))
+    finally:
+        valkey.resume()
+
+
+def blocked(client: Any) -> list[str]:
+    """The clients that wait for a message, oldest first."""
+    waiting = [each["id"] for each in client.client_list() if each["cmd"] == "brpop"]
+    return sorted(waiting, key=int)
