@@ -107,8 +107,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 def _cease_to_consume(c: Any) -> None:
     """Cancel the worker's own consumers, as Celery is about to, and leave no message unread."""
     if c.connection is not None:
-        ignore_errors(c, c.task_consumer.cancel)
-        ignore_errors(c, partial(give_back_unread, c.connection))
+        ignore_errors(c, c.task_consumer.cancel)  # type: ignore[no-untyped-call]
+        ignore_errors(c, partial(give_back_unread, c.connection))  # type: ignore[no-untyped-call]
 
 
 class _Announcements:
