@@ -40,7 +40,11 @@ Listener = Callable[[Event], None]
 
 
 class Announcer:
-    """Tells every listener, in the process where it happened. A listener that fails breaks nothing."""
+    """Tell every listener, in the process and the thread where it happened.
+
+    That thread renews all permits, or is an event loop: a listener must not wait for anything, nor run code of
+    users. A listener that fails breaks nothing.
+    """
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []

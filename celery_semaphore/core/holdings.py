@@ -60,9 +60,28 @@ class Holdings:
         match event:
             case PermitLost(permit, reason) if on_lost := self._held.get(permit.holder):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
-                on_lost(permit)
+                _call(on_lost, permit)
             case PermitRestored(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+
+
+def _call(on_lost: OnLost, permit: Permit) -> None:
+    """Call it in a thread of its own.
+
+    The calling thread renews all other permits, so it must not wait; and a callback that hangs must not hold up the
+    callbacks of others, which have to stop work. There are at most as many threads as permits were lost.
+    """
+    if on_lost is not _ignore:
+        threading.Thread(
+            target=_logged, args=(on_lost, permit), name="celery-semaphore-on-lost", daemon=True
+        ).start()
+
+
+def _logged(on_lost: OnLost, permit: Permit) -> None:
+    try:
+        on_lost(permit)
+    except Exception:
+        logger.exception("on_lost failed for %s", permit.holder)
 
 
 def _ignore(_: Permit) -> None:

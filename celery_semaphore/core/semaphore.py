@@ -28,8 +28,8 @@ class Semaphore:
 
     One object may be shared by threads, entered again while it is entered, and used after a fork: a
     child neither renews nor releases what its parent holds. ``timeout`` bounds each wait; None waits for
-    ever. ``on_lost`` is called with the permit, in the thread that renews, when a lease ended while its
-    holder ran.
+    ever. ``on_lost`` is called with the permit when a lease ended while its holder ran, each time in a
+    thread of its own: one that hangs delays neither renewals nor other callbacks.
     """
 
     def __init__(

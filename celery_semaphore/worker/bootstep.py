@@ -10,15 +10,14 @@ from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
 from kombu.common import ignore_errors
 
-from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
 from ..errors import ConfigurationError, StoreUnavailable
+from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
 from .granted import GrantedQueues
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
 from .result import UNTRACKED, can_track
-from .signals import permit_lost, permit_released
 from .unread import give_back_unread
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, parent: Any) -> None:
         """The pool is up."""
         self.limiter.pool = parent.pool
-        self.limiter.side.announce.subscribe(_Announcements(self.limiter))
+        side = self.limiter.side
+        side.announce.subscribe(Announcements(side.ledger, side.receivers))
         self.limiter.start()
         if self.limiter.parks:
             self.limiter.sweeper.start()
@@ -109,31 +109,6 @@ def _cease_to_consume(c: Any) -> None:
     if c.connection is not None:
         ignore_errors(c, c.task_consumer.cancel)  # type: ignore[no-untyped-call]
         ignore_errors(c, partial(give_back_unread, c.connection))  # type: ignore[no-untyped-call]
-
-
-class _Announcements:
-    """Logs and Celery signals for what happens to permits in the main process."""
-
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case PermitLost(permit, reason):
-                logger.error("%s lost its permit: %s", permit.holder, reason)
-                ledger = self._limiter.side.ledger
-                task = ledger.task_of(permit.holder)
-                ledger.lost(permit, reason)
-                self._send(permit_lost, task, permit=permit, reason=reason)
-            case PermitRestored(permit):
-                logger.warning("%s: the store forgot its permit and took it back", permit.holder)
-            case PermitReleased(permit, held, task):
-                self._send(permit_released, task, permit=permit, held=held)
-
-    def _send(self, signal: Any, task: Any, *, permit: Any, **fields: Any) -> None:
-        if signal.receivers:
-            task_id = permit.holder.rpartition(":")[0]
-            signal.send(sender=task, task_id=task_id, permit=permit, **fields)
 
 
 def _check_prefork(parent: Any, limiter: Limiter) -> None:

@@ -20,6 +20,7 @@ from .ledger import Ledger
 from .note import Books, NotePipe
 from .porter import Porter
 from .process import is_gone
+from .receivers import ReceiverThread
 from .releaser import Releaser
 from .route import granted_queue, home_queue
 from .sweeper import Sweeper
@@ -38,6 +39,7 @@ class Side:
     ledger: Ledger
     keeper: LeaseKeeper
     releaser: Releaser
+    receivers: ReceiverThread
 
 
 class Limiter:
@@ -89,9 +91,10 @@ class Limiter:
         return self.side.ledger if self.notes is None else self.notes
 
     def start(self) -> None:
-        """Start renewing and releasing in this process."""
+        """Start renewing, releasing and announcing in this process."""
         self.side.keeper.start()
         self.side.releaser.start()
+        self.side.receivers.start()
 
     def comes_back_to(self, queue: str) -> str:
         """Where a message of this queue shall come when it has a permit."""
@@ -130,6 +133,7 @@ class Limiter:
         side, porter = self.side, self.porter
         self.sweeper.stop()
         side.ledger.close(timeout)
+        side.receivers.close(timeout)  # after all that is announced
         porter.flush(timeout)
         porter.close()
         side.store.close()
@@ -163,7 +167,9 @@ class Limiter:
         keeper = LeaseKeeper(store, announce, self._handed_on)
         releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)
         ledger = Ledger(keeper, releaser, announce, self._handed_on)
-        return Side(os.getpid(), store, CircuitBreaker(), announce, ledger, keeper, releaser)
+        receivers = ReceiverThread(releaser.soon)
+        breaker = CircuitBreaker()
+        return Side(os.getpid(), store, breaker, announce, ledger, keeper, releaser, receivers)
 
     def _forked(self) -> None:
         # A lock that another thread held at the fork stays locked here for ever, and the parent's

@@ -96,6 +96,27 @@ class TestEnds:
             assert api.holders()[0].holder == other.holder
         assert "lost its permit" in caplog.text
 
+    def test_a_callback_that_hangs_holds_up_neither_renewals_nor_others(self) -> None:
+        store, freed, told = MemoryStore(lease=0.3), threading.Event(), list[Permit]()
+        hangs = Semaphore("api", 3, store=store, on_lost=lambda _: freed.wait(SOON))
+        other = Semaphore("api", 3, store=store, on_lost=told.append)
+        with hangs as first, other as second, other as third:
+            store.release(first.holder, first.claims)
+            wait_until(lambda: calls_of_on_lost() == 1)
+            store.release(second.holder, second.claims)
+            wait_until(lambda: told == [second])
+            expires = api_expiry(other, third)
+            wait_until(lambda: api_expiry(other, third) > expires + 0.6)
+            freed.set()
+        wait_until(lambda: calls_of_on_lost() == 0)
+
+    def test_a_callback_that_fails_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        store = MemoryStore(lease=0.3)
+        with Semaphore("api", 1, store=store, on_lost=lambda _: 1 / 0) as permit:
+            store.release(permit.holder, permit.claims)
+            wait_until(lambda: f"on_lost failed for {permit.holder}" in caplog.text)
+        assert "ZeroDivisionError" in caplog.text
+
     def test_what_was_given_back_is_not_lost(self) -> None:
         store, lost = MemoryStore(lease=0.3), []
         api = Semaphore("api", 1, store=store, on_lost=lost.append)
@@ -106,6 +127,16 @@ class TestEnds:
         with api as other:  # long enough for the keeper to have told it
             wait_until(lambda: api.holders()[0].expires_at > other.expires_at + 2)
         assert lost == []
+
+
+def calls_of_on_lost() -> int:
+    """How many threads are inside a callback."""
+    return sum(each.name == "celery-semaphore-on-lost" for each in threading.enumerate())
+
+
+def api_expiry(semaphore: Semaphore, permit: Permit) -> float:
+    (held,) = [each for each in semaphore.holders() if each.holder == permit.holder]
+    return held.expires_at
 
 
 class TestAsking:

@@ -18,7 +18,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from . import canaries, lua, messages, operating, outside, parking, postgresql, turns, worker
+from . import (
+    beside,
+    canaries,
+    lua,
+    messages,
+    operating,
+    outside,
+    parking,
+    postgresql,
+    turns,
+    worker,
+)
 from .mutant import Mutant, Stale
 from .trial import ROOT, Outcome, copy, run
 
@@ -31,6 +42,7 @@ ALL: Sequence[Mutant] = (
     *operating.MUTANTS,
     *worker.MUTANTS,
     *parking.MUTANTS,
+    *beside.MUTANTS,
 )
 
 

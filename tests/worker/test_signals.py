@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from celery_semaphore.core.permit import Claim
@@ -37,3 +39,65 @@ def test_each_is_sent_by_its_task(site: Site, pool: str, runs_in: str) -> None:
         wait_until(lambda said=said: heard(said), 10, "it is released")  # type: ignore[misc]
     site.send("limited_add", 1, 2).get(timeout=20)
     assert "of limited_add" not in worker.log(), "nobody connected for this one"
+
+
+def lose(site: Site, *, of: str) -> None:
+    """Take the permit of this task away, as an operator would."""
+    store = site.store()
+    holders = [held.holder for held in store.snapshot(API.resource).holders]
+    (lost,) = [holder for holder in holders if holder.startswith(of)]
+    store.release(lost, [API])
+    store.close()
+
+
+def expiries(site: Site) -> list[float]:
+    store = site.store()
+    held = store.snapshot(API.resource).holders
+    store.close()
+    return [each.expires_at for each in held]
+
+
+def hanging(name: str, tmp_path: Path) -> dict[str, str]:
+    return {"RECEIVER_HANGS": name, "RECEIVER_FREED": str(tmp_path / "freed")}
+
+
+def test_a_receiver_of_permit_lost_that_hangs_stops_no_renewal(site: Site, tmp_path: Path) -> None:
+    worker = site.start(
+        app="tests.worker.signalling", concurrency=2, env=hanging("permit_lost", tmp_path)
+    )
+    runs = site.occupy(2, "call", "api")
+    lose(site, of=runs[0].id)
+    wait_until(lambda: "lost its permit" in worker.log(), 10, "a permit is lost")
+    (expires,) = expiries(site)
+    wait_until(lambda: min(expiries(site)) > expires + 2 * site.lease, 15, "the other is renewed")
+    assert "heard permit_lost" not in worker.log(), "the receiver hangs"
+    site.let_go("api")
+    worker.warm()
+    worker.wait(20)
+    assert "still runs after 5 s: the worker ends, and 2 signals are not sent" in worker.log()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
+def test_a_receiver_of_permit_released_that_hangs_holds_up_no_task(
+    site: Site, tmp_path: Path, pool: str
+) -> None:
+    env = {**hanging("permit_released", tmp_path), "EVENTLET_NO_GREENDNS": "yes"}
+    worker = site.start(app="tests.worker.signalling", pool=pool, concurrency=6, env=env)
+    runs = [site.send("call", 0.0) for _ in range(10)]
+    others = [site.send("free") for _ in range(10)]
+    for each in (*runs, *others):
+        each.get(timeout=20)
+    assert "heard permit_released" not in worker.log(), "the receiver hangs"
+    Path(env["RECEIVER_FREED"]).touch()
+    wait_until(lambda: worker.log().count("heard permit_released") == 10, 20, "all are told")
+
+
+def test_releases_at_shutdown_are_announced(site: Site) -> None:
+    """The pool is gone by then, and the permits of what it ran have come back."""
+    worker = site.start(app="tests.worker.signalling", concurrency=2)
+    site.occupy(2, "call", "api")
+    worker.warm()
+    wait_until(lambda: "Warm shutdown" in worker.log(), 10, "it ends")
+    site.let_go("api")
+    worker.wait(20)
+    assert worker.log().count("heard permit_released") == 2

@@ -1,0 +1,74 @@
+"""Mutants of what other people's code meets: receivers, callbacks, eager runs, event loops, monitors."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+SIGNALS = "tests/worker/test_signals.py"
+RECEIVERS = "tests/worker/test_receivers.py"
+PERMITS = "tests/core/test_semaphore_permits.py"
+
+
+def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    file = f"celery_semaphore/{file}.py"
+    return Mutant(f"beside/{name}", why, file, text, instead, tests)
+
+
+MUTANTS = [
+    beside(
+        "receivers run where the event happens",
+        "a signal is sent where it happens, as Celery's own",
+        "worker/announcements",
+        "self._receivers.add(send, urgent=urgent)",
+        "send()",
+        f"{SIGNALS}::test_a_receiver_of_permit_lost_that_hangs_stops_no_renewal",
+    ),
+    beside(
+        "a lost permit waits behind all releases",
+        "first come, first served",
+        "worker/receivers",
+        "self._calls.appendleft(call)",
+        "self._calls.append(call)",
+        f"{RECEIVERS}::test_calls_in_order_but_the_urgent_first",
+    ),
+    beside(
+        "a slow receiver fills the memory",
+        "no signal may be dropped",
+        "worker/receivers",
+        "if len(self._calls) >= (2 * MAX_QUEUED if urgent else MAX_QUEUED):",
+        "if False:",
+        f"{RECEIVERS}::test_too_many_calls_are_dropped_and_logged_once",
+    ),
+    beside(
+        "a signal handler logs that signals are dropped",
+        "a log line takes no lock of ours",
+        "worker/receivers",
+        "self._log_soon(self._log_dropped)",
+        "self._log_dropped()",
+        f"{RECEIVERS}::test_too_many_calls_are_dropped_and_logged_once",
+    ),
+    beside(
+        "a receiver that exits ends the thread",
+        "Exception is every error",
+        "worker/receivers",
+        "except (Exception, SystemExit):",
+        "except Exception:",
+        f"{RECEIVERS}::test_a_receiver_that_fails_stops_no_other",
+    ),
+    beside(
+        "receivers go on after the worker said that they do not",
+        "the thread is a daemon, it ends by itself",
+        "worker/receivers",
+        "            self._calls.clear()\n",
+        "",
+        f"{RECEIVERS}::test_close_waits_for_a_receiver_that_hangs_no_longer_than_told",
+    ),
+    beside(
+        "on_lost runs in the thread that renews",
+        "it is only a callback",
+        "core/holdings",
+        "                _call(on_lost, permit)\n",
+        "                _logged(on_lost, permit)\n",
+        f"{PERMITS}::TestEnds::test_a_callback_that_hangs_holds_up_neither_renewals_nor_others",
+    ),
+]
