@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from threading import RLock
+from threading import RLock, local
 from typing import Any
 
 from celery import current_app
@@ -36,11 +36,26 @@ def celery_app() -> Any:
     return app
 
 
-@cache
+_importing = local()  # ``now`` is set in the thread that imports the tasks
+
+
 def with_tasks() -> Any:
-    """The app, its tasks imported: a process that is no worker has none otherwise."""
+    """Return the app with its tasks imported: a process that is no worker has none otherwise.
+
+    The import makes Celery run all of Django's checks, ours among them: while it lasts the tasks that are there so far
+    have to do. Without this each check would import the tasks anew, and so on to the recursion limit.
+    """
+    return celery_app() if getattr(_importing, "now", False) else _imported()
+
+
+@cache
+def _imported() -> Any:
     app = celery_app()
-    app.loader.import_default_modules()
+    _importing.now = True
+    try:
+        app.loader.import_default_modules()
+    finally:
+        _importing.now = False
     return app
 
 
@@ -82,5 +97,5 @@ def forget() -> None:
     """Begin anew, as tests do that change settings."""
     if _store.cache_info().currsize:
         _store().close()
-    for made in (with_tasks, problem, _store, _names):
+    for made in (_imported, problem, _store, _names):
         made.cache_clear()

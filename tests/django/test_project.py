@@ -35,6 +35,26 @@ def test_tasks_that_cannot_be_imported_hide_nothing(
     assert "<code>one</code>" in pages[1].content.decode()
 
 
+def test_an_import_that_failed_is_tried_again_when_asked_to_begin_anew(project: Celery) -> None:
+    from celery_semaphore.django import project as here
+
+    tried: list[str] = []
+
+    def fail_once(**_: Any) -> None:
+        tried.append("once")
+        if len(tried) == 1:
+            raise RuntimeError("the tables are not there yet")
+
+    import_modules.connect(fail_once, sender=project)
+    try:
+        assert "the tables are not there yet" in (here.problem() or "")
+        here.forget()
+        assert here.problem() is None
+    finally:
+        import_modules.disconnect(fail_once, sender=project)
+    assert len(tried) == 2
+
+
 def test_two_who_come_first_get_one_store(project: Celery) -> None:
     from celery_semaphore.django import project as here
 

@@ -6,6 +6,8 @@ from .mutant import Mutant
 
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/test_receivers.py"
+GUIDE = "tests/django/test_guide.py"
+PROJECT = "tests/django/test_project.py"
 PERMITS = "tests/core/test_semaphore_permits.py"
 
 
@@ -15,6 +17,22 @@ def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 
 
 MUTANTS = [
+    beside(
+        "a check imports the tasks while they are imported",
+        "an import that is under way is not done twice",
+        "django/project",
+        'celery_app() if getattr(_importing, "now", False) else _imported()',
+        "_imported()",
+        GUIDE,
+    ),
+    beside(
+        "one failed import stops all later ones",
+        "it is set back when the import is done",
+        "django/project",
+        "    finally:\n        _importing.now = False\n",
+        "    except ValueError:\n        _importing.now = False\n",
+        f"{PROJECT}::test_an_import_that_failed_is_tried_again_when_asked_to_begin_anew",
+    ),
     beside(
         "receivers run where the event happens",
         "a signal is sent where it happens, as Celery's own",
