@@ -10,8 +10,9 @@ from typing import Any
 from ..core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
 from ..core.saturation import OnSaturated, Patience
 from ..errors import SemaphoreTimeout
+from .headers import ASKING
 from .limiter import Limiter
-from .local import ASKING, watch_ends
+from .local import PendingRelease, watch_ends
 from .refusal import refusal_of
 
 
@@ -24,7 +25,7 @@ def wait_here(task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Pa
     watch_ends()
     limiter.start()
     holder = f"{task.request.id}:{os.urandom(8).hex()}"
-    task.request.__dict__[ASKING] = (holder, claims, None)
+    task.request.__dict__[ASKING] = PendingRelease(holder, claims)
     limiter.side.ledger.asked(holder, claims)
     bound = min(limiter.settings.eager_timeout, patience.timeout or float("inf"))
     deadline, ticket = time.monotonic() + bound, None

@@ -17,10 +17,10 @@ from ..core.permit import Claim, Permit, Refusal
 from ..core.saturation import Patience
 from ..errors import SemaphoreError, StoreUnavailable
 from .eager import wait_here
-from .headers import Headers
+from .headers import ASKING, PERMIT, Headers
 from .limiter import Limiter, limiter_of
-from .local import ASKING, PERMIT
-from .permit import TaskPermit
+from .local import PendingRelease
+from .permit import TaskPermit, permit_of
 from .refusal import Refused, refusal_of
 from .result import tell_started, tell_waiting
 from .signals import permit_acquired
@@ -49,7 +49,7 @@ def guarded(before_start: BeforeStart) -> BeforeStart:
 def enter(task: Any, args: Any, kwargs: Any) -> None:
     """Get a permit, or raise what sends the task away."""
     request = task.request
-    if request.called_directly or PERMIT in request.__dict__:
+    if request.called_directly or permit_of(request) is not None:
         return
     options, limiter = task.semaphore_options, limiter_of(task.app)
     headers = Headers.taken_from(request, limiter.settings.copies_expire)
@@ -84,7 +84,8 @@ def _acquire(
         side.breaker.check()
     except StoreUnavailable as error:
         raise _unanswered(task, headers, patience, error, asked=True) from None
-    task.request.__dict__[ASKING] = (headers.holder, claims, headers.publication)
+    pending = PendingRelease(headers.holder, claims, headers.publication)
+    task.request.__dict__[ASKING] = pending
     books.asked(headers.holder, claims)
     since = time.monotonic()
     try:
@@ -94,7 +95,7 @@ def _acquire(
     except StoreUnavailable as error:
         side.breaker.failed(error)
         # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
-        task.request.__dict__[ASKING] = (headers.holder, claims, None)
+        task.request.__dict__[ASKING] = PendingRelease(headers.holder, claims)
         raise _unanswered(task, headers, patience, error, asked=False) from None
     side.breaker.succeeded()
     if isinstance(answer, Refusal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,9 @@ TICKET = "semaphore_ticket"  # the only one that a message carries because it wa
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
+PERMIT = "semaphore_permit"  # of the running request
+ASKING = "semaphore_asking"  # what to release at its end, from before the store is asked
+INTERNAL = (HOLDER, EPOCH, LEAVES, PERMIT, ASKING)  # never from a message
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 
@@ -25,12 +29,20 @@ def sent_back(holder: str, attempt: int, ticket: str | None) -> str:
     return f"{holder.rpartition(':')[2]}.{attempt} {ticket or ''}"
 
 
-def publication_of(
-    task_id: str, retries: int | None, header: str | None, redelivered: Any, remember: float
-) -> Publication:
-    """Which message this is, of all that its task may have. A retry is another wait."""
-    message, _, _ = str(header or "").partition(" ")
-    return Publication(f"{task_id}:{retries or 0}", message, bool(redelivered), remember)
+def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> Publication:
+    """Say which message this is, of all that its task may have, by the headers that it was sent with.
+
+    A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep its id.
+    """
+    message, _, _ = str(sent.get(TICKET) or "").partition(" ")
+    retries, replaced = sent.get("retries") or 0, sent.get("replaced_task_nesting") or 0
+    return Publication(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
+
+
+def drop_internal(sent: dict[str, Any]) -> None:
+    """Remove what only this library may say of a running task, whatever the message's sender said."""
+    for name in INTERNAL:
+        sent.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +64,7 @@ class Headers:
         extra = request.headers or {}  # where an eager task finds what its call gave it
         came_by = request.delivery_info or {}
         _, _, ticket = str(own.get(TICKET) or "").partition(" ")
-        publication = publication_of(
-            request.id, request.retries, own.get(TICKET), came_by.get("redelivered"), remember
-        )
+        publication = publication_of(own, came_by.get("redelivered"), remember)
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),

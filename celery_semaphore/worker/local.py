@@ -7,6 +7,7 @@ process releases when it learns of the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from celery.signals import task_postrun
@@ -14,13 +15,18 @@ from celery.states import REJECTED
 
 from ..core.permit import Claim, Publication
 from ..errors import StoreUnavailable
+from .headers import ASKING
 from .limiter import Limiter, limiter_of
 from .note import NotePipe
 
-PERMIT = "semaphore_permit"  # of the running request
-ASKING = (
-    "semaphore_asking"  # holder, claims and publication to release, from before the store is asked
-)
+
+@dataclass(frozen=True, slots=True)
+class PendingRelease:
+    """What to release when the task ends; noted before the store is asked, since its answer may be lost."""
+
+    holder: str
+    claims: Sequence[Claim]
+    publication: Publication | None = None
 
 
 def watch_ends() -> None:
@@ -29,18 +35,18 @@ def watch_ends() -> None:
 
 
 def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
-    asking = task.request.__dict__.pop(ASKING, None)
-    if asking is None:
+    pending = task.request.__dict__.pop(ASKING, None)
+    if not isinstance(pending, PendingRelease):  # also what a header of this name brought
         return
-    limiter, (holder, claims, publication) = limiter_of(task.app), asking
+    limiter, publication = limiter_of(task.app), pending.publication
     if state == REJECTED:  # it may be delivered again, and then it shall run
         publication = None
     if task.request.is_eager:
-        limiter.side.ledger.ended_here(holder)
+        limiter.side.ledger.ended_here(pending.holder)
     elif limiter.notes is None:
-        limiter.side.ledger.ended(holder, publication=publication)
+        limiter.side.ledger.ended(pending.holder, publication=publication)
     else:
-        _release_and_note(limiter, limiter.notes, holder, claims, publication)
+        _release_and_note(limiter, limiter.notes, pending.holder, pending.claims, publication)
 
 
 def _release_and_note(

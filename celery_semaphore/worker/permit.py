@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ..core.permit import Permit, Renewal
 from ..core.store import Store
 from ..errors import PermitLost, StoreUnavailable
+from .headers import PERMIT
 
 
 class TaskPermit:
@@ -50,3 +52,12 @@ class TaskPermit:
         if renewal is Renewal.LOST:
             msg = f"{self.holder}: the lease ended, somebody else may hold the permit now"
             raise PermitLost(msg)
+
+
+def permit_of(request: Any) -> TaskPermit | None:
+    """Return the permit of a running task's request; None before it has one.
+
+    The type is checked because a message's headers become attributes of its request, whatever they are called.
+    """
+    permit = request.__dict__.get(PERMIT)
+    return permit if isinstance(permit, TaskPermit) else None

@@ -24,7 +24,7 @@ from celery.worker.request import Request
 
 from ..core.permit import Claim, Reason
 from ..errors import PermitLost
-from .headers import EPOCH, HOLDER, TICKET, publication_of
+from .headers import EPOCH, HOLDER, TICKET, drop_internal, publication_of
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
@@ -58,14 +58,10 @@ class LimitedRequestMixin:
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
         if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
-        self._publication = publication_of(
-            self.id,
-            self._request_dict.get("retries"),  # type: ignore[attr-defined]
-            self._request_dict.get(TICKET),  # type: ignore[attr-defined]
-            came_by["redelivered"],
-            self._limiter.settings.copies_expire,
-        )
         sent: dict[str, Any] = self._request_dict  # type: ignore[attr-defined]
+        drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
+        expire = self._limiter.settings.copies_expire
+        self._publication = publication_of(sent, came_by["redelivered"], expire)
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
 

@@ -12,7 +12,7 @@ from ..errors import ConfigurationError, SemaphoreError
 from .gate import guarded
 from .headers import KEY, WEIGHT
 from .options import Options
-from .permit import TaskPermit
+from .permit import TaskPermit, permit_of
 from .tracer import Trace, letting_out
 
 # Named, not imported: a process that only sends tasks does not load the worker's code.
@@ -66,7 +66,7 @@ class LimitedTaskMixin:
     @property
     def permit(self) -> TaskPermit | None:
         """The permit of the running task; None where it is not limited, or was called directly."""
-        return self.request.__dict__.get("semaphore_permit")  # type: ignore[attr-defined,no-any-return]
+        return permit_of(self.request)  # type: ignore[attr-defined]
 
     @property
     def __trace__(self) -> Trace | None:

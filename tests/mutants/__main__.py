@@ -28,6 +28,7 @@ from . import (
     parking,
     postgresql,
     turns,
+    ways,
     worker,
 )
 from .mutant import Mutant, Stale
@@ -43,6 +44,7 @@ ALL: Sequence[Mutant] = (
     *worker.MUTANTS,
     *parking.MUTANTS,
     *beside.MUTANTS,
+    *ways.MUTANTS,
 )
 
 

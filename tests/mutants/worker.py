@@ -614,8 +614,8 @@ ASKING = [
         "eager tasks are not limited",
         "they are only for tests",
         "worker/gate",
-        "    if request.called_directly or PERMIT in request.__dict__:\n",
-        "    if request.called_directly or request.is_eager or PERMIT in request.__dict__:\n",
+        "    if request.called_directly or permit_of(request) is not None:\n",
+        "    if request.called_directly or request.is_eager or permit_of(request) is not None:\n",
         f"{POOLS}::test_eager",
     ),
 ]

@@ -213,6 +213,20 @@ def retries(self: LimitedTask) -> dict[str, Any]:
     return {"delivery_info": self.request.delivery_info, "retries": self.request.retries}
 
 
+@app.task(name="page", base=LimitedTask, bind=True, semaphore="pages", limit=20, max_retries=1)
+def page(self: LimitedTask, how: str) -> list[int]:
+    """Replaces itself, by way of queues that the test looks into; then tells how it came."""
+    here = [self.request.retries, self.request.replaced_task_nesting]
+    with counter.inside(how, self.request.id):
+        if here == {"after a retry": [0, 0], "by a task that retries": [0, 1]}.get(how):
+            raise self.retry(countdown=0)
+        if how == "last" or here[1] == (2 if how == "again" else 1):
+            return here
+        queue = "middle" if how == "again" and here[1] == 0 else "other"
+        following = page.si(how).set(queue=queue)
+        return self.replace(free.si() | following if how == "by a chain" else following)
+
+
 class Careless(LimitedTask):
     """A subclass that forgets ``super()``."""
 

@@ -16,7 +16,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim, Permit, Publication, Reason, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker import local
-from celery_semaphore.worker.headers import HOLDER, TICKET, publication_of, sent_back
+from celery_semaphore.worker.headers import HOLDER, TICKET, sent_back
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.refusal import Refused
 from celery_semaphore.worker.signals import task_saturated
@@ -64,7 +64,7 @@ def runs_again(task: Any) -> bool:
     side = limiter_of(task.app).side
     side.releaser.start()
     wait_until(lambda: side.store.snapshot("one").occupied == 0, 10, "it is released")
-    again = Publication("x:0", redelivered=True)
+    again = Publication("x:0:0", redelivered=True)
     answer = side.store.acquire([ONE], "x:2", None, again)
     assert isinstance(answer, Permit) or answer.reason is Reason.COPY
     side.releaser.close(5)
@@ -151,11 +151,6 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     monkeypatch.setattr(limiter_of(app).porter, "put_back", lambda *_: None)
     request._go_back(Refused("hung", delay=1.0, asked=False))
     assert releases == [None]
-
-
-def test_a_retry_is_another_wait() -> None:
-    first, retry = (publication_of("x", retries, None, True, 1.0) for retries in (0, 1))
-    assert first.of != retry.of
 
 
 # -- refusals of those who wait
