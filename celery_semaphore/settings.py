@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
+
+from celery.app import utils
 
 from .core.saturation import OnSaturated
 from .core.spelling import nearest
@@ -18,7 +21,8 @@ from .stores import store_from_url
 class Settings:
     """What ``app.conf`` says, under ``semaphore_<name>`` (Django: ``CELERY_SEMAPHORE_<NAME>``)."""
 
-    url: str  # where permits are kept; default: the broker's or the result backend's, if it can
+    # Where permits are kept; default: the broker's or the result backend's, if it can. May hold a password.
+    url: str = field(repr=False)
     prefix: str = "celery-semaphore"  # of every key in the store
     lease: float = 30.0  # how long a permit lives unrenewed: one length for the whole store
     timeout: float = 2.0  # for one answer of the store, and for connecting to it
@@ -81,6 +85,20 @@ class Settings:
             transport_options=self.transport_options,
             ssl=self.ssl,
         )
+
+
+def _hide_url() -> None:
+    """Let ``celery report`` and ``celery inspect conf`` hide ``semaphore_url``.
+
+    Celery hides settings whose names fit this pattern, and offers no other way. All of the URL is hidden, since a
+    password may stand in its query. In ``semaphore_transport_options`` Celery hides passwords by itself.
+    """
+    hidden = getattr(utils, "HIDDEN_SETTINGS", None)
+    if hidden is not None and "SEMAPHORE_URL" not in hidden.pattern:
+        utils.HIDDEN_SETTINGS = re.compile(f"{hidden.pattern}|SEMAPHORE_URL", hidden.flags)
+
+
+_hide_url()
 
 
 def _visibility_timeout(conf: Any) -> float:

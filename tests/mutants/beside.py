@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
+SECRETS = "tests/worker/test_secrets.py"
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
@@ -17,6 +18,22 @@ def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 
 
 MUTANTS = [
+    beside(
+        "the report shows the store's password",
+        "Celery hides what is secret",
+        "settings",
+        "\n_hide_url()\n",
+        "\n",
+        SECRETS,
+    ),
+    beside(
+        "settings show their url",
+        "it is of use in a traceback",
+        "settings",
+        "url: str = field(repr=False)",
+        "url: str = field()",
+        SECRETS,
+    ),
     beside(
         "a check imports the tasks while they are imported",
         "an import that is under way is not done twice",
