@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 
-from ..errors import SemaphoreTimeout, StoreUnavailable
+from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .store import Listener, Store
 
@@ -130,5 +130,5 @@ class Caller:
         try:
             for name in names:
                 self._store.release(name, self._claims)
-        except StoreUnavailable as error:
+        except SemaphoreError as error:
             logger.warning("%s was not released, its lease ends: %s", self._holder, error)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.permit import Claim, Permit, Refusal
+from ..core.permit import Answer, Claim, Permit, Refusal
 from ..core.saturation import Patience
 from ..errors import SemaphoreError, StoreUnavailable
 from .eager import wait_here
@@ -88,21 +88,33 @@ def _acquire(
     task.request.__dict__[ASKING] = pending
     books.asked(headers.holder, claims)
     since = time.monotonic()
-    try:
-        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
-        wait = patience.wait(headers.ticket, priority)
-        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)
-    except StoreUnavailable as error:
-        side.breaker.failed(error)
-        # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
-        task.request.__dict__[ASKING] = PendingRelease(headers.holder, claims)
-        raise _unanswered(task, headers, patience, error, asked=False) from None
-    side.breaker.succeeded()
+    answer = _answered(task, limiter, claims, headers, patience)
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, patience)
     books.held(answer, since)
     if limiter.notes is not None and not task.acks_late:
         limiter.alarm.ring()  # its message is to be acknowledged now
+    return answer
+
+
+def _answered(
+    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, patience: Patience
+) -> Answer:
+    """Ask the store; tell the breaker whether it answered at all."""
+    side, holder = limiter.side, str(headers.holder)
+    try:
+        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
+        wait = patience.wait(headers.ticket, priority)
+        answer = side.store.acquire(claims, holder, wait, headers.publication)
+    except StoreUnavailable as error:
+        side.breaker.failed(error)
+        # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
+        task.request.__dict__[ASKING] = PendingRelease(holder, claims)
+        raise _unanswered(task, headers, patience, error, asked=False) from None
+    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason
+        side.breaker.succeeded()
+        raise
+    side.breaker.succeeded()
     return answer
 
 

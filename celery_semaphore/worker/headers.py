@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.permit import Publication
+from ..stores.asking import maker_of, ticket_parts
 
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see sent_back
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
@@ -27,6 +29,22 @@ def sent_back(holder: str, attempt: int, ticket: str | None) -> str:
     Each attempt is another: one that was not confirmed may have arrived nevertheless.
     """
     return f"{holder.rpartition(':')[2]}.{attempt} {ticket or ''}"
+
+
+# A message that some worker of ours published, and a holder's last part: see ``sent_back`` and ``LimitedRequest``.
+_MESSAGE = re.compile(r"[!-~]{1,64}")
+_DELIVERY = re.compile(r"[0-9a-z]{1,32}")
+
+
+def is_sent_back(header: object, task_id: str) -> bool:
+    """Tell whether ``sent_back`` can have made this header of this very task."""
+    if not isinstance(header, str):
+        return False
+    message, _, ticket = header.partition(" ")
+    if not _MESSAGE.fullmatch(message) or not ticket:
+        return bool(_MESSAGE.fullmatch(message))
+    maker, _, delivery = maker_of(ticket).rpartition(":")
+    return maker == task_id and bool(_DELIVERY.fullmatch(delivery) and ticket_parts(ticket))
 
 
 def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> Publication:

@@ -24,7 +24,7 @@ from celery.worker.request import Request
 
 from ..core.permit import Claim, Reason
 from ..errors import PermitLost
-from .headers import EPOCH, HOLDER, TICKET, drop_internal, publication_of
+from .headers import EPOCH, HOLDER, TICKET, drop_internal, is_sent_back, publication_of
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
@@ -53,6 +53,7 @@ class LimitedRequestMixin:
         self._loss: str | None = None
         self._returned = False  # to the broker, which delivers it again
         self._unsettled = [True]
+        self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
@@ -64,6 +65,20 @@ class LimitedRequestMixin:
         self._publication = publication_of(sent, came_by["redelivered"], expire)
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
+
+    def _drop_foreign_ticket(self) -> None:
+        """Let a task wait from the beginning whose header no worker wrote: no store could take any text."""
+        header = self._request_dict.get(TICKET)  # type: ignore[attr-defined]
+        if header is None or is_sent_back(header, self.id):
+            return
+        del self._request_dict[TICKET]  # type: ignore[attr-defined]
+        logger.warning(
+            "task %.60s: its header %s is none of a waiting task's and is ignored (%s of %d characters)",
+            self.id,
+            TICKET,
+            type(header).__name__,
+            len(str(header)),
+        )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         # Celery generates a subclass whose on_success does not call ours.

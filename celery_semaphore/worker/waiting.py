@@ -30,7 +30,7 @@ from celery.worker import state
 
 from ..core.permit import Claim, Grant
 from ..core.store import Outgoing, Store
-from ..errors import StoreUnavailable
+from ..errors import SemaphoreError
 from .headers import sent_back
 from .message import packed, unpacked
 from .publisher import Publisher, Returned
@@ -142,7 +142,7 @@ class Park:
             )
             if request.id in state.revoked:  # meanwhile: the sweep that looked for it found nothing
                 outgoing |= self._store.end([request.id])
-        except StoreUnavailable as error:
+        except SemaphoreError as error:
             logger.warning("task %s is requeued, not parked: %s", request.id, error)
             self._instead()
             return

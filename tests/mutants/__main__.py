@@ -28,6 +28,7 @@ from . import (
     parking,
     postgresql,
     turns,
+    upkeep,
     ways,
     worker,
 )
@@ -44,6 +45,7 @@ ALL: Sequence[Mutant] = (
     *worker.MUTANTS,
     *parking.MUTANTS,
     *beside.MUTANTS,
+    *upkeep.MUTANTS,
     *ways.MUTANTS,
 )
 

@@ -337,7 +337,7 @@ WHICH_MESSAGE = [
         "an unanswered acquire has run",
         "its process releases it as all others, and its message is taken for a copy",
         "gate",
-        "        task.request.__dict__[ASKING] = PendingRelease(headers.holder, claims)\n",
+        "        task.request.__dict__[ASKING] = PendingRelease(holder, claims)\n",
         "",
         f"{COPIES}::test_an_unanswered_acquire_has_not_run",
     ),

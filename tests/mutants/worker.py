@@ -250,16 +250,10 @@ RELEASING = [
         "worker/gate",
         "    books.asked(headers.holder, claims)\n"
         "    since = time.monotonic()\n"
-        "    try:\n"
-        "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
-        "        wait = patience.wait(headers.ticket, priority)\n"
-        "        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)\n",
+        "    answer = _answered(task, limiter, claims, headers, patience)\n",
         "    since = time.monotonic()\n"
-        "    try:\n"
-        "        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)\n"
-        "        wait = patience.wait(headers.ticket, priority)\n"
-        "        answer = side.store.acquire(claims, headers.holder, wait, headers.publication)\n"
-        "        books.asked(headers.holder, claims)\n",
+        "    answer = _answered(task, limiter, claims, headers, patience)\n"
+        "    books.asked(headers.holder, claims)\n",
         f"{BEFORE}[early-SUCCESS-after acquire]",
     ),
     worker(

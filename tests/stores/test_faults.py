@@ -1,5 +1,6 @@
 """Answers that are lost, servers that hang, restart or forget."""
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.permit import Permit, Reason, Renewal
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis.connection import is_final
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
@@ -98,6 +100,74 @@ class TestLostAnswers:
 def store_answers_again(store: RedisStore) -> None:
     answer = store.acquire(claim(of="other"), "z")
     assert isinstance(answer, Permit)
+
+
+class TestRefusals:
+    """What the server would answer for ever is no outage; what its state or its operator causes is one."""
+
+    def test_a_key_of_another_type(self, server: RedisServer, store: RedisStore) -> None:
+        with server.client() as client:
+            client.set("{celery-semaphore}:api:ledger", "of others")
+        with pytest.raises(SemaphoreError, match=r"cannot take .* WRONGTYPE") as caught:
+            store.acquire(claim(), "a")
+        assert not isinstance(caught.value, StoreUnavailable)
+        permit_of(store.acquire(claim(of="disk"), "b"))
+
+    def test_too_few_replicas(self, start_server: StartServer, open_at: OpenAt) -> None:
+        store = open_at(start_server(min_replicas_to_write="1").url)
+        with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
+            store.acquire(claim(), "a")
+
+    def test_a_user_without_a_command(self, start_server: StartServer, open_at: OpenAt) -> None:
+        server = start_server()
+        with server.client() as client:
+            client.acl_setuser(
+                "worker", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-zadd"]
+            )
+        with pytest.raises(StoreUnavailable):
+            open_at(server.url.replace("//", "//worker:any@")).acquire(claim(), "a")
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            "user_script:1: attempt to concatenate a nil value script: 3c10, on @user_script:1.",
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: on @user_script:1.",
+            "value is not a valid float script: 07c0, on @user_script:1.",
+            "Error running script (call to f_07c0): @user_script:3: user_script:3: attempt to index a nil",
+        ],
+        ids=itertools.count(),
+    )
+    def test_final(self, reason: str) -> None:
+        found = is_final(reason)
+        assert found
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            "OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:1.",
+            "Error running script (call to f_07c0): @user_script:7: @user_script: 7: -OOM command not allowed",
+            "NOREPLICAS Not enough good replicas to write. script: on @user_script:1.",
+            "READONLY You can't write against a read only replica. script: on @user_script:1.",
+            "MISCONF Errors writing to the AOF file: No space left script: on @user_script:1.",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "UNKILLABLE Sorry the script already executed write commands against the dataset.",
+            "CLUSTERDOWN Hash slot not served",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "EXECABORT Transaction discarded because of previous errors.",
+            "NOAUTH Authentication required.",
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            "The user executing the script can't run this command or subcommand script: 3c, on @user_script:1.",
+            "ACL failure in script: No permissions to access a channel script: on @user_script:1.",
+            "Script killed by user with SCRIPT KILL. script: on @user_script:1.",
+            "max number of clients reached",
+            "unknown command 'EVALSHA', with args beginning with: ",
+        ],
+        ids=itertools.count(),
+    )
+    def test_passing(self, reason: str) -> None:
+        found = is_final(reason)
+        assert not found
 
 
 class TestRestarts:

@@ -21,7 +21,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import Ask, asks, check_limit, check_ticket, microseconds
+from ..asking import Ask, asks, check_holder, check_limit, check_name, check_ticket, microseconds
 from ..turn import Turn
 from .asking import Asking
 from .books import Books
@@ -70,6 +70,7 @@ class MemoryStore:
         wait: Wait | None = None,
         publication: Publication | None = None,
     ) -> Answer:
+        check_holder(holder, publication)
         with self._lock:
             return Asking(self._entered(), claims, holder, wait, publication).answer()
 
@@ -83,6 +84,7 @@ class MemoryStore:
         ends_in: float | None = None,
     ) -> Outgoing:
         check_ticket(ticket)
+        check_name("message", name)
         with self._lock:
             wanted, books = asks(claims), self._entered()
             books.drop(wanted)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Parameter = str | int | float | bytes | Sequence[str] | Sequence[int] | None
 Row = list[Any]
 
+# Data that is none, and limits of the program such as the size of an index row: no outage, for the server would
+# refuse the same for ever.
+_FINAL = ("22", "54")
 # While the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 INSTALL = "celery -A <your app> semaphore install"
@@ -156,10 +159,10 @@ def translated() -> Iterator[None]:
     """Every failure of the driver is one of ours; none of them names a password."""
     try:
         yield
-    except psycopg.DataError as error:  # no outage: it would refuse the same for ever
-        msg = f"The store cannot take what it was given: {error.diag.message_primary}"
-        raise SemaphoreError(msg) from error
     except psycopg.Error as error:
+        if (error.sqlstate or "").startswith(_FINAL):
+            msg = f"The store cannot take what it was given: {error.diag.message_primary}"
+            raise SemaphoreError(msg) from error
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
         if isinstance(error, _NOT_INSTALLED):
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"

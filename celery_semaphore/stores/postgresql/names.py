@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-_PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+from ..asking import PLAIN
 
 
 def stored(name: str) -> str:
     """Names that are plain already, as nearly all are, stay as they are; the order stays too."""
     if name.isascii() and name.isprintable() and "%" not in name:
         return name
-    return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=_PLAIN)
+    return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=PLAIN)
 
 
 def original(name: str) -> str:

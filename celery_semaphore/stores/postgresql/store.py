@@ -21,7 +21,9 @@ from ...core.permit import (
 from ..asking import (
     ROUNDS,
     asks,
+    check_holder,
     check_limit,
+    check_name,
     check_ticket,
     microseconds,
     packed,
@@ -91,6 +93,7 @@ class PostgresStore:
         wait: Wait | None = None,
         publication: Publication | None = None,
     ) -> Answer:
+        check_holder(holder, publication)
         wanted, how = asks(claims), wait or _ANYHOW
         ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
         (answer,) = self._run(
@@ -125,6 +128,7 @@ class PostgresStore:
         ends_in: float | None = None,
     ) -> Outgoing:
         check_ticket(ticket)
+        check_name("message", name)
         wanted = asks(claims)
         ends = None if ends_in is None else microseconds(ends_in)
         resources = [ask.resource for ask in wanted]

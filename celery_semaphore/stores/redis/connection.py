@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 
-from ...errors import StoreUnavailable
+from ...errors import SemaphoreError, StoreUnavailable
 from ..places import Places
 
 if TYPE_CHECKING:
@@ -154,6 +155,20 @@ def said(error: Exception) -> str:
     return codes.get(type(error), "") + str(error)
 
 
+# A script's own error is final, but not one that the server's state or its operator caused.
+_OF_A_SCRIPT = re.compile(r"\buser_script\b|^WRONGTYPE\b")
+_PASSES = re.compile(
+    r"(?:^|\s-?)(?:NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|READONLY|LOADING|MASTERDOWN|BUSY|NOREPLICAS|CLUSTERDOWN"
+    r"|TRYAGAIN|MOVED|ASK|UNKILLABLE|EXECABORT|NOSCRIPT)\b"
+    r"|^Script killed|^ACL failure|The user executing the script can't|max number of clients"
+)
+
+
+def is_final(reason: str) -> bool:
+    """Tell whether the server would answer the same for ever, so that waiting for it is in vain."""
+    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Every failure of the driver is one of ours; none of them names a password."""
@@ -161,6 +176,9 @@ def translated() -> Iterator[None]:
         yield
     except redis.RedisError as error:
         reason = said(error) or type(error).__name__
+        if isinstance(error, redis.ResponseError) and is_final(reason):
+            msg = f"The store cannot take what it was given: {reason}"
+            raise SemaphoreError(msg) from error
         msg = f"The store did not answer: {reason}"
         raise StoreUnavailable(msg, reason) from error
 

@@ -22,7 +22,9 @@ from ..asking import (
     ROUNDS,
     Ask,
     asks,
+    check_holder,
     check_limit,
+    check_name,
     check_ticket,
     microseconds,
     packed,
@@ -90,6 +92,7 @@ class RedisStore:
         wait: Wait | None = None,
         publication: Publication | None = None,
     ) -> Answer:
+        check_holder(holder, publication)
         wanted = asks(claims)
         ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
         words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
@@ -110,6 +113,7 @@ class RedisStore:
         ends_in: float | None = None,
     ) -> Outgoing:
         check_ticket(ticket)
+        check_name("message", name)
         wanted = asks(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket, payload, name, ends, packed(claims), *_figures(wanted)]

@@ -4,15 +4,21 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
+from string import ascii_letters
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Reason
-from .suite import Suite, admitted, came_back, claim, messages, parked, released, why
+from ...core.permit import Kind, Publication, Reason, Refusal, Wait
+from ...errors import SemaphoreError, StoreUnavailable
+from ...stores.asking import LONGEST_NAME
+from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...core.store import Store
 
 HOSTILE: list[str | None] = [
@@ -92,6 +98,42 @@ class Names(Suite):
         ticket = parked(store, claim(), holder + "2")
         assert messages(released(store, holder, claim())) == [f"{holder}2".encode()]
         admitted(store, claim(), holder + "3", came_back(ticket, Kind.PARK))
+
+    def test_the_longest_names(self, store: Store) -> None:
+        """Of random letters: what a server can compress may be longer."""
+        letters = random.Random(7).choices(ascii_letters, k=LONGEST_NAME)  # noqa: S311
+        holder = "".join(letters)[: LONGEST_NAME - 20 * 6] + 20 * "é"
+        brought = Publication(holder, holder, remember=60.0)
+        wanted = claim(of="x" * 10_000, key="y" * 10_000)
+        admitted(store, wanted, "a")
+        answer = store.acquire(wanted, holder, Wait(Kind.PARK), brought)
+        assert isinstance(answer, Refusal)
+        assert answer.ticket
+        store.attach(answer.ticket, wanted, b"", name=holder)
+        assert messages(released(store, "a", wanted)) == [b""]
+        admitted(store, wanted, "b", came_back(answer.ticket, Kind.PARK))
+
+    @pytest.mark.parametrize(
+        "name", ["x" * (LONGEST_NAME + 1), "é" * (LONGEST_NAME // 6 + 1), "\0" * 1_000_000]
+    )
+    def test_longer_names_are_refused_for_good(self, store: Store, name: str) -> None:
+        """No outage: the same would be refused for ever, and others must not wait for it."""
+        wait = Wait(Kind.PARK)
+        ticket = refused(store, claim(0), "a", wait).ticket or ""
+        calls: list[Callable[[], object]] = [
+            lambda: store.acquire(claim(), name, wait),
+            lambda: store.acquire(claim(), "b", wait, Publication(name)),
+            lambda: store.acquire(claim(), "b", wait, Publication("b", name)),
+            lambda: store.attach(ticket, claim(0), b"", name=name),
+        ]
+        for call in calls:
+            with pytest.raises(SemaphoreError, match="shorter id") as caught:
+                call()
+            assert not isinstance(caught.value, StoreUnavailable)
+        store.release(name, claim())
+        admitted(store, claim(), "c")
+        made = refused(store, claim(), "d", came_back(ticket[:21] + name)).ticket or ""
+        assert made.endswith(".d")
 
     def test_holders_that_resemble_each_other(self, store: Store) -> None:
         holders = ["a", "a ", "A", "a\x00", "á"]

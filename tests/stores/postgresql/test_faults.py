@@ -38,6 +38,13 @@ def test_what_it_cannot_keep_is_no_outage(server: PostgresServer, open_at: OpenA
     permit_of(store.acquire(claim(), "b"))
 
 
+def test_a_limit_of_the_program_is_no_outage(store: PostgresStore) -> None:
+    """Such as the size of an index row: it would be exceeded again."""
+    with pytest.raises(SemaphoreError, match=r"cannot take .* length too large") as caught:
+        store._link.ask(lambda connection: connection.query("SELECT repeat('x', 1 << 30)"))
+    assert not isinstance(caught.value, StoreUnavailable)
+
+
 class TestLostAnswers:
     @pytest.fixture
     def proxy(self, server: PostgresServer, start_proxy: Callable[[int], Proxy]) -> Proxy:

@@ -1,0 +1,94 @@
+"""Wrong ideas about what a store refuses for good, and about its upkeep."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+NAMES = (
+    "tests/stores/test_conformance.py::TestPostgresStore",
+    "-k",
+    "longer_names or longest_names",
+)
+REFUSALS = ("tests/stores/test_faults.py::TestRefusals", "-k", "test_final or test_passing")
+HEADERS = ("tests/worker/test_headers.py",)
+ALONE = ("tests/worker/test_headers.py::test_a_task_whose_id_is_too_long_fails_alone",)
+
+
+def upkeep(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    return Mutant(f"upkeep/{name}", why, f"celery_semaphore/{file}", text, instead, tests)
+
+
+REFUSING = (
+    upkeep(
+        "a name may have any length",
+        "the server will say so",
+        "stores/asking.py",
+        "    if (size := _size(name)) > LONGEST_NAME:\n",
+        "    if (size := _size(name)) > 10**9:\n",
+        *NAMES,
+    ),
+    upkeep(
+        "a character is a byte",
+        "most names are plain",
+        "stores/asking.py",
+        '    return len(quote(name.encode("utf-8", "surrogatepass"), safe=PLAIN))\n',
+        "    return len(name)\n",
+        *NAMES,
+    ),
+    upkeep(
+        "every error of Redis passes",
+        "whatever it is, asking again may help",
+        "stores/redis/connection.py",
+        "    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)\n",
+        "    return False\n",
+        *REFUSALS,
+    ),
+    upkeep(
+        "every error of a script is final",
+        "it would run into it again",
+        "stores/redis/connection.py",
+        "    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)\n",
+        "    return bool(_OF_A_SCRIPT.search(reason))\n",
+        *REFUSALS,
+    ),
+    upkeep(
+        "a limit of the program passes",
+        "it is an operational error",
+        "stores/postgresql/connection.py",
+        '_FINAL = ("22", "54")\n',
+        '_FINAL = ("22",)\n',
+        "tests/stores/postgresql/test_faults.py",
+        "-k",
+        "program and not embedded",
+    ),
+    upkeep(
+        "a header is always a worker's",
+        "only workers write it",
+        "worker/request.py",
+        "        if header is None or is_sent_back(header, self.id):\n",
+        "        if True:\n",
+        *HEADERS,
+    ),
+    upkeep(
+        "any ticket is this task's",
+        "its message brought it",
+        "worker/headers.py",
+        "    return maker == task_id and bool(",
+        "    return bool(",
+        *HEADERS,
+    ),
+    upkeep(
+        "a refused task waits",
+        "the store did not admit it, so it asks again",
+        "worker/gate.py",
+        "    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason\n"
+        "        side.breaker.succeeded()\n"
+        "        raise\n",
+        "    except SemaphoreError as error:\n"
+        "        side.breaker.failed(error)\n"
+        '        raise Refused("refused", delay=1.0) from None\n',
+        *ALONE,
+    ),
+)
+
+MUTANTS = (*REFUSING,)

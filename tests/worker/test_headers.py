@@ -1,0 +1,88 @@
+"""The header that a waiting task's message carries, as others may have written it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_semaphore.worker.headers import TICKET, Headers, sent_back
+
+from .conftest import Site
+from .test_copies import limited, request_of
+
+TICKET_ID = "246.1795325987266815.{}"
+ODD = "tenant 7:\n\0é"  # an id that its sender chose
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("headers", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, str | None]:
+    """The message and the ticket that the gate reads of a delivery."""
+    task = limited(app)
+    request = request_of(task, **{TICKET: header, "id": task_id})
+    task.push_request(**request._request_dict, called_directly=False)
+    try:
+        headers = Headers.taken_from(task.request, 60.0)
+    finally:
+        task.pop_request()
+    assert headers.publication.id == request._publication.id
+    return headers.publication.id, headers.ticket
+
+
+@pytest.mark.parametrize("task_id", ["x", ODD])
+@pytest.mark.parametrize("has_ticket", [True, False])
+def test_what_a_worker_wrote(
+    app: Celery, caplog: pytest.LogCaptureFixture, task_id: str, *, has_ticket: bool
+) -> None:
+    holder = f"{task_id}:0123456789abcdef"
+    ticket = TICKET_ID.format(holder) if has_ticket else None
+    assert carried(app, sent_back(holder, 3, ticket), task_id) == ("0123456789abcdef.3", ticket)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "a\tb",
+        "a\x1b.1 " + TICKET_ID.format("x:0"),
+        "a.1 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
+        "a.1 " + TICKET_ID.format("x:\n"),
+        "a.1 " + "999" + TICKET_ID.format("x:0")[3:],
+        "a.1 " + TICKET_ID.format("x:") + "0" * 1_000_000,
+        "a.1 no ticket",
+        "a" * 1_000_000,
+        7,
+        {"a": 1},
+        ["a.1"],
+    ],
+)
+def test_what_no_worker_wrote(app: Celery, caplog: pytest.LogCaptureFixture, header: Any) -> None:
+    """The task waits as one that comes for the first time; it is not lost, and holds up no other."""
+    with caplog.at_level(logging.WARNING):
+        assert carried(app, header) == ("", None)
+    (record,) = caplog.records
+    assert "semaphore_ticket" in record.getMessage()
+    assert len(record.getMessage()) < 300
+
+
+def test_a_task_whose_id_is_too_long_fails_alone(site: Site) -> None:
+    """The store refuses it, which is no outage: the others do not wait."""
+    site.start(concurrency=2)
+    poison = site.send("call", 0.0, "api", task_id="x" * 3000)
+    forged = site.send("call", 0.0, "api", headers={TICKET: "a\t.1 " + "0" * 1_000_000})
+    others = [site.send("call", 0.0, "api") for _ in range(5)]
+    assert [each.get(timeout=20) is not None or True for each in (forged, *others)]
+    with pytest.raises(Exception, match="takes 3017 bytes") as caught:
+        poison.get(timeout=20)
+    assert type(caught.value).__name__ == "SemaphoreError"
+    log = site.workers[0].log()
+    assert "cannot be asked" not in log
+    assert log.count("semaphore_ticket") == 1
