@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from ..errors import ConfigurationError, SemaphoreError
 from .key import KeyTemplate, NoneInKey
-from .permit import Claim
+from .permit import HIGHEST, Claim
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Limit:
             except Exception as error:
                 msg = f"semaphore {self.semaphore!r}: {option}= raised {type(error).__name__}"
                 raise SemaphoreError(msg) from error
-        if not _is_whole(number) or number < least:
-            msg = f"semaphore {self.semaphore!r}: {option}={number!r} must be a whole number, {least} or more"
+        if not is_whole(number) or not least <= number <= HIGHEST:
+            msg = f"semaphore {self.semaphore!r}: {option}={number!r} must be a whole number from {least} to {HIGHEST}"
             raise SemaphoreError(msg)
         return number
 
@@ -144,15 +144,15 @@ def _is_key_function(key: object) -> bool:
     return key is None or callable(key)
 
 
-def _is_whole(value: object) -> TypeGuard[int]:
+def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_number(option: str, value: object, *, least: int) -> None:
     if callable(value):
         return
-    if not _is_whole(value) or value < least:
-        msg = f"{option}={value!r} must be a whole number, {least} or more, or a callable that returns one."
+    if not is_whole(value) or not least <= value <= HIGHEST:
+        msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}, or a callable that returns one."
         raise ConfigurationError(msg)
 
 

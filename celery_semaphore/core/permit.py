@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from .key import resource_name
 
+HIGHEST = 2**31 - 1  # limit or weight: every server, and every sum of them, counts so far exactly
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -14,7 +14,8 @@ from typing import ParamSpec, TypeVar
 from ..errors import ConfigurationError, PermitLost, StoreUnavailable
 from .caller import Caller
 from .holdings import OnLost, holdings_in
-from .permit import Claim, Held, Permit, Renewal
+from .limit import is_whole
+from .permit import HIGHEST, Claim, Held, Permit, Renewal
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -152,8 +153,8 @@ def _check(name: object, limit: object, key: object, weight: object) -> None:
         msg = f"key={key!r} must be a text, or None."
         raise ConfigurationError(msg)
     for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            msg = f"{option}={value!r} must be a whole number, {least} or more."
+        if not is_whole(value) or not least <= value <= HIGHEST:
+            msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
             raise ConfigurationError(msg)
     if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
         msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."

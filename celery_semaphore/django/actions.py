@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..core.permit import HIGHEST
 from ..errors import SemaphoreError
 from ..ops.inspector import Inspector
-from ..stores.asking import HIGHEST
 from .text import meant
 
 Form = Mapping[str, str]

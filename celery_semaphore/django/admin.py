@@ -13,9 +13,9 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
 from ..core.key import is_resource_name, semaphore_of
+from ..core.permit import HIGHEST
 from ..errors import SemaphoreError, StoreUnavailable, UnknownSemaphore
 from ..ops.inspector import Inspector
-from ..stores.asking import HIGHEST
 from . import pages
 from .actions import ACTIONS, Action
 from .models import Semaphore

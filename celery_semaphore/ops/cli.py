@@ -13,7 +13,7 @@ from typing import Any
 import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
-from ..stores.asking import HIGHEST
+from ..core.permit import HIGHEST
 from . import schema, tables
 from .directory import place_of
 from .inspector import ASK

@@ -10,7 +10,7 @@ from re import compile as pattern
 from urllib.parse import quote
 
 from ..core.key import is_resource_name
-from ..core.permit import Claim, Publication
+from ..core.permit import HIGHEST, Claim, Publication
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
@@ -20,7 +20,6 @@ DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothi
 EARLY = 100_000
 LATE = 1_000_000
 _LONGEST = 4_000_000_000.0  # seconds
-HIGHEST = 2**31 - 1  # limit that an operator can set
 LONGEST_NAME = 2000  # bytes of a holder and the like: PostgreSQL's index of tickets takes 2,704
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 
@@ -39,6 +38,10 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
     if not claims:
         msg = "a permit needs at least one claim"
         raise ValueError(msg)
+    for claim in claims:
+        if max(claim.limit, claim.weight) > HIGHEST:
+            msg = f"limit={claim.limit}, weight={claim.weight}: {HIGHEST} is the highest that can be counted"
+            raise SemaphoreError(msg)
     if len(claims) == 1:
         return [Ask(claims[0].resource, claims[0].limit, claims[0].weight)]
     merged: dict[str, Ask] = {}

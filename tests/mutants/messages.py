@@ -311,7 +311,7 @@ CALLERS = [
         "a caller hears nothing",
         "it asks again in a third of a lease anyway",
         "_hand_on",
-        '        call("PUBLISH", CHANNEL .. ticket, "")\n',
+        '        redis.pcall("PUBLISH", CHANNEL .. ticket, "")',
         "        local _ = CHANNEL\n",
         tests=(f"{CONFORMANCE[0]}::test_hears_while_it_waits",),
     ),

@@ -39,7 +39,7 @@ REFUSING = (
         "every error of Redis passes",
         "whatever it is, asking again may help",
         "stores/redis/connection.py",
-        "    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)\n",
+        "    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)\n",
         "    return False\n",
         *REFUSALS,
     ),
@@ -47,7 +47,7 @@ REFUSING = (
         "every error of a script is final",
         "it would run into it again",
         "stores/redis/connection.py",
-        "    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)\n",
+        "    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)\n",
         "    return bool(_OF_A_SCRIPT.search(reason))\n",
         *REFUSALS,
     ),
@@ -91,4 +91,68 @@ REFUSING = (
     ),
 )
 
-MUTANTS = (*REFUSING,)
+HEALTH = "tests/stores/test_health.py"
+OPTIONS = "tests/worker/test_options.py"
+
+CHECKING = (
+    upkeep(
+        "who waits can always be told",
+        "the caller listens already",
+        "stores/redis/_hand_on.lua",
+        'redis.pcall("PUBLISH"',
+        'call("PUBLISH"',
+        f"{HEALTH}::test_a_permit_is_handed_on_without_channels[start_valkey]",
+    ),
+    upkeep(
+        "who may publish may subscribe",
+        "channels are channels",
+        "stores/redis/health.py",
+        '        listen("check").close()\n',
+        "",
+        f"{HEALTH}::test_a_user_that_may_publish_only[start_valkey]",
+    ),
+    upkeep(
+        "without INFO nothing can be looked at",
+        "all that is asked comes from there",
+        "stores/redis/health.py",
+        "return [warning, *_eviction(connection), *(",
+        "return [warning, *(",
+        f"{HEALTH}::test_a_hoster_that_renamed_info[start_valkey-allkeys-lru]",
+    ),
+    upkeep(
+        "a renamed INFO is an outage",
+        "its error is not that of a missing right",
+        "stores/redis/health.py",
+        "        if passes(said(error)) and not isinstance(error, redis.exceptions.NoPermissionError):\n",
+        "        if not isinstance(error, redis.exceptions.NoPermissionError):\n",
+        f"{HEALTH}::test_a_hoster_that_renamed_info[start_valkey-noeviction]",
+    ),
+    upkeep(
+        "a limit may be as high as it likes",
+        "Python counts as far",
+        "core/limit.py",
+        "    if not is_whole(value) or not least <= value <= HIGHEST:\n",
+        "    if not is_whole(value) or not least <= value:\n",
+        OPTIONS,
+    ),
+    upkeep(
+        "a call's number may be as high as it likes",
+        "what is written was checked",
+        "core/limit.py",
+        "        if not is_whole(number) or not least <= number <= HIGHEST:\n",
+        "        if not is_whole(number) or not least <= number:\n",
+        OPTIONS,
+    ),
+    upkeep(
+        "only a limit may be too high",
+        "no weight is above it",
+        "stores/asking.py",
+        "        if max(claim.limit, claim.weight) > HIGHEST:\n",
+        "        if claim.limit > HIGHEST:\n",
+        "tests/stores/test_conformance.py::TestMemoryStore",
+        "-k",
+        "higher_ones",
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING)

@@ -1,18 +1,23 @@
 """Servers that must not be used, and what is said about them."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from tempfile import NamedTemporaryFile
 
 import pytest
 
-from celery_semaphore.core.permit import Permit
+from celery_semaphore import Semaphore
+from celery_semaphore.core.permit import Kind, Permit, Wait
+from celery_semaphore.core.store import Outgoing
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis.health import examine
 from tests.support.process import free_port
 from tests.support.servers import RedisServer
 
-from .conftest import claim
+from .conftest import claim, refusal_of
 
 StartServer = Callable[..., RedisServer]
 SECRET = "s3cret"
@@ -52,6 +57,7 @@ def test_a_server_that_forbids_config(start_server: StartServer) -> None:
             enabled=True,
             passwords=[f"+{SECRET}"],
             keys=["*"],
+            channels=["*"],
             commands=["+@all", "-config"],
         )
     url = server.url.replace("//", f"//worker:{SECRET}@")
@@ -96,6 +102,7 @@ def test_a_server_that_forbids_info(start_server: StartServer) -> None:
             enabled=True,
             passwords=[f"+{SECRET}"],
             keys=["*"],
+            channels=["*"],
             commands=["+@all", "-info"],
         )
     store = store_from_url(server.url.replace("//", f"//worker:{SECRET}@"))
@@ -103,6 +110,87 @@ def test_a_server_that_forbids_info(start_server: StartServer) -> None:
     assert "INFO" in warning
     assert isinstance(store.acquire(claim(2), "a"), Permit)
     assert isinstance(store_from_url(server.url).acquire(claim(2), "b"), Permit)
+
+
+@pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru"])
+def test_a_hoster_that_renamed_info(start_server: StartServer, policy: str) -> None:
+    """It is reached, and what can be seen of it is looked at."""
+    server = start_server(
+        maxmemory_policy=policy, appendonly="yes", include=commands_renamed("INFO")
+    )
+    store = store_from_url(server.url)
+    if policy == "allkeys-lru":
+        with pytest.raises(ConfigurationError, match="noeviction"):
+            store.check()
+        return
+    (warning,) = store.check(parks=True)
+    assert "forbids INFO" in warning
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+
+
+def test_a_hoster_that_renamed_info_and_config(start_server: StartServer) -> None:
+    server = start_server(include=commands_renamed("INFO", "CONFIG"))
+    info, eviction = store_from_url(server.url).check()
+    assert "forbids INFO" in info
+    assert "forbids CONFIG" in eviction
+
+
+@pytest.fixture
+def deaf(start_server: StartServer) -> str:
+    """The URL of a user that may use no channel, as ``ACL SETUSER`` makes it."""
+    server = start_server()
+    with server.client() as client:
+        client.acl_setuser("worker", enabled=True, nopass=True, keys=["*"], commands=["+@all"])
+        client.execute_command("ACL", "SETUSER", "worker", "resetchannels")
+    return server.url.replace("//", "//worker:any@")
+
+
+def test_a_user_without_channels(deaf: str) -> None:
+    (warning,) = store_from_url(deaf).check()
+    assert "ACL SETUSER <user> &{celery-semaphore}:granted:* +publish +subscribe" in warning
+
+
+def test_a_user_that_may_publish_only(start_server: StartServer) -> None:
+    server = start_server()
+    with server.client() as client:
+        client.acl_setuser(
+            "worker",
+            enabled=True,
+            nopass=True,
+            keys=["*"],
+            channels=["*"],
+            commands=["+@all", "-subscribe"],
+        )
+    (warning,) = store_from_url(server.url.replace("//", "//worker:any@")).check()
+    assert "+publish +subscribe" in warning
+
+
+def test_a_permit_is_handed_on_without_channels(deaf: str) -> None:
+    """Nothing tells the caller that waits, which asks again."""
+    store = store_from_url(deaf)
+    assert isinstance(store.acquire(claim(), "a"), Permit)
+    waits = refusal_of(store.acquire(claim(), "b", Wait(Kind.CALL)))
+    try:
+        outgoing: Outgoing | None = store.release("a", claim())
+    except StoreUnavailable:
+        outgoing = None
+    assert outgoing == frozenset()
+    (grant,) = store.snapshot("api").holders
+    assert grant.holder == waits.ticket
+    api, since = Semaphore("api", 1, url=deaf, timeout=20), time.monotonic()
+    assert isinstance(store.acquire(claim(), "b", Wait(Kind.CALL, ticket=waits.ticket)), Permit)
+    caller = threading.Timer(0.3, store.release, ["b", claim()])
+    caller.start()
+    with api:
+        assert time.monotonic() - since < 5
+    caller.join()
+
+
+def commands_renamed(*names: str) -> str:
+    """The path of a configuration that takes these commands away."""
+    with NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
+        file.writelines(f'rename-command {name} ""\n' for name in names)
+    return file.name
 
 
 def test_a_client_that_is_forbidden_info_sees_no_restart(start_server: StartServer) -> None:

@@ -44,6 +44,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"limit": 1.5}, "limit=1.5"),
     ({"limit": True}, "limit=True"),
     ({"limit": "5"}, "limit='5'"),
+    ({"limit": 2**40}, "limit=1099511627776 must be a whole number from 0 to 2147483647"),
+    ({"limit": 2**31 - 1, "weight": 2**31}, "weight=2147483648 must"),
+    ({"semaphore": [Limit("s", 2**40)], "limit": None}, "limit=1099511627776 must"),
     ({"weight": 0}, "weight=0"),
     ({"weight": 6}, "weight=6 is above limit=5"),
     ({"key": "{tenat}"}, "names tenat"),
@@ -123,6 +126,8 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"key": "{tenant:d}"}, "key='{tenant:d}' raised ValueError"),
     ({"limit": lambda: "many"}, "limit='many'"),
     ({"limit": lambda: 1 // 0}, "limit= raised ZeroDivisionError"),
+    ({"limit": lambda: 2**40}, "limit=1099511627776 must be a whole number from 0 to 2147483647"),
+    ({"limit": 2**31 - 1, "weight": lambda tenant: 2**31}, "weight=2147483648 must"),
     ({"weight": lambda tenant: 0}, "weight=0"),
     ({"weight": lambda tenant: 6}, "above limit=5"),
 ]

@@ -166,7 +166,12 @@ _PASSES = re.compile(
 
 def is_final(reason: str) -> bool:
     """Tell whether the server would answer the same for ever, so that waiting for it is in vain."""
-    return bool(_OF_A_SCRIPT.search(reason)) and not _PASSES.search(reason)
+    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)
+
+
+def passes(reason: str) -> bool:
+    """Tell whether the server's state, or its operator, is why it refused."""
+    return bool(_PASSES.search(reason))
 
 
 @contextmanager

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
-from .connection import NoSuchDatabase, plain
+from .connection import NoSuchDatabase, passes, plain, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...core.store import Listener
+    from .connection import Link
+    from .keys import Keys
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
@@ -36,7 +44,8 @@ def examine(connection: Any, *, parks: bool = False) -> list[str]:
     """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
     info = _info(connection)
     if info is None:
-        return ["The server forbids INFO: a restart that loses permits may go unnoticed."]
+        warning = "The server forbids INFO: a restart that loses permits may go unnoticed."
+        return [warning, *_eviction(connection), *(_forgetful(connection, {}) if parks else [])]
     version = info.get("redis_version", "0.0")
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         msg = f"The store runs Redis {version}; it must be 6.2 or newer, or Valkey."
@@ -53,10 +62,30 @@ def examine(connection: Any, *, parks: bool = False) -> list[str]:
     return _eviction(connection) + (_forgetful(connection, info) if parks else [])
 
 
+def channel_warnings(link: Link, listen: Callable[[str], Listener], keys: Keys) -> list[str]:
+    """Try what the callers of a ``Semaphore`` hear by: a user of ACL may use no channel unless it is told so."""
+    every = keys.channel("*")
+    try:
+        link.ask(partial(plain, command=("PUBLISH", keys.channel("check"), "")))
+        listen("check").close()
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, redis.ResponseError):
+            raise
+        warning = (
+            f"The server forbids this user the channels {every} ({error.reason}): a caller that waits for a"
+            f" Semaphore asks again each second instead. Allow them: ACL SETUSER <user> &{every} +publish +subscribe"
+        )
+        return [warning]
+    return []
+
+
 def _info(connection: Any) -> dict[str, str] | None:
+    """Return what the server says of itself; None where INFO is forbidden, or renamed by a hoster."""
     try:
         raw = plain(connection, ("INFO", "everything"))
-    except redis.exceptions.NoPermissionError:
+    except redis.ResponseError as error:
+        if passes(said(error)) and not isinstance(error, redis.exceptions.NoPermissionError):
+            raise
         return None
     text = raw.decode() if isinstance(raw, bytes) else str(raw)
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -82,7 +111,7 @@ def _eviction(connection: Any) -> list[str]:
 def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
     """Whether a restart loses parked messages, which a broker would keep."""
     saves = _config(connection, "save")
-    if info.get("aof_enabled") == "1" or saves:
+    if info.get("aof_enabled") == "1" or saves or _config(connection, "appendonly") == "yes":
         return []
     if saves is None:
         return [

@@ -33,7 +33,7 @@ from ..asking import (
 )
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
-from .health import denied_is_misconfigured, examine
+from .health import channel_warnings, denied_is_misconfigured, examine
 from .keys import Keys
 from .listener import RedisListener
 from .runner import BATCH, Call, Runner
@@ -83,7 +83,8 @@ class RedisStore:
 
     def check(self, *, parks: bool = False) -> list[str]:
         with denied_is_misconfigured():
-            return self._link.ask(partial(examine, parks=parks))
+            warnings = self._link.ask(partial(examine, parks=parks))
+        return warnings + channel_warnings(self._link, self.listen, self._keys)
 
     def acquire(
         self,

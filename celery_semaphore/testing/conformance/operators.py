@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.key import resource_name
-from ...core.permit import Claim, Kind, Reason, Refusal, Wait
+from ...core.permit import HIGHEST, Claim, Kind, Reason, Refusal, Wait
+from ...errors import SemaphoreError, StoreUnavailable
 from .suite import LEASE, Suite, admitted, claim, parked, refused, requeued, why
 
 if TYPE_CHECKING:
@@ -116,6 +117,21 @@ class Operators(Suite):
         with pytest.raises(ValueError, match=f"not {limit}"):
             store.set_limit(limit, "api")
         assert store.limits() == {"api": 2**31 - 1}
+
+    def test_the_highest_limit_and_weight(self, store: Store) -> None:
+        permit = admitted(store, claim(HIGHEST, weight=HIGHEST), "a")
+        seen = store.snapshot("api")
+        assert (seen.limit, seen.occupied) == (HIGHEST, HIGHEST)
+        assert [str(renewal) for renewal in store.renew([permit]).values()] == ["ok"]
+        assert why(store, claim(HIGHEST), "b") is Reason.SATURATED
+
+    @pytest.mark.parametrize(("limit", "weight"), [(2**31, 1), (2**70, 2**64), (1, 2**31)])
+    def test_higher_ones_are_refused(self, store: Store, limit: int, weight: int) -> None:
+        """No store could count them exactly, and what cannot be counted cannot be renewed."""
+        with pytest.raises(SemaphoreError, match="2147483647") as caught:
+            store.acquire(claim(limit, weight=weight), "a")
+        assert not isinstance(caught.value, StoreUnavailable)
+        admitted(store, claim(), "b")
 
     @pytest.mark.parametrize("name", ["a b", "api/x/y", "%61pi", "%FF"])
     def test_an_error_for_what_names_no_resource(self, store: Store, name: str) -> None:
