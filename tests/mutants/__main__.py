@@ -21,6 +21,7 @@ from pathlib import Path
 from . import (
     beside,
     canaries,
+    epochs,
     lua,
     messages,
     operating,
@@ -38,6 +39,7 @@ from .trial import ROOT, Outcome, copy, run
 ALL: Sequence[Mutant] = (
     *lua.MUTANTS,
     *postgresql.MUTANTS,
+    *epochs.MUTANTS,
     *messages.MUTANTS,
     *turns.MUTANTS,
     *outside.MUTANTS,

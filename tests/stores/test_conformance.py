@@ -20,6 +20,7 @@ from celery_semaphore.testing.conformance.epochs import Epochs
 from celery_semaphore.testing.conformance.failovers import Failovers
 from celery_semaphore.testing.conformance.fairness import Fairness
 from celery_semaphore.testing.conformance.leases import Leases
+from celery_semaphore.testing.conformance.lost_hand_overs import LostHandOvers
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
 from celery_semaphore.testing.conformance.timeouts import Timeouts
@@ -137,8 +138,9 @@ class TestEmbeddedPostgresStore(OnPostgres, StoreConformance):
 USED = """
 CREATE FUNCTION celery_semaphore.used_before() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO celery_semaphore.permit (resource, slot, granted, kept, weight, token, last, since, ends)
-    SELECT NEW.resource, slot, false, false, 1, 0, 0, 0, 0 FROM generate_series(1, 7) AS slot
+    INSERT INTO celery_semaphore.permit
+        (resource, slot, granted, kept, weight, token, last, since, ends, epoch, restored)
+    SELECT NEW.resource, slot, false, false, 1, 0, 0, 0, 0, 0, false FROM generate_series(1, 7) AS slot
     ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
@@ -159,6 +161,7 @@ class TestUsedPostgresStore(
     Operators,
     Epochs,
     Failovers,
+    LostHandOvers,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

@@ -84,7 +84,7 @@ class Asking:
     def _permit(self) -> Permit:
         entry = self.books.at(self.wanted[0].resource).holders[self.holder]
         since, ends = seconds(entry.since), seconds(entry.ends)
-        epoch = self.books.epoch or 0
+        epoch = self.books.epoch
         return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
 
     def _ticket(self) -> str:

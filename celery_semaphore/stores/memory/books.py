@@ -23,7 +23,8 @@ class Books:
     take_up: int
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
-    epoch: int | None = None
+    epoch: int = 0  # none yet
+    restarted: bool = False  # since the epoch began: the last moments may be forgotten
     created: int = 0
     grace_until: int = 0
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
@@ -31,12 +32,13 @@ class Books:
     now: int = 0
 
     def enter(self, now: int, known: int | None) -> int:
-        """Remember, or begin a new memory; if anybody knew an older one, the living come first."""
-        self.now = now
+        """Remember, or begin a new epoch; if a caller knew an older one, the living come first."""
+        self.now, known = now, known or 0
         recovered = now + self.lease * 2 // 3
-        if self.epoch is None:
-            self.epoch = max(now, (known or 0) + 1)
-            self.created, self.grace_until = now, recovered if known else 0
+        if not self.epoch or self.restarted:
+            self.grace_until = recovered if known or self.epoch else 0
+            self.epoch = max(now, self.epoch + 1, known + 1)
+            self.created, self.restarted = now, False
         elif known and known != self.epoch and not self.grace_until:
             self.grace_until = recovered if now < self.created + self.lease else 0
         return self.epoch
@@ -95,10 +97,20 @@ class Books:
         found = [self.at(ask.resource).holders.get(name) for ask in wanted]
         entry = next((entry for entry in found if entry), None)
         whole = all(
-            entry and entry.weight == ask.weight and (entry.ends > self.now or self.in_grace)
+            entry and entry.weight == ask.weight and self._lives(ask, entry)
             for ask, entry in zip(wanted, found, strict=True)
         )
         return entry, whole
+
+    def _lives(self, ask: Ask, entry: Entry) -> bool:
+        """A grant of an earlier epoch may have been taken up and given back: its ticket asks anew."""
+        if entry.epoch != self.epoch and (entry.granted or not self.has_room_for_living(ask)):
+            return False
+        return entry.ends > self.now or self.in_grace
+
+    def has_room_for_living(self, ask: Ask, own: Sequence[str] = ()) -> bool:
+        limit = self.limit(ask.resource, ask.limit) or 0
+        return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch, own)
 
     def new_token(self, wanted: Sequence[Ask]) -> int:
         token = max(self.now, *(self.at(ask.resource).token + 1 for ask in wanted))
@@ -106,11 +118,14 @@ class Books:
             self.at(ask.resource).token = token
         return token
 
-    def write(self, wanted: Sequence[Ask], name: str, token: int, since: int) -> None:
+    def write(
+        self, wanted: Sequence[Ask], name: str, token: int, since: int, restored: Sequence[str] = ()
+    ) -> None:
         for ask in wanted:
-            at = self.at(ask.resource)
+            at, ends = self.at(ask.resource), self.now + self.lease
             at.token = max(at.token, token)
-            at.holders[name] = Entry(token, since, ask.weight, self.now + self.lease)
+            put_back = ask.resource in restored
+            at.holders[name] = Entry(token, since, ask.weight, ends, self.epoch, restored=put_back)
 
     def forget_ticket(self, wanted: Sequence[Ask], ticket: str) -> Waiter | None:
         """Take it out of whatever line it stands in."""
@@ -205,8 +220,9 @@ class Books:
         if not waiter.stays:
             ends = waiter.due + at.patience(self.take_up)[1]
         for ask in waiter.asks:
-            entry = Entry(token, self.now, ask.weight, ends, granted=True, kept=not waiter.stays)
-            self.at(ask.resource).holders[waiter.ticket] = entry
+            entry = Entry(token, self.now, ask.weight, ends, self.epoch, granted=True)
+            kept = replace(entry, kept=not waiter.stays)
+            self.at(ask.resource).holders[waiter.ticket] = kept
         if waiter.payload is not None:
             at.outbox[waiter.ticket] = None
         elif waiter.stays:

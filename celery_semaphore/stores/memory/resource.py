@@ -10,7 +10,7 @@ from ...core.permit import Kind
 from ..asking import DEFAULT_MEAN, EARLY, LATE, maker_of, promoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ...core.permit import Claim
     from ..asking import Ask
@@ -27,8 +27,10 @@ class Entry:
     since: int
     weight: int
     ends: int
+    epoch: int  # in which it was written or renewed last: an earlier one only remembers it
     granted: bool = False  # handed to a ticket that has not taken it up yet
     kept: bool = False  # until that comes back by itself
+    restored: bool = False  # in its epoch, which had forgotten it
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,26 @@ class Resource:
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.holders.values())
+
+    def has_room_for_living(
+        self, weight: int, limit: int, epoch: int, own: Sequence[str] = ()
+    ) -> bool:
+        """Return whether a permit of an earlier epoch fits beside those that are known to live.
+
+        One that is only remembered may have ended in the moments that the store forgot. As much as
+        is remembered was admitted once, though a limit may have been lowered since.
+        """
+        living = remembered = 0
+        for name, entry in self.holders.items():
+            confirmed = entry.epoch == epoch
+            living += entry.weight if confirmed and name not in own else 0
+            remembered += 0 if confirmed and entry.restored else entry.weight
+        return living + weight <= max(limit, remembered)
+
+    def remembers(self, epoch: int, names: Sequence[str]) -> bool:
+        """Return whether this epoch began with a permit of one of these."""
+        entries = [self.holders[name] for name in names if name in self.holders]
+        return any(not entry.restored or entry.epoch != epoch for entry in entries)
 
     def line(self, before: str | None = None) -> Iterator[Waiter]:
         """Who waits, in order; as text, tickets sort by priority and by first come."""

@@ -208,7 +208,7 @@ class MemoryStore:
     def remember(self) -> Callable[[], None]:
         """What makes it lose all that came after, as the failover to a replica that lags does."""
         with self._lock:
-            kept = replace(deepcopy(self._books), epoch=None)
+            kept = replace(deepcopy(self._books), restarted=True)
 
         def lose_the_rest() -> None:
             with self._lock:
@@ -224,28 +224,28 @@ class MemoryStore:
         books, wanted = self._books, asks(permit.claims)
         books.drop(wanted)
         part, whole = books.held(wanted, permit.holder)
-        if not (part and whole):
-            ticket = books.granted(wanted[0].resource, permit.token)
-            if not self._forgotten(permit, wanted, ticket):
-                if part:
-                    books.end_part(wanted, permit.holder)
-                return Renewal.LOST
-            books.taken_up(wanted, ticket)
-        books.write(wanted, permit.holder, permit.token, microseconds(permit.acquired_at))
+        own = (permit.holder, "" if whole else books.granted(wanted[0].resource, permit.token))
+        if not whole and not self._forgotten(permit, wanted, own):
+            if part:
+                books.end_part(wanted, permit.holder)
+            return Renewal.LOST
+        names = [ask.resource for ask in wanted]
+        restored = [name for name in names if not books.at(name).remembers(books.epoch, own)]
+        books.taken_up(wanted, own[1])
+        since = microseconds(permit.acquired_at)
+        books.write(wanted, permit.holder, permit.token, since, restored)
         return Renewal.OK if whole else Renewal.RESTORED
 
-    def _forgotten(self, permit: Permit, wanted: Sequence[Ask], ticket: str) -> bool:
-        """Not released since, not known to the present memory, and not above the limit."""
+    def _forgotten(self, permit: Permit, wanted: Sequence[Ask], own: Sequence[str]) -> bool:
+        """Not released since, not known to the present epoch, and not above the limit."""
         books = self._books
         if not books.in_grace or permit.epoch == books.epoch:
             return False
-        for ask in wanted:
-            at, limit = books.at(ask.resource), books.limit(ask.resource, ask.limit) or 0
-            own = (permit.holder, ticket)
-            others = sum(e.weight for name, e in at.holders.items() if name not in own)
-            if permit.holder in at.released or others + ask.weight > limit:
-                return False
-        return True
+        return all(
+            permit.holder not in books.at(ask.resource).released
+            and books.has_room_for_living(ask, own)
+            for ask in wanted
+        )
 
     def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
         outgoing = self._books.hand_on([ask.resource for ask in wanted])

@@ -31,6 +31,8 @@ CREATE TABLE celery_semaphore.permit (
     last bigint NOT NULL, -- the largest token that this row saw
     since bigint NOT NULL,
     ends bigint NOT NULL, -- of the lease; of what nobody holds: when it was given back
+    epoch bigint NOT NULL, -- in which it was written or renewed last: an earlier one only remembers it
+    restored bool NOT NULL, -- put back in that epoch, which had forgotten it
     PRIMARY KEY (resource, slot)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 

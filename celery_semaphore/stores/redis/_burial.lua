@@ -2,9 +2,13 @@
 local AT_ONCE = 50 -- overdue entries ended in one call: the server must not stand still for a crowd
 local SELDOM = 8 -- calls to one that also forgets; AT_ONCE is more than come in between
 
+-- Put back ("r") is what this epoch had forgotten; in the next one it is remembered as all others.
 local function parsed(record)
-    local token, since, weight, by = record:match("^(%d+) (%d+) (%d+) (.*)$")
-    return {token = tonumber(token), since = tonumber(since), weight = tonumber(weight), by = by}
+    local token, since, weight, confirmed, by = record:match("^(%d+) (%d+) (%d+) (%d+) (.*)$")
+    return {
+        token = tonumber(token), since = tonumber(since), weight = tonumber(weight), epoch = tonumber(confirmed),
+        by = by ~= "r" and by or "", restored = by == "r" and tonumber(confirmed) == epoch,
+    }
 end
 
 -- Answers whether it was there.

@@ -1,11 +1,39 @@
--- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease
--- is dead, even before it is dropped.
+-- Whether a permit of an earlier epoch fits beside those that are known to live. One that is only remembered may have
+-- ended in the moments that the store forgot. As much as is remembered was admitted once, though a limit may have been
+-- lowered since. `own` and `other` are the names that it has itself.
+local function has_room_for_living(claim, own, other)
+    local at, limit = claim.at, limit_of(claim.at, claim.limit)
+    local mine = own and read(at, own) or other and read(at, other)
+    if occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- beside all of them
+        return true
+    end
+    local living, remembered, ledger = 0, 0, call("HGETALL", at.ledger)
+    for n = 1, #ledger, 2 do
+        local name = ledger[n]:match("^of:(.*)$")
+        local each = name and parsed(ledger[n + 1])
+        if each and each.epoch == epoch and name ~= own and name ~= other then living = living + each.weight end
+        if each and not each.restored then remembered = remembered + each.weight end
+    end
+    return living + claim.weight <= math.max(limit, remembered)
+end
+
+-- An overdue lease is dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given
+-- back: its ticket asks anew.
+local function lives(claim, name, mine)
+    if mine.epoch ~= epoch and (mine.by ~= "" or not has_room_for_living(claim, name)) then
+        return false
+    end
+    return mine.ends > now or in_grace
+end
+
+-- What a holder has, or a ticket that was granted, and whether that is all of it, and alive.
 local function held(claims, name)
     local found, permit = 0, nil
     for _, claim in ipairs(claims) do
         local mine = read(claim.at, name)
         permit = mine or permit
-        if mine and mine.weight == claim.weight and (mine.ends > now or in_grace) then
+        claim.restored = mine and mine.restored
+        if mine and mine.weight == claim.weight and lives(claim, name, mine) then
             found = found + 1
         end
     end

@@ -1,7 +1,8 @@
 -- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
 --   holders   zset  holder, or ticket that was granted -> end of its lease
---   ledger    hash  "of:" and a holder or ticket -> "token since weight by"; by is "g" for a grant, "k" for one that is
---                   kept for who comes back by itself, else empty
+--   ledger    hash  "of:" and a holder or ticket -> "token since weight epoch by"; epoch is the one in which it was
+--                   written or renewed last; by is "g" for a grant, "k" for one that is kept for who comes back by
+--                   itself, "r" for a permit that was put back in that epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
 --                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua)
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1
@@ -63,9 +64,10 @@ local function new_token(claims)
     return token
 end
 
-local function write(at, name, weight, permit, ends)
+local function write(at, name, weight, permit, ends, restored)
     at.token = math.max(known(at).token, permit.token)
-    local record = string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. permit.by
+    local by = restored and "r" or permit.by
+    local record = string.format("%.0f %.0f %d %.0f ", permit.token, permit.since, weight, permit.epoch or epoch) .. by
     call("ZADD", at.holders, ends, name)
     call("HSET", at.ledger, "token", at.token, "of:" .. name, record)
     if weight ~= 1 then

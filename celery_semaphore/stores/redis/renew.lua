@@ -11,7 +11,7 @@ end
 local function extend()
     even_if_full()
     for _, claim in ipairs(claims) do
-        write(claim.at, holder, claim.weight, permit, now + LEASE)
+        write(claim.at, holder, claim.weight, permit, now + LEASE, claim.restored)
         use(claim.at)
     end
 end
@@ -41,8 +41,8 @@ end
 local function forgotten(ticket)
     for _, claim in ipairs(claims) do
         local mine = read(claim.at, holder) or ticket and read(claim.at, ticket)
-        local others = occupied(claim.at) - (mine and mine.weight or 0)
-        if buried(claim.at, holder) or others + claim.weight > limit_of(claim.at, claim.limit) then
+        claim.restored = not mine or mine.restored
+        if buried(claim.at, holder) or not has_room_for_living(claim, holder, ticket) then
             return false
         end
     end

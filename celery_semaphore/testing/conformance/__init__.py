@@ -39,6 +39,7 @@ from .handing_on import HandingOn
 from .kept_permits import KeptPermits
 from .leases import Leases
 from .listening import Listening
+from .lost_hand_overs import LostHandOvers
 from .messages import Messages
 from .names import Names
 from .operators import Operators
@@ -73,6 +74,7 @@ class StoreConformance(
     Operators,
     Epochs,
     Failovers,
+    LostHandOvers,
     Names,
     Crowd,
 ):

@@ -166,6 +166,20 @@ class Epochs(Suite):
         clock.advance(GRACE)
         admitted(store, claim(2), "c")
 
+    def test_a_newcomer_fills_a_place(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        known = store.epoch
+        self.forget(store)
+        clock.advance(1)
+        store.epoch = None
+        for newcomer in ("b", "c"):
+            admitted(store, claim(), newcomer)
+            if newcomer == "b":
+                store.release(newcomer, claim())
+        store.epoch = known
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert store.snapshot("api").occupied == 1
+
     def test_who_knew_the_old_memory_begins_the_grace_though_there_is_room(
         self, store: Store, clock: Clock
     ) -> None:

@@ -48,7 +48,8 @@ BEGIN
         IF FOUND THEN
             UPDATE celery_semaphore.permit AS p
             SET holder = _holder, granted = false, kept = false, weight = _weights[1],
-                token = answer.token, last = answer.token, since = now, ends = answer.ends
+                token = answer.token, last = answer.token, since = now, ends = answer.ends,
+                epoch = answer.epoch, restored = false
             WHERE p.resource = home AND p.slot = its_slot;
             RETURN answer;
         END IF;

@@ -43,11 +43,12 @@ BEGIN
     IF a.ticket IS NULL THEN
         a.ticket := celery_semaphore.v1_new_ticket(a, m.now);
     ELSE
-        given := celery_semaphore.v1_has(a.ticket, _resources, _weights, m);
+        given := celery_semaphore.v1_has(a.ticket, _resources, _limits, _weights, m);
     END IF;
 
     IF holds THEN
-        mine := celery_semaphore.v1_has(_holder, _resources, _weights, m);
+        mine := celery_semaphore.v1_has(
+            _holder, _resources, celery_semaphore.v1_in_force(ats, _limits), _weights, m);
         IF mine.whole THEN
             RETURN celery_semaphore.v1_permit(mine, m);
         END IF;
@@ -137,7 +138,7 @@ CREATE FUNCTION celery_semaphore.v1_admit(
 BEGIN
     _p.ends := _m.now + _m.lease;
     FOR n IN 1..cardinality(_ats) LOOP
-        PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends);
+        PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
     PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
     IF _a.task <> '' AND _a.message IS NULL THEN

@@ -69,7 +69,7 @@ BEGIN
     token := celery_semaphore.v1_new_token(ats, _m.now);
     FOR n IN 1..cardinality(ats) LOOP
         PERFORM celery_semaphore.v1_write(
-            ats[n], _head.ticket, _head.weights[n], token, _m.now, ends, true, kept);
+            ats[n], _head.ticket, _head.weights[n], token, _m.now, ends, _m.epoch, true, kept);
         PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
     UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.payload IS NOT NULL

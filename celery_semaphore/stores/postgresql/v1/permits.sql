@@ -39,39 +39,66 @@ BEGIN
     RETURN token;
 END $$;
 
--- Into the row that it has, or one that is free, or a new one.
+-- Into the row that it has, or one that is free, or a new one. What was put back in this epoch stays so.
 CREATE FUNCTION celery_semaphore.v1_write(
     _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
-    _granted bool DEFAULT false, _kept bool DEFAULT false
+    _epoch bigint, _granted bool DEFAULT false, _kept bool DEFAULT false, _restored bool DEFAULT false
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     its_slot int := coalesce(_at.mine, _at.free);
 BEGIN
     IF its_slot IS NULL THEN
-        INSERT INTO celery_semaphore.permit (resource, slot, holder, granted, kept, weight, token, last, since, ends)
-        VALUES (_at.name, _at.slots, _holder, _granted, _kept, _weight, _token, _token, _since, _ends);
+        INSERT INTO celery_semaphore.permit
+            (resource, slot, holder, granted, kept, weight, token, last, since, ends, epoch, restored)
+        VALUES (_at.name, _at.slots, _holder, _granted, _kept, _weight, _token, _token, _since, _ends, _epoch, _restored);
     ELSE
         UPDATE celery_semaphore.permit AS p
-        SET holder = _holder, granted = _granted, kept = _kept, weight = _weight, token = _token, since = _since, ends = _ends,
-            last = greatest(p.last, _token)
+        SET holder = _holder, granted = _granted, kept = _kept, weight = _weight, token = _token, since = _since,
+            ends = _ends, last = greatest(p.last, _token), epoch = _epoch,
+            restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)
         WHERE p.resource = _at.name AND p.slot = its_slot;
     END IF;
 END $$;
 
 CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, kept bool, token bigint, since bigint, ends bigint);
 
+-- Whether a permit of an earlier epoch fits beside those that are known to live. One that is only remembered may have
+-- ended in the moments that the store forgot. As much as is remembered was admitted once, though a limit may have been
+-- lowered since. `_own` are the names that it has itself.
+CREATE FUNCTION celery_semaphore.v1_has_room_for_living(
+    _resource text, _weight bigint, _limit bigint, _own text[], _epoch bigint
+) RETURNS bool LANGUAGE sql AS $$
+    SELECT _weight + coalesce(sum(p.weight) FILTER (WHERE p.epoch = _epoch AND p.holder = ANY (_own) IS NOT TRUE), 0)
+        <= greatest(_limit, sum(p.weight) FILTER (WHERE NOT (p.restored AND p.epoch = _epoch)))
+    FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL
+$$;
+
 -- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease is
--- dead, even before it is dropped.
+-- dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given back: its ticket asks
+-- anew. `_limits` are those in force.
 CREATE FUNCTION celery_semaphore.v1_has(
-    _name text, _resources text[], _weights bigint[], _m celery_semaphore.v1_moment
+    _name text, _resources text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_held LANGUAGE sql AS $$
     SELECT
         count(*) > 0,
-        count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace)) = cardinality(_resources),
+        count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace) AND CASE
+            WHEN p.epoch = _m.epoch THEN true
+            WHEN p.granted THEN false
+            ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m.epoch)
+        END) = cardinality(_resources),
         bool_or(p.kept),
         max(p.token), max(p.since), min(p.ends)
-    FROM unnest(_resources, _weights) AS asked (resource, weight)
+    FROM unnest(_resources, _limits, _weights) AS asked (resource, in_force, weight)
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
+$$;
+
+-- The limits in force: by an operator, or else by the newest acquire, or else as the caller declares them.
+CREATE FUNCTION celery_semaphore.v1_in_force(_ats celery_semaphore.v1_at[], _limits bigint[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT array_agg(coalesce(each.operator, each.declared, each.asked) ORDER BY each.n) FROM (
+        SELECT (_ats[n]).operator, (_ats[n]).declared, _limits[n] AS asked, n
+        FROM generate_subscripts(_limits, 1) AS n
+    ) AS each
 $$;
 
 CREATE FUNCTION celery_semaphore.v1_erase(_name text, _resources text[], _now bigint) RETURNS void

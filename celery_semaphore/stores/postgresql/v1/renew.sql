@@ -29,21 +29,29 @@ CREATE FUNCTION celery_semaphore.v1_renew_one(
 DECLARE
     mine celery_semaphore.v1_held;
     ats celery_semaphore.v1_at[];
+    in_force bigint[];
+    restored bool[] := array_fill(false, ARRAY[cardinality(_resources)]);
     given_to text; -- from which it took this very permit up, if that is all the store forgot: a replica lags
 BEGIN
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_visit(_resources[n], _holder, _m);
     END LOOP;
-    mine := celery_semaphore.v1_has(_holder, _resources, _weights, _m);
+    in_force := celery_semaphore.v1_in_force(ats, _limits);
+    mine := celery_semaphore.v1_has(_holder, _resources, in_force, _weights, _m);
     IF NOT mine.whole THEN
         SELECT p.holder INTO given_to FROM celery_semaphore.permit AS p
         WHERE p.resource = _resources[1] AND p.holder IS NOT NULL AND p.granted AND p.token = _token LIMIT 1;
-        IF NOT celery_semaphore.v1_forgotten(_epoch, ats, ARRAY[_holder, given_to], _limits, _weights, _m) THEN
+        IF NOT celery_semaphore.v1_forgotten(_epoch, ats, ARRAY[_holder, given_to], in_force, _weights, _m) THEN
             IF mine.part THEN
                 PERFORM celery_semaphore.v1_end_part(_holder, _resources, _m);
             END IF;
             RETURN 'lost';
         END IF;
+        FOR n IN 1..cardinality(_resources) LOOP
+            PERFORM 1 FROM celery_semaphore.permit AS p
+            WHERE p.resource = _resources[n] AND p.holder IN (_holder, given_to);
+            restored[n] := NOT FOUND;
+        END LOOP;
         -- What was handed to its ticket is the holder's, and so is its message, which was delivered.
         PERFORM celery_semaphore.v1_erase(given_to, _resources, _m.now);
         FOR n IN 1..cardinality(_resources) LOOP
@@ -54,28 +62,24 @@ BEGIN
     END IF;
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM celery_semaphore.v1_write(
-            ats[n], _holder, _weights[n], _token, _since, _m.now + _m.lease);
+            ats[n], _holder, _weights[n], _token, _since, _m.now + _m.lease, _m.epoch, _restored => restored[n]);
         PERFORM celery_semaphore.v1_use(_resources[n], _m.now + _m.lease);
     END LOOP;
     RETURN CASE WHEN mine.whole THEN 'ok' ELSE 'restored' END;
 END $$;
 
--- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
+-- Not a holder that was released or died since, not one that the present epoch once knew, and not above the limit.
 CREATE FUNCTION celery_semaphore.v1_forgotten(
     _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
-DECLARE
-    at celery_semaphore.v1_at;
-    others bigint;
 BEGIN
     IF NOT _m.in_grace OR _epoch = _m.epoch THEN
         RETURN false;
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        at := _ats[n];
-        SELECT coalesce(sum(p.weight), 0) INTO others FROM celery_semaphore.permit AS p
-        WHERE p.resource = at.name AND p.holder IS NOT NULL AND p.holder = ANY (_own) IS NOT TRUE;
-        IF at.buried OR others + _weights[n] > coalesce(at.operator, at.declared, _limits[n]) THEN
+        IF _ats[n].buried OR NOT celery_semaphore.v1_has_room_for_living(
+            _ats[n].name, _weights[n], _limits[n], _own, _m.epoch)
+        THEN
             RETURN false;
         END IF;
     END LOOP;

@@ -1,0 +1,275 @@
+"""A store that went back to before a hand-over: it remembers a dead holder and forgot the living one."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, Reason, Renewal, Wait
+from .suite import (
+    GRACE,
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    parked,
+    reaped,
+    refused,
+    released,
+    requeued,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.permit import Permit
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+def names(store: Store, resource: str = "api") -> list[str]:
+    return sorted(held.holder for held in store.snapshot(resource).holders)
+
+
+class LostHandOvers(Suite):
+    def handed_over(self, store: Store) -> tuple[Permit, Permit]:
+        """The permit of the dead "a", which the store remembers, and that of the living "b"."""
+        dead = admitted(store, claim(), "a")
+        lose_the_rest = self.remember(store)
+        store.release("a", claim())
+        living = admitted(store, claim(), "b")
+        lose_the_rest()
+        return dead, living
+
+    def test_a_dead_holder_does_not_fill_the_place_of_the_living(
+        self, store: Store, clock: Clock
+    ) -> None:
+        _, living = self.handed_over(store)
+        clock.advance(1)
+        assert store.renew([living]) == {"b": Renewal.RESTORED}
+        assert names(store) == ["a", "b"]  # above the limit, until the lease of "a" has ended
+        assert why(store, claim(), "c") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert store.renew([living]) == {"b": Renewal.OK}
+        assert why(store, claim(), "c") is Reason.SATURATED
+        store.release("b", claim())
+        assert why(store, claim(), "c") is Reason.SATURATED  # "a" may have been alive
+        clock.advance(LEASE - GRACE)
+        admitted(store, claim(), "c")
+        assert names(store) == ["c"]
+
+    def test_the_dead_are_dropped_when_their_leases_end(self, store: Store, clock: Clock) -> None:
+        _, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(GRACE)
+        store.renew([living])
+        clock.advance(LEASE - GRACE)
+        store.reap()
+        assert names(store) == ["b"]
+
+    def test_a_dead_holder_does_not_come_back_beside_the_living(
+        self, store: Store, clock: Clock
+    ) -> None:
+        dead, living = self.handed_over(store)
+        assert store.renew([living]) == {"b": Renewal.RESTORED}
+        assert store.renew([living]) == {"b": Renewal.OK}
+        assert store.renew([dead]) == {"a": Renewal.LOST}
+        assert names(store) == ["b"]
+        clock.advance(GRACE)
+        assert store.renew([dead, living]) == {"a": Renewal.LOST, "b": Renewal.OK}
+
+    def test_nor_when_the_grace_is_over(self, store: Store, clock: Clock) -> None:
+        dead, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(GRACE)
+        assert store.renew([dead]) == {"a": Renewal.LOST}
+
+    def test_nor_by_acquiring_again(self, store: Store) -> None:
+        _, living = self.handed_over(store)
+        store.renew([living])
+        assert why(store, claim(), "a") is Reason.RELEASED
+        assert names(store) == ["b"]
+
+    def test_a_remembered_holder_that_acquires_again_has_its_permit(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """The crash took the answer along."""
+        permit = admitted(store, claim(), "a")
+        self.remember(store)()
+        assert admitted(store, claim(), "a").token == permit.token
+        clock.advance(1)
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
+    @pytest.mark.parametrize("first", ["living", "restored"])
+    def test_a_limit_lowered_before_takes_nothing_from_the_living(
+        self, store: Store, first: str
+    ) -> None:
+        """The old version of a program declares 4, the new one 2."""
+        living = [admitted(store, claim(4), holder) for holder in "abc"]
+        dead = admitted(store, claim(4), "d")
+        assert why(store, claim(2), "x") is Reason.SATURATED
+        lose_the_rest = self.remember(store)
+        store.release("d", claim(4))
+        restored = admitted(store, claim(4), "e")
+        lose_the_rest()
+        order = [*living, restored] if first == "living" else [restored, *living]
+        assert store.renew(order) == dict.fromkeys("abc", Renewal.OK) | {"e": Renewal.RESTORED}
+        assert store.renew([dead]) == {"d": Renewal.LOST}
+        self.remember(store)()  # the next epoch remembers what was put back as all others
+        assert store.renew(order) == dict.fromkeys("abce", Renewal.OK)
+
+    def test_a_limit_lowered_before_takes_nothing_from_what_a_grant_became(
+        self, store: Store
+    ) -> None:
+        living = [admitted(store, claim(3), holder) for holder in "ab"]
+        admitted(store, claim(3), "x")
+        ticket = parked(store, claim(3), "c")
+        store.sent(released(store, "x", claim(3)))
+        assert why(store, claim(1), "y") is Reason.SATURATED
+        lose_the_rest = self.remember(store)
+        taken_up = admitted(store, claim(3), "c2", came_back(ticket, Kind.PARK))
+        lose_the_rest()
+        said = store.renew([taken_up, *living])
+        assert said == {"c2": Renewal.RESTORED, "a": Renewal.OK, "b": Renewal.OK}
+
+    def test_no_more_than_fits_is_put_back_beside_the_living(self, store: Store) -> None:
+        living = admitted(store, claim(3), "a")
+        lose_the_rest = self.remember(store)
+        others = [admitted(store, claim(3), holder) for holder in "bc"]
+        store.release("c", claim(3))
+        others.append(admitted(store, claim(3), "d"))
+        lose_the_rest()
+        assert store.renew([living]) == {"a": Renewal.OK}
+        words = [Renewal.RESTORED, Renewal.RESTORED, Renewal.LOST]
+        assert list(store.renew(others).values()) == words
+
+    def test_weights(self, store: Store) -> None:
+        living = admitted(store, claim(4), "a")
+        heavy = claim(4, weight=3)
+        dead = admitted(store, heavy, "d")
+        lose_the_rest = self.remember(store)
+        store.release("d", heavy)
+        light = admitted(store, claim(4), "b")
+        double = admitted(store, claim(4, weight=2), "c")
+        lose_the_rest()
+        assert list(store.renew([double, light]).values()) == [Renewal.RESTORED] * 2
+        assert store.snapshot("api").occupied == 7
+        assert store.renew([dead, living]) == {"d": Renewal.LOST, "a": Renewal.OK}
+        assert store.snapshot("api").occupied == 4
+
+    def test_several_claims(self, store: Store, clock: Clock) -> None:
+        both = claim() + claim(of="disk")
+        dead = admitted(store, both, "a")
+        lose_the_rest = self.remember(store)
+        store.release("a", both)
+        living = [admitted(store, claim(), "b"), admitted(store, claim(of="disk"), "c")]
+        lose_the_rest()
+        assert store.renew([living[1]]) == {"c": Renewal.RESTORED}
+        assert store.renew([dead]) == {"a": Renewal.LOST}
+        assert names(store) == []
+        assert store.renew(living) == {"b": Renewal.RESTORED, "c": Renewal.OK}
+        clock.advance(GRACE)
+        assert [names(store), names(store, "disk")] == [["b"], ["c"]]
+        assert why(store, both, "d") is Reason.SATURATED
+
+    def test_the_living_has_several_claims(self, store: Store) -> None:
+        both = claim() + claim(of="disk")
+        admitted(store, claim(of="disk"), "a")
+        lose_the_rest = self.remember(store)
+        store.release("a", claim(of="disk"))
+        living = admitted(store, both, "b")
+        lose_the_rest()
+        assert store.renew([living]) == {"b": Renewal.RESTORED}
+        assert [names(store), names(store, "disk")] == [["b"], ["a", "b"]]
+
+    def test_one_loss_after_the_other(self, store: Store, clock: Clock) -> None:
+        """What was put back in one epoch is remembered in the next."""
+        _, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(1)
+        lose_the_rest = self.remember(store)
+        store.release("b", claim())
+        lose_the_rest()
+        assert store.renew([living]) == {"b": Renewal.OK}
+        store.release("b", claim())
+        assert store.renew([living]) == {"b": Renewal.LOST}
+        assert names(store) == ["a"]
+
+    def test_a_grant_of_before_is_not_taken_up_beside_the_living(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """It was taken up and given back; then its message comes once more."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        lose_the_rest = self.remember(store)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        store.release("b2", claim())
+        living = admitted(store, claim(), "c")
+        lose_the_rest()
+        assert store.renew([living]) == {"c": Renewal.RESTORED}
+        answer = refused(store, claim(), "b3", came_back(ticket, Kind.PARK))
+        assert (answer.reason, answer.ticket) == (Reason.RECOVERING, ticket)
+        assert names(store) == ["c"]
+        clock.advance(GRACE)
+        assert store.renew([living]) == {"c": Renewal.OK}
+        again = came_back(ticket, Kind.PARK)
+        assert why(store, claim(), "b4", again) is Reason.SATURATED
+        store.release("c", claim())
+        admitted(store, claim(), "b5", again)
+
+    def test_nor_when_it_comes_before_the_living(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        lose_the_rest = self.remember(store)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        store.release("b2", claim())
+        living = admitted(store, claim(), "c")
+        lose_the_rest()
+        assert why(store, claim(), "b3", came_back(ticket, Kind.PARK)) is Reason.RECOVERING
+        clock.advance(1)
+        assert store.renew([living]) == {"c": Renewal.RESTORED}
+
+    def test_a_grant_of_before_keeps_its_place(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        parked(store, claim(), "c")
+        store.sent(released(store, "a", claim()))
+        self.remember(store)()
+        again = came_back(ticket, Kind.PARK)
+        assert why(store, claim(), "b2", again) is Reason.RECOVERING
+        assert store.attach(ticket, claim(), b"b") == frozenset()
+        clock.advance(GRACE)
+        assert messages(reaped(store)) == [b"b"]
+        permit = admitted(store, claim(), "b3", again)
+        assert messages(released(store, "b3", permit.claims)) == [b"c"]
+
+    @pytest.mark.parametrize("attached", [False, True])
+    def test_a_permit_kept_before_does_not_fill_the_place_of_the_living(
+        self, store: Store, clock: Clock, *, attached: bool
+    ) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(1)
+        ticket = requeued(store, claim(), "b")
+        parked(store, claim(), "c")
+        assert released(store, "a", claim()) == []
+        lose_the_rest = self.remember(store)
+        admitted(store, claim(), "b2", came_back(ticket))
+        store.release("b2", claim())
+        grants = reaped(store)
+        store.sent(grants)
+        living = admitted(store, claim(), "c2", came_back(grants[0].ticket, Kind.PARK))
+        lose_the_rest()
+        if attached:
+            store.attach(ticket, claim(), b"b")
+        assert store.renew([living]) == {"c2": Renewal.RESTORED}
+        assert why(store, claim(), "b3", Wait(Kind.REQUEUE, ticket=ticket)) is Reason.RECOVERING
+        assert names(store) == ["c2"]
+        clock.advance(TAKE_UP)
+        assert store.renew([living]) == {"c2": Renewal.OK}

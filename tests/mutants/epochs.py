@@ -1,0 +1,148 @@
+"""Wrong ideas about a store that forgot something."""
+
+from __future__ import annotations
+
+from .lua import lua
+from .mutant import Mutant
+from .postgresql import USED, postgresql
+
+SUITE = "tests/stores/test_conformance.py"
+MEMORY = (f"{SUITE}::TestMemoryStore",)
+
+
+def memory(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
+    file = f"celery_semaphore/stores/memory/{file}.py"
+    return Mutant(f"memory/{name}", why, file, text, instead, MEMORY)
+
+
+LOST_HAND_OVERS = [
+    lua(
+        "the dead fill the places of the living",
+        "the store remembers them, so they hold their permits",
+        "_holding",
+        "if each and each.epoch == epoch and name ~= own",
+        "if each and name ~= own",
+    ),
+    lua(
+        "a dead holder is renewed beside the living",
+        "its permit is there",
+        "_holding",
+        'if mine.epoch ~= epoch and (mine.by ~= "" or not has_room_for_living(claim, name)) then',
+        'if mine.epoch ~= epoch and mine.by ~= "" then',
+    ),
+    lua(
+        "a grant of before the loss is taken up",
+        "it is there, so it was not taken up yet",
+        "_holding",
+        'if mine.epoch ~= epoch and (mine.by ~= "" or not has_room',
+        "if mine.epoch ~= epoch and (not has_room",
+    ),
+    lua(
+        "a lowered limit bites those that run",
+        "after a loss no more than the limit may be renewed",
+        "_holding",
+        "<= math.max(limit, remembered)",
+        "<= limit + 0 * remembered",
+    ),
+    lua(
+        "what was put back was remembered",
+        "it is there as all others are",
+        "_holding",
+        "if each and not each.restored then",
+        "if each then",
+    ),
+    lua(
+        "a renewal forgets that a permit was put back",
+        "it is as good as all others now",
+        "_holding",
+        "claim.restored = mine and mine.restored",
+        "claim.restored = false",
+    ),
+    lua(
+        "put back once is put back for ever",
+        "the next epoch needs no other account",
+        "_burial",
+        'restored = by == "r" and tonumber(confirmed) == epoch,',
+        'restored = by == "r",',
+    ),
+    lua(
+        "who attaches confirms a grant of before",
+        "its message has come",
+        "_permits",
+        "weight, permit.epoch or epoch) .. by",
+        "weight, epoch) .. by",
+    ),
+    postgresql(
+        "the dead fill the places of the living",
+        "the store remembers them, so they hold their permits",
+        "v1/permits.sql",
+        "FILTER (WHERE p.epoch = _epoch AND p.holder = ANY (_own) IS NOT TRUE), 0)",
+        "FILTER (WHERE p.holder = ANY (_own) IS NOT TRUE), 0)",
+    ),
+    postgresql(
+        "a dead holder is renewed beside the living",
+        "its permit is there",
+        "v1/permits.sql",
+        "ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m.epoch)",
+        "ELSE true",
+    ),
+    postgresql(
+        "a grant of before the loss is taken up",
+        "it is there, so it was not taken up yet",
+        "v1/permits.sql",
+        "            WHEN p.granted THEN false\n",
+        "",
+    ),
+    postgresql(
+        "a lowered limit bites those that run",
+        "after a loss no more than the limit may be renewed",
+        "v1/permits.sql",
+        "<= greatest(_limit, sum(p.weight) FILTER (WHERE NOT (p.restored AND p.epoch = _epoch)))",
+        "<= _limit",
+    ),
+    postgresql(
+        "what was put back was remembered",
+        "it is there as all others are",
+        "v1/renew.sql",
+        "restored[n] := NOT FOUND;",
+        "restored[n] := false;",
+    ),
+    postgresql(
+        "a renewal forgets that a permit was put back",
+        "it is as good as all others now",
+        "v1/permits.sql",
+        "restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)",
+        "restored = _restored",
+    ),
+    postgresql(
+        "put back once is put back for ever",
+        "the next epoch needs no other account",
+        "v1/permits.sql",
+        "FILTER (WHERE NOT (p.restored AND p.epoch = _epoch))",
+        "FILTER (WHERE NOT p.restored)",
+    ),
+    postgresql(
+        "most permits are of any epoch",
+        "a newcomer's permit is as good as one that is only remembered",
+        "v1/acquire.sql",
+        "epoch = answer.epoch, restored = false",
+        "restored = false",
+        tests=USED,
+    ),
+    memory(
+        "the dead fill the places of the living",
+        "the store remembers them, so they hold their permits",
+        "resource",
+        "confirmed = entry.epoch == epoch\n",
+        "confirmed = entry.epoch == epoch or not entry.restored\n",
+    ),
+    memory(
+        "a grant of before the loss is taken up",
+        "it is there, so it was not taken up yet",
+        "books",
+        "(entry.granted or not self.has_room_for_living(ask))",
+        "(not self.has_room_for_living(ask))",
+    ),
+]
+
+MUTANTS = (*LOST_HAND_OVERS,)
