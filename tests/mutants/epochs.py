@@ -145,4 +145,42 @@ LOST_HAND_OVERS = [
     ),
 ]
 
-MUTANTS = (*LOST_HAND_OVERS,)
+GOING_BACK = [
+    lua(
+        "a server that never restarted forgot nothing",
+        "its run is the same, and its data is complete",
+        "_memory",
+        "if not epoch or restarted or known and known > epoch then",
+        "if not epoch or restarted then",
+    ),
+    lua(
+        "a caller that knows another epoch begins a new one",
+        "one of the two is wrong",
+        "_memory",
+        "if not epoch or restarted or known and known > epoch then",
+        "if not epoch or restarted or known and known ~= epoch then",
+    ),
+    postgresql(
+        "a server that never restarted forgot nothing",
+        "its run is the same, and its data is complete",
+        "v1/memory.sql",
+        "WHERE e.started <> run OR e.id < _known;",
+        "WHERE e.started <> run;",
+    ),
+    postgresql(
+        "a caller that knows another epoch begins a new one",
+        "one of the two is wrong",
+        "v1/memory.sql",
+        "WHERE e.started <> run OR e.id < _known;",
+        "WHERE e.started <> run OR e.id <> _known;",
+    ),
+    memory(
+        "a store that never restarted forgot nothing",
+        "its data is complete",
+        "epoch",
+        "or self.restarted or known > self.id:",
+        "or self.restarted:",
+    ),
+]
+
+MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK)

@@ -84,7 +84,7 @@ class Asking:
     def _permit(self) -> Permit:
         entry = self.books.at(self.wanted[0].resource).holders[self.holder]
         since, ends = seconds(entry.since), seconds(entry.ends)
-        epoch = self.books.epoch
+        epoch = self.books.epoch.id
         return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
 
     def _ticket(self) -> str:
@@ -144,5 +144,5 @@ class Asking:
             delay = wait.jitter * (position + 1) / limit * mean
         delay = max(microseconds(wait.shortest), min(microseconds(wait.longest), delay))
         if reason is Reason.RECOVERING:
-            delay = max(delay, self.books.grace_until - self.books.now)
+            delay = max(delay, self.books.epoch.grace_until - self.books.now)
         return delay

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Reason
 from ..asking import Ask, asks, maker_of, promoted, seconds
+from .epoch import Epoch
 from .resource import Entry, Remembered, Resource, Waiter
 
 if TYPE_CHECKING:
@@ -23,29 +24,20 @@ class Books:
     take_up: int
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
-    epoch: int = 0  # none yet
-    restarted: bool = False  # since the epoch began: the last moments may be forgotten
-    created: int = 0
-    grace_until: int = 0
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)  # tickets whose callers must hear of their grants
     now: int = 0
 
+    def __post_init__(self) -> None:
+        self.epoch = Epoch(self.lease)
+
     def enter(self, now: int, known: int | None) -> int:
-        """Remember, or begin a new epoch; if a caller knew an older one, the living come first."""
-        self.now, known = now, known or 0
-        recovered = now + self.lease * 2 // 3
-        if not self.epoch or self.restarted:
-            self.grace_until = recovered if known or self.epoch else 0
-            self.epoch = max(now, self.epoch + 1, known + 1)
-            self.created, self.restarted = now, False
-        elif known and known != self.epoch and not self.grace_until:
-            self.grace_until = recovered if now < self.created + self.lease else 0
-        return self.epoch
+        self.now = now
+        return self.epoch.enter(now, known or 0)
 
     @property
     def in_grace(self) -> bool:
-        return self.now < self.grace_until
+        return self.now < self.epoch.grace_until
 
     def at(self, name: str) -> Resource:
         found = self.resources.setdefault(name, Resource(name))
@@ -104,13 +96,13 @@ class Books:
 
     def _lives(self, ask: Ask, entry: Entry) -> bool:
         """A grant of an earlier epoch may have been taken up and given back: its ticket asks anew."""
-        if entry.epoch != self.epoch and (entry.granted or not self.has_room_for_living(ask)):
+        if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(ask)):
             return False
         return entry.ends > self.now or self.in_grace
 
     def has_room_for_living(self, ask: Ask, own: Sequence[str] = ()) -> bool:
         limit = self.limit(ask.resource, ask.limit) or 0
-        return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch, own)
+        return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch.id, own)
 
     def new_token(self, wanted: Sequence[Ask]) -> int:
         token = max(self.now, *(self.at(ask.resource).token + 1 for ask in wanted))
@@ -122,10 +114,10 @@ class Books:
         self, wanted: Sequence[Ask], name: str, token: int, since: int, restored: Sequence[str] = ()
     ) -> None:
         for ask in wanted:
-            at, ends = self.at(ask.resource), self.now + self.lease
+            at = self.at(ask.resource)
             at.token = max(at.token, token)
-            put_back = ask.resource in restored
-            at.holders[name] = Entry(token, since, ask.weight, ends, self.epoch, restored=put_back)
+            entry = Entry(token, since, ask.weight, self.now + self.lease, self.epoch.id)
+            at.holders[name] = replace(entry, restored=ask.resource in restored)
 
     def forget_ticket(self, wanted: Sequence[Ask], ticket: str) -> Waiter | None:
         """Take it out of whatever line it stands in."""
@@ -220,7 +212,7 @@ class Books:
         if not waiter.stays:
             ends = waiter.due + at.patience(self.take_up)[1]
         for ask in waiter.asks:
-            entry = Entry(token, self.now, ask.weight, ends, self.epoch, granted=True)
+            entry = Entry(token, self.now, ask.weight, ends, self.epoch.id, granted=True)
             kept = replace(entry, kept=not waiter.stays)
             self.at(ask.resource).holders[waiter.ticket] = kept
         if waiter.payload is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -208,7 +207,8 @@ class MemoryStore:
     def remember(self) -> Callable[[], None]:
         """What makes it lose all that came after, as the failover to a replica that lags does."""
         with self._lock:
-            kept = replace(deepcopy(self._books), restarted=True)
+            kept = deepcopy(self._books)
+            kept.epoch.restarted = True
 
         def lose_the_rest() -> None:
             with self._lock:
@@ -230,7 +230,7 @@ class MemoryStore:
                 books.end_part(wanted, permit.holder)
             return Renewal.LOST
         names = [ask.resource for ask in wanted]
-        restored = [name for name in names if not books.at(name).remembers(books.epoch, own)]
+        restored = [name for name in names if not books.at(name).remembers(books.epoch.id, own)]
         books.taken_up(wanted, own[1])
         since = microseconds(permit.acquired_at)
         books.write(wanted, permit.holder, permit.token, since, restored)
@@ -239,7 +239,7 @@ class MemoryStore:
     def _forgotten(self, permit: Permit, wanted: Sequence[Ask], own: Sequence[str]) -> bool:
         """Not released since, not known to the present epoch, and not above the limit."""
         books = self._books
-        if not books.in_grace or permit.epoch == books.epoch:
+        if not books.in_grace or permit.epoch == books.epoch.id:
             return False
         return all(
             permit.holder not in books.at(ask.resource).released

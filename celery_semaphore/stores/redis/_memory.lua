@@ -41,15 +41,16 @@ local function even_if_full()
     call("PERSIST", EPOCH)
 end
 
--- A missing record, or one of another server run, means that permits may have been forgotten. Who comes
--- first on a store that nobody knew waits for nothing; if anybody knew an older memory, even later, the
--- living first put their permits back.
+-- A missing record, or one of another server run, means that permits may have been forgotten. So does a caller that
+-- has seen a newer epoch: it was with a server that took over meanwhile, and came back to this one. The first caller
+-- of a store that was never used waits for nothing; if a caller knew an older epoch, even later, the living first put
+-- their permits back.
 local memory = call("HMGET", EPOCH, "id", "run_id", "created", "grace_until", "limited")
 local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[4]), memory[5] == "1"
 if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened since the caller was here
     local run, known, recovered = memory[2], tonumber(ARGV[5]), now + math.floor(LEASE * 2 / 3)
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
-    if not epoch or restarted then
+    if not epoch or restarted or known and known > epoch then
         even_if_full()
         grace_until = (known or epoch) and recovered or 0
         epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)

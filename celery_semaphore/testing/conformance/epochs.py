@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, Reason, Renewal, Wait
+from ...core.permit import Kind, Permit, Reason, Renewal, Wait
 from .suite import GRACE, LEASE, Suite, admitted, claim, parked, reaped, refused, why
 
 if TYPE_CHECKING:
@@ -120,6 +120,36 @@ class Epochs(Suite):
         assert why(store, claim(), "b") is Reason.RECOVERING
         stranger = type(permit)("x", 1, permit.claims, 1.0, 2.0, store.epoch or 0)
         assert store.renew([stranger]) == {"x": Renewal.LOST}
+
+    def test_a_store_that_went_back_begins_a_new_epoch(self, store: Store, clock: Clock) -> None:
+        """Its callers were with another server for a while; this one never restarted."""
+        before = admitted(store, claim(), "a").epoch
+        there = before + 60_000_000
+        living = Permit("b", 1, tuple(claim()), clock.now, clock.now + LEASE, there)
+        store.epoch = there
+        assert why(store, claim(2), "c") is Reason.RECOVERING
+        begun = store.epoch
+        assert begun > there
+        assert store.renew([living]) == {"b": Renewal.RESTORED}
+        clock.advance(GRACE)
+        assert why(store, claim(), "d") is Reason.SATURATED
+
+    def test_callers_that_knew_other_epochs_share_the_new_one(
+        self, store: Store, clock: Clock
+    ) -> None:
+        before = admitted(store, claim(9), "a").epoch
+        store.epoch = before + 60_000_000
+        assert why(store, claim(9), "b") is Reason.RECOVERING
+        begun = store.epoch
+        for seconds in (1.0, GRACE - 1.0):
+            for known in (before, before + 30_000_000, before + 60_000_000, None):
+                store.epoch = known
+                store.snapshot("api")
+                assert store.epoch == begun
+            clock.advance(seconds)
+        for known in (before, before + 60_000_000, begun, None):
+            store.epoch = known
+            assert admitted(store, claim(9), f"c{known}").epoch == begun
 
     def test_twice(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")

@@ -137,6 +137,19 @@ class LostHandOvers(Suite):
         said = store.renew([taken_up, *living])
         assert said == {"c2": Renewal.RESTORED, "a": Renewal.OK, "b": Renewal.OK}
 
+    def test_a_limit_lowered_after_takes_nothing_from_the_living(
+        self, store: Store, clock: Clock
+    ) -> None:
+        permits = [admitted(store, claim(3), "a")]
+        lose_the_rest = self.remember(store)
+        permits.append(admitted(store, claim(3), "b"))
+        lose_the_rest()
+        store.renew(permits)
+        clock.advance(GRACE)
+        permits.append(admitted(store, claim(3), "c"))
+        store.set_limit(1, "api")
+        assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+
     def test_no_more_than_fits_is_put_back_beside_the_living(self, store: Store) -> None:
         living = admitted(store, claim(3), "a")
         lose_the_rest = self.remember(store)

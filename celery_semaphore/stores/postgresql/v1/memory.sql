@@ -29,8 +29,9 @@ CREATE FUNCTION celery_semaphore.v1_clock(_clock bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint) $$;
 
 -- A missing record, or one of another server run, means that permits may have been forgotten, or that their holders
--- could not renew them. Who comes first on a store that nobody knew waits for nothing; if anybody knew an older
--- memory, even later, the living first put their permits back.
+-- could not renew them. So does a caller that has seen a newer epoch: it was with a server that took over meanwhile,
+-- and came back to this one. The first caller of a store that was never used waits for nothing; if a caller knew an
+-- older epoch, even later, the living first put their permits back.
 CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint)
 RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,7 +46,7 @@ BEGIN
     -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
-    WHERE e.started <> run;
+    WHERE e.started <> run OR e.id < _known;
     IF FOUND THEN
         asked := set_config('synchronous_commit', 'on', true); -- that there was a memory must not be forgotten itself
         INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new)
