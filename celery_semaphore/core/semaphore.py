@@ -81,7 +81,10 @@ class Semaphore:
             raise PermitLost(msg)
 
     def available(self) -> int:
-        """How much of the limit is free right now."""
+        """Return how much of the limit is free right now.
+
+        It is 0 where more than the limit is in use: the limit was lowered, or the store forgot.
+        """
         seen = self._store.snapshot(self._claim.resource, waiters=1)
         limit = self._claim.limit if seen.limit is None else seen.limit
         return max(0, limit - seen.occupied)

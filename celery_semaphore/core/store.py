@@ -117,6 +117,7 @@ class Store(Protocol):
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         """Put a limit in force for one key, or for all of a semaphore, until cleared by None; 0 pauses.
 
+        It lies in the store: a store that lost its data has lost the limits and pauses too.
         Raises ``ValueError`` for what is no limit, or no resource's name.
         """
 

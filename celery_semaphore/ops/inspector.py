@@ -145,11 +145,14 @@ class Inspector:
     # -- changing
 
     def set_limit(self, limit: int | None, resource: str) -> None:
-        """Put a limit in force until it is cleared with None. It takes nothing from those who hold."""
+        """Put a limit in force until it is cleared with None. It takes nothing from those who hold.
+
+        A store that lost its data has lost this limit too.
+        """
         self._store.set_limit(limit, resource)
 
     def pause(self, resource: str) -> None:
-        """Nobody new runs, until it is resumed."""
+        """Admit no new task until it is resumed, or the store loses its data."""
         self.set_limit(0, resource)
 
     def resume(self, resource: str) -> None:

@@ -65,13 +65,6 @@ LOST_HAND_OVERS = [
         'restored = by == "r" and tonumber(confirmed) == epoch,',
         'restored = by == "r",',
     ),
-    lua(
-        "who attaches confirms a grant of before",
-        "its message has come",
-        "_permits",
-        "weight, permit.epoch or epoch) .. by",
-        "weight, epoch) .. by",
-    ),
     postgresql(
         "the dead fill the places of the living",
         "the store remembers them, so they hold their permits",

@@ -749,8 +749,8 @@ KEYS_LEFT = [
         "a number has 14 digits",
         "Lua's own conversion rounds what a token and an epoch need",
         "_permits",
-        'string.format("%.0f %.0f %d %.0f ", permit.token, permit.since, weight, permit.epoch or epoch)',
-        'permit.token .. " " .. permit.since .. " " .. weight .. " " .. (permit.epoch or epoch) .. " "',
+        'string.format("%.0f %.0f %d %.0f ", permit.token, permit.since, weight, epoch)',
+        'permit.token .. " " .. permit.since .. " " .. weight .. " " .. epoch .. " "',
     ),
 ]
 

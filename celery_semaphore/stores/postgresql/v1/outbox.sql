@@ -27,7 +27,7 @@ BEGIN
         home := CASE WHEN FOUND THEN n ELSE home END;
     END LOOP;
     -- A grant that has ended at one of its claims, or is for another weight, is none.
-    given := celery_semaphore.v1_has(_ticket, _resources, _weights, m);
+    given := celery_semaphore.v1_has(_ticket, _resources, _limits, _weights, m);
     granted := given.whole;
     kept := granted AND given.kept;
     IF given.part AND NOT granted THEN
