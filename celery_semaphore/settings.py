@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
-
-from celery.app import utils
 
 from .core.saturation import OnSaturated
 from .core.spelling import nearest
@@ -85,20 +82,6 @@ class Settings:
             transport_options=self.transport_options,
             ssl=self.ssl,
         )
-
-
-def _hide_url() -> None:
-    """Let ``celery report`` and ``celery inspect conf`` hide ``semaphore_url``.
-
-    Celery hides settings whose names fit this pattern, and offers no other way. All of the URL is hidden, since a
-    password may stand in its query. In ``semaphore_transport_options`` Celery hides passwords by itself.
-    """
-    hidden = getattr(utils, "HIDDEN_SETTINGS", None)
-    if hidden is not None and "SEMAPHORE_URL" not in hidden.pattern:
-        utils.HIDDEN_SETTINGS = re.compile(f"{hidden.pattern}|SEMAPHORE_URL", hidden.flags)
-
-
-_hide_url()
 
 
 def _visibility_timeout(conf: Any) -> float:

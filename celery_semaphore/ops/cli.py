@@ -14,12 +14,15 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..core.permit import HIGHEST
+from ..worker.hidden import hide_url
 from . import schema, tables
 from .directory import place_of
 from .inspector import ASK
 from .terminal import inspecting, known, said_in_one_line, say
 
 KEYS = 50  # of a semaphore that are shown
+
+hide_url()  # in `celery report`, of a project that may import nothing else of ours
 
 _name = click.argument("name")
 _key = click.option("-k", "--key", cls=CeleryOption, help="One key of the semaphore.")

@@ -11,6 +11,7 @@ from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
 from .gate import guarded
 from .headers import KEY, WEIGHT
+from .hidden import hide_url
 from .options import Options
 from .permit import TaskPermit, permit_of
 from .tracer import Trace, letting_out
@@ -21,6 +22,8 @@ STEPS = {
     "consumer": "celery_semaphore.worker.bootstep:SemaphoreConsumerStep",
 }
 REQUEST = "celery_semaphore.worker.request:LimitedRequest"
+
+hide_url()
 
 
 class LimitedTaskMixin:

@@ -21,10 +21,18 @@ MUTANTS = [
     beside(
         "the report shows the store's password",
         "Celery hides what is secret",
-        "settings",
-        "\n_hide_url()\n",
+        "ops/cli",
+        "\nhide_url()  #",
+        "\n#",
+        f"{SECRETS}::test_the_report_of_an_app_that_only_names_us",
+    ),
+    beside(
+        "a worker shows the store's password",
+        "its command line hides it",
+        "worker/task",
+        "\nhide_url()\n",
         "\n",
-        SECRETS,
+        f"{SECRETS}::test_what_celery_shows",
     ),
     beside(
         "settings show their url",

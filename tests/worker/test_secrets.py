@@ -13,6 +13,7 @@ import pytest
 from celery import Celery
 from celery.worker.control import conf as inspect_conf
 
+from celery_semaphore import LimitedTask
 from celery_semaphore.settings import Settings
 from tests.support.process import ROOT
 
@@ -27,7 +28,7 @@ def make_app(namespace: str | None) -> Celery:
     given = {
         f"{prefix}_{name.upper() if namespace else name}": value for name, value in names.items()
     }
-    app = Celery("shop", broker="memory://", set_as_current=False)
+    app = Celery("shop", broker="memory://", set_as_current=False, task_cls=LimitedTask)
     app.config_from_object(SimpleNamespace(**given), namespace=namespace)
     return app
 
