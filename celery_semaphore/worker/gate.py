@@ -16,10 +16,10 @@ from typing import Any
 from ..core.permit import Answer, Claim, Permit, Refusal
 from ..core.saturation import Patience
 from ..errors import SemaphoreError, StoreUnavailable
-from .eager import wait_here
+from .eager import acquire_here
 from .headers import ASKING, PERMIT, Headers
 from .limiter import Limiter, limiter_of
-from .local import PendingRelease
+from .local import PendingRelease, watch_ends
 from .permit import TaskPermit, permit_of
 from .refusal import Refused, refusal_of
 from .result import tell_started, tell_waiting
@@ -56,13 +56,16 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     claims = options.claims(args, kwargs, headers.key, headers.weight)
     patience = options.patience(limiter.settings)
     if request.is_eager:
-        permit = wait_here(task, limiter, claims, patience)
+        watch_ends()
+        permit, outer = acquire_here(task, limiter, claims, patience)
     else:
-        permit = _acquire(task, limiter, claims, headers, patience)
+        permit, outer = _acquire(task, limiter, claims, headers, patience), ()
         if headers.ticket and limiter.settings.track_waiting:
             tell_started(task)
-    request.__dict__[PERMIT] = TaskPermit(permit, limiter.side.store)
-    permit_acquired.send(sender=task, task_id=request.id, permit=permit)
+    permits = outer if permit is None else (permit, *outer)
+    request.__dict__[PERMIT] = TaskPermit(permits, limiter.side.store)
+    if permit is not None:
+        permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
 
 def _acquire(

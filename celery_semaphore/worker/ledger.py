@@ -145,13 +145,6 @@ class Ledger:
             then = partial(self._give_back, holder, publication)
             self._releaser.when(gone, then, lambda: not self.has(holder))
 
-    def ended_here(self, holder: str) -> None:
-        """Release in the calling thread: its process may be over before another one gets to it."""
-        delivery = self._taken(holder)
-        if delivery is not None:
-            self._releaser.release_now(holder, delivery.claims)
-            self._announce_release(delivery)
-
     def close(self, timeout: float) -> None:
         """Give back what can be given back in so many seconds; the leases cover the rest."""
         self._releaser.close(timeout)

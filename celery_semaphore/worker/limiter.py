@@ -147,7 +147,8 @@ class Limiter:
     def _store(self) -> Store:
         return self.side.store
 
-    def _handed_on(self, outgoing: Outgoing) -> None:
+    def handed_on(self, outgoing: Outgoing) -> None:
+        """Send what a release or a look handed on, in a worker's main process."""
         if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
             self.porter.bring_back(outgoing)
 
@@ -164,9 +165,9 @@ class Limiter:
     def _new(self) -> Side:
         store = self._given or self.settings.open_store()
         announce = Announcer()
-        keeper = LeaseKeeper(store, announce, self._handed_on)
-        releaser = Releaser(store, self._drain_beside_the_loop, self._handed_on)
-        ledger = Ledger(keeper, releaser, announce, self._handed_on)
+        keeper = LeaseKeeper(store, announce, self.handed_on)
+        releaser = Releaser(store, self._drain_beside_the_loop, self.handed_on)
+        ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()
         return Side(os.getpid(), store, breaker, announce, ledger, keeper, releaser, receivers)

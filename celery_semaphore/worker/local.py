@@ -15,6 +15,7 @@ from celery.states import REJECTED
 
 from ..core.permit import Claim, Publication
 from ..errors import StoreUnavailable
+from .eager import EagerHolder
 from .headers import ASKING
 from .limiter import Limiter, limiter_of
 from .note import NotePipe
@@ -36,14 +37,15 @@ def watch_ends() -> None:
 
 def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
     pending = task.request.__dict__.pop(ASKING, None)
+    if isinstance(pending, EagerHolder):
+        pending.end()
+        return
     if not isinstance(pending, PendingRelease):  # also what a header of this name brought
         return
     limiter, publication = limiter_of(task.app), pending.publication
     if state == REJECTED:  # it may be delivered again, and then it shall run
         publication = None
-    if task.request.is_eager:
-        limiter.side.ledger.ended_here(pending.holder)
-    elif limiter.notes is None:
+    if limiter.notes is None:
         limiter.side.ledger.ended(pending.holder, publication=publication)
     else:
         _release_and_note(limiter, limiter.notes, pending.holder, pending.claims, publication)

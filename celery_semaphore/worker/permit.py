@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.permit import Permit, Renewal
@@ -14,13 +15,15 @@ from .headers import PERMIT
 class TaskPermit:
     """``self.permit`` of a limited task that runs.
 
+    An eager run may be covered by permits of the runs that it is part of, too: its own comes first, if it has one.
     ``token`` is a fencing token: it grows with every admission, so that a resource that remembers the
     highest it has seen can refuse an older holder. It protects fully at limit 1 only.
     """
 
-    def __init__(self, permit: Permit, store: Store) -> None:
-        self._permit = permit
-        self._store = store
+    def __init__(self, permits: Sequence[Permit], store: Store) -> None:
+        self.permits = tuple(permits)
+        self.store = store
+        self._permit = self.permits[0]
         self._unanswered: float | None = None  # monotonic time of the first check without an answer
 
     @property
@@ -34,23 +37,23 @@ class TaskPermit:
         return self._permit.holder
 
     def check(self) -> None:
-        """Ask the store whether this permit is still held; raises ``PermitLost`` if not.
+        """Ask the store whether the permit is still held, and those that cover an eager run; raises ``PermitLost`` if not.
 
         A store that does not answer proves nothing, since the main process may well renew: only when
         checks stayed without an answer for a whole lease is the permit taken for lost.
         """
         try:
-            renewal = self._store.renew([self._permit])[self._permit.holder]
+            renewals = self.store.renew(self.permits)
         except StoreUnavailable as error:
             self._unanswered = self._unanswered or time.monotonic()
             silent = time.monotonic() - self._unanswered
-            if silent > self._store.lease:
+            if silent > self.store.lease:
                 msg = f"{self.holder}: the store has not confirmed the permit for {silent:.0f} s"
                 raise PermitLost(msg) from error
             return
         self._unanswered = None
-        if renewal is Renewal.LOST:
-            msg = f"{self.holder}: the lease ended, somebody else may hold the permit now"
+        if lost := [name for name, renewal in renewals.items() if renewal is Renewal.LOST]:
+            msg = f"{', '.join(lost)}: the lease ended, somebody else may hold the permit now"
             raise PermitLost(msg)
 
 

@@ -86,13 +86,6 @@ class Releaser:
         self._errands.append(errand)
         self._bell.ring()
 
-    def release_now(self, holder: str, claims: Sequence[Claim]) -> None:
-        """Release in the calling thread, and go on trying in the other if the store fails."""
-        try:
-            self._handed_on(self._store.release(holder, claims))
-        except StoreUnavailable:
-            self.release(holder, claims)
-
     def close(self, timeout: float) -> None:
         """Wait until all is released, so many seconds at most, then end the thread."""
         self._closing = True

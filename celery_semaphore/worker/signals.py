@@ -5,7 +5,8 @@ The sender is the task, as with Celery's own: ``permit_lost.connect(sender=expor
 ``permit_lost`` and ``permit_released`` are sent from one thread of the worker's main process, which does nothing
 else: a slow receiver delays other receivers, but neither renewals nor tasks. ``permit_lost`` goes first. While
 1,000 signals wait, further ones are dropped (``permit_lost``: while 2,000 wait), which is logged once. A worker that
-ends sends what is left within 5 seconds. Processes that run no worker send neither.
+ends sends what is left within 5 seconds. Processes that run no worker send neither, nor do
+eager runs.
 """
 
 from __future__ import annotations

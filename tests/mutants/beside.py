@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 SECRETS = "tests/worker/test_secrets.py"
+EAGER = "tests/worker/test_eager.py"
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
@@ -18,6 +19,70 @@ def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 
 
 MUTANTS = [
+    beside(
+        "an eager run waits for the run that it is part of",
+        "each run has a permit of its own",
+        "worker/eager",
+        "missing = _missing(claims, outer)",
+        "missing = tuple(claims)",
+        f"{EAGER}::TestWhatCovers::test_the_permit_of_the_outer_run",
+    ),
+    beside(
+        "a larger weight is covered by a smaller one",
+        "the resource is held",
+        "worker/eager",
+        "if claim.weight > held[claim.resource]",
+        "if not held[claim.resource]",
+        f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
+    ),
+    beside(
+        "what was given back covers",
+        "its run is still on Celery's stack",
+        "worker/eager",
+        "    if held is None or ASKING not in request.__dict__:\n",
+        "    if held is None:\n",
+        f"{EAGER}::TestWhatCovers::test_not_one_that_was_given_back",
+    ),
+    beside(
+        "another app's permit covers",
+        "its semaphore has the same name",
+        "worker/eager",
+        "return held.permits[0] if held.store is store else None",
+        "return held.permits[0]",
+        f"{EAGER}::TestWhatCovers::test_not_another_app",
+    ),
+    beside(
+        "an eager run waits for a weight that only its own end frees",
+        "the limit may be raised meanwhile",
+        "worker/eager",
+        "    if held and held + claim.weight > refusal.limit:\n",
+        "    if held > refusal.limit:\n",
+        f"{EAGER}::TestWhatCovers::test_a_difference_that_can_never_be_had_fails_at_once",
+    ),
+    beside(
+        "the thread of an eager run stays",
+        "it is a daemon",
+        "worker/eager",
+        "        finally:\n            self._keeper.stop()\n",
+        "        finally:\n            pass\n",
+        f"{EAGER}::TestLeavesNothing::test_no_thread_stays",
+    ),
+    beside(
+        "an eager run is not renewed",
+        "it is short",
+        "worker/eager",
+        "        self._keeper.start()\n",
+        "",
+        f"{EAGER}::TestLeavesNothing::test_it_is_renewed_while_it_runs",
+    ),
+    beside(
+        "check asks for one permit only",
+        "the others belong to other runs",
+        "worker/permit",
+        "self.store.renew(self.permits)",
+        "self.store.renew(self.permits[:1])",
+        f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
+    ),
     beside(
         "the report shows the store's password",
         "Celery hides what is secret",

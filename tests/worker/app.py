@@ -257,6 +257,15 @@ def limited_sum(numbers: list[int]) -> int:
     return sum(numbers)
 
 
+@app.task(name="nested", base=LimitedTask, bind=True, semaphore="one", limit=1)
+def nested(self: LimitedTask) -> list[Any]:
+    """Runs another task of its own semaphore where it stands."""
+    with counter.inside("nested", self.request.id):
+        inner = limited_add.apply((1, 2))
+        counter.remain("nested", 0.05)
+    return [inner.state, inner.result]
+
+
 def soak(self: LimitedTask, resource: str) -> None:
     with counter.inside(resource, self.request.id):
         time.sleep(0.02)
