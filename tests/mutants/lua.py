@@ -709,7 +709,7 @@ KEYS_LEFT = [
     lua(
         "idle keys stay for ever",
         "one hash for each tenant that ever was",
-        "_memory",
+        "_index",
         '    call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms\n',
         "",
         tests=KEYS,
@@ -717,7 +717,7 @@ KEYS_LEFT = [
     lua(
         "keys in use carry an expiry",
         "volatile-* eviction takes what remembers the tokens",
-        "_memory",
+        "_index",
         '    call("PERSIST", at.ledger)\n',
         "",
         tests=KEYS,
@@ -734,7 +734,7 @@ KEYS_LEFT = [
     lua(
         "the index is not cleaned",
         "what nobody uses is looked at for ever",
-        "_memory",
+        "_index",
         '    call("ZREM", INDEX, at.name)\nend',
         "end",
     ),

@@ -19,6 +19,7 @@ from celery_semaphore.testing.conformance.copies import Copies
 from celery_semaphore.testing.conformance.epochs import Epochs
 from celery_semaphore.testing.conformance.failovers import Failovers
 from celery_semaphore.testing.conformance.fairness import Fairness
+from celery_semaphore.testing.conformance.formats import Formats
 from celery_semaphore.testing.conformance.leases import Leases
 from celery_semaphore.testing.conformance.lost_hand_overs import LostHandOvers
 from celery_semaphore.testing.conformance.operators import Operators
@@ -41,6 +42,9 @@ class TestMemoryStore(StoreConformance):
 
     def remember(self, store: MemoryStore) -> Callable[[], None]:
         return store.remember()
+
+    def set_format(self, store: MemoryStore, number: int) -> None:
+        store.set_format(number)
 
 
 class OnServer(StoreConformance):
@@ -70,6 +74,10 @@ class OnServer(StoreConformance):
             names: Any = client.keys()
             kept: Any = {name: (client.pttl(name), client.dump(name)) for name in names}
         return lose_the_rest
+
+    def set_format(self, store: RedisStore, number: int) -> None:
+        with self.server.client() as client:
+            client.hset("{celery-semaphore}:epoch", "format", str(number))
 
 
 class TestValkeyStore(OnServer):
@@ -121,6 +129,9 @@ class OnPostgres:
     def remember(self, store: PostgresStore) -> Callable[[], None]:
         return self.server.remember()
 
+    def set_format(self, store: PostgresStore, number: int) -> None:
+        self.server.set_format(number)
+
 
 class TestPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
@@ -162,6 +173,7 @@ class TestUsedPostgresStore(
     Epochs,
     Failovers,
     LostHandOvers,
+    Formats,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

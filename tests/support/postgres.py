@@ -166,6 +166,11 @@ class PostgresServer:
 
         return lose_the_rest
 
+    def set_format(self, number: int) -> None:
+        """Let the records say that all tables are of this format."""
+        for name in ("epoch", "epoch_before"):
+            self.run(f"UPDATE celery_semaphore.{name} SET format = {number}")  # noqa: S608
+
     @property
     def pid(self) -> int:
         assert self.process

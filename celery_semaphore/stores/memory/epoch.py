@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.formats import FORMAT, check_format
+
 
 @dataclass
 class Epoch:
@@ -14,9 +16,14 @@ class Epoch:
     restarted: bool = False  # since it began: the last moments may be forgotten
     created: int = 0
     grace_until: int = 0
+    format: int = FORMAT
 
     def enter(self, now: int, known: int) -> int:
-        """Return the epoch at this instant, for a caller that has seen ``known`` (0: none)."""
+        """Return the epoch at this instant, for a caller that has seen ``known`` (0: none).
+
+        Raises ``NewerFormat`` where this release must leave alone what there is.
+        """
+        check_format("the store", self.format)
         recovered = now + self.lease * 2 // 3
         # A caller that has seen a newer one was with a store that took over meanwhile, and came back to this one.
         if not self.id or self.restarted or known > self.id:

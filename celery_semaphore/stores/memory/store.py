@@ -7,6 +7,7 @@ from copy import deepcopy
 from math import inf
 from typing import TYPE_CHECKING
 
+from ...core.formats import NewerFormat, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -26,6 +27,7 @@ from .asking import Asking
 from .books import Books
 from .listener import MemoryListener
 from .messages import Messages
+from .newer import release_in_newer, renewed_in_newer
 from .resource import Waiter
 from .view import view
 
@@ -57,10 +59,8 @@ class MemoryStore:
         self._listeners: set[MemoryListener] = set()
 
     def check(self, *, parks: bool = False) -> list[str]:
-        if not parks:
-            return []
         lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
-        return [lost]
+        return [lost] * parks + format_warnings(self._books.epoch.format)
 
     def acquire(
         self,
@@ -99,31 +99,29 @@ class MemoryStore:
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
-            self._entered()
+            try:
+                self._entered()
+            except NewerFormat:
+                return {permit.holder: renewed_in_newer(self._books, permit) for permit in permits}
             return {permit.holder: self._renewed(permit) for permit in permits}
 
     def release(
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> Outgoing:
         with self._lock:
-            wanted, books = asks(claims), self._entered()
-            Messages(books, wanted[0].resource, publication, None).ran(holder)
-            books.drop(wanted)
-            for ask in wanted:
-                at = books.at(ask.resource)
-                entry = at.holders.pop(holder, None)
-                if entry and not entry.granted:
-                    at.learn(books.now - entry.since)
-                at.bury(holder, books.now + books.lease)
-                made = at.made_by(holder)
-                if made and at.tickets[made].payload is None:
-                    books.taken_up(wanted, made)  # nobody knows that it was handed anything
-                at.forget(holder)
-            return self._handed_on(wanted)
+            try:
+                books = self._entered()
+            except NewerFormat:
+                release_in_newer(self._books, holder, asks(claims), publication)
+                return frozenset()  # a newer process hands on
+            return self._released(books, holder, asks(claims), publication)
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
-            books = self._entered()
+            try:
+                books = self._entered()
+            except NewerFormat:
+                return frozenset()  # newer processes reap
             forgotten = books.now - 10 * books.lease
             for name, at in list(books.resources.items()):
                 if at.idle() and at.touched < forgotten:
@@ -216,9 +214,31 @@ class MemoryStore:
 
         return lose_the_rest
 
+    def set_format(self, number: int) -> None:
+        """Say that all it keeps is of this format, as newer processes of a server would: for tests."""
+        with self._lock:
+            self._books.epoch.format = number
+
     def _entered(self) -> Books:
         self.epoch = self._books.enter(microseconds(self._clock()), self.epoch)
         return self._books
+
+    def _released(
+        self, books: Books, holder: str, wanted: Sequence[Ask], publication: Publication | None
+    ) -> Outgoing:
+        Messages(books, wanted[0].resource, publication, None).ran(holder)
+        books.drop(wanted)
+        for ask in wanted:
+            at = books.at(ask.resource)
+            entry = at.holders.pop(holder, None)
+            if entry and not entry.granted:
+                at.learn(books.now - entry.since)
+            at.bury(holder, books.now + books.lease)
+            made = at.made_by(holder)
+            if made and at.tickets[made].payload is None:
+                books.taken_up(wanted, made)  # nobody knows that it was handed anything
+            at.forget(holder)
+        return self._handed_on(wanted)
 
     def _renewed(self, permit: Permit) -> Renewal:
         books, wanted = self._books, asks(permit.claims)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors, pq
 
+from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Row = list[Any]
 _FINAL = ("22", "54")
 # While the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
+NEWER = "CS002"  # the code of v1_check_format
 INSTALL = "celery -A <your app> semaphore install"
 
 
@@ -164,6 +166,8 @@ def translated() -> Iterator[None]:
             msg = f"The store cannot take what it was given: {error.diag.message_primary}"
             raise SemaphoreError(msg) from error
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
+        if error.sqlstate == NEWER:
+            raise NewerFormat("the store", int(reason)) from error
         if isinstance(error, _NOT_INSTALLED):
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         msg = f"The store did not answer: {reason}"

@@ -6,10 +6,11 @@ import re
 
 from psycopg import errors
 
+from ...core.formats import format_warnings
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import INSTALL, Connection
 from .link import Link
-from .schema import VERSION, Place, installed
+from .schema import VERSION, Place, format_of, installed
 
 UPGRADE = "celery -A <your app> semaphore upgrade"
 OLDEST = 140000  # server_version of PostgreSQL 14
@@ -66,7 +67,8 @@ def _examined(connection: Connection, place: Place, *, parks: bool) -> list[str]
             f"The store's tables are of version {found}, and {VERSION} is needed: run `{UPGRADE}`."
         )
         raise ConfigurationError(msg)
+    warnings = format_warnings(format_of(connection, place))
     if parks and connection.query("SHOW fsync") == [["off"]]:
         lost = "Parked tasks lie in this server, and its fsync is off: a crash of its machine loses them."
-        return [lost]
-    return []
+        return [*warnings, lost]
+    return warnings

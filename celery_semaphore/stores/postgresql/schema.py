@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from psycopg import errors
 
+from ...core.formats import FORMAT
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import Connection, translated
 from .link import Link
@@ -17,7 +18,7 @@ VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
     *("memory", "burial", "look", "permits", "line", "asking", "messages"),
     *("acquire", "acquire_else", "hand_on", "release", "release_else"),
-    *("renew", "outbox", "reap", "view"),
+    *("renew", "outbox", "reap", "view", "newer"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")
@@ -77,6 +78,12 @@ def installed(connection: Connection, place: Place) -> int:
         f"SELECT coalesce(max(version), 0) FROM {place.named('installed')}"  # noqa: S608 - checked and quoted
     )
     return int(version or 0)
+
+
+def format_of(connection: Connection, place: Place) -> int:
+    """Return the format of what stands in the tables; that of this release where there is nothing yet."""
+    found = connection.query(f"SELECT format FROM {place.named('epoch_before')}")  # noqa: S608 - checked and quoted
+    return int(found[0][0]) if found else FORMAT
 
 
 def install(link: Link, place: Place) -> list[int]:

@@ -101,9 +101,11 @@ CREATE UNLOGGED TABLE celery_semaphore.epoch (
     id bigint NOT NULL,
     started timestamptz NOT NULL, -- of the server
     created bigint NOT NULL,
-    grace_until bigint NOT NULL
+    grace_until bigint NOT NULL,
+    format int NOT NULL -- see epoch_before
 ) WITH (fillfactor = 50);
 CREATE TABLE celery_semaphore.epoch_before (
     one bool PRIMARY KEY DEFAULT true CHECK (one),
-    id bigint NOT NULL
+    id bigint NOT NULL,
+    format int NOT NULL -- of the rows in all tables: functions of an older one leave them alone
 ) WITH (fillfactor = 50);

@@ -6,6 +6,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ...core.formats import NewerFormat
 from ...core.permit import (
     Answer,
     Claim,
@@ -141,7 +142,12 @@ class PostgresStore:
         permits, renewals = list(permits), Renewals()
         for start in range(0, len(permits), BATCH):
             some = permits[start : start + BATCH]
-            ((epoch, became),) = self._run("renew", json.dumps([renewed(each) for each in some]))
+            try:
+                said = self._run("renew", json.dumps([renewed(each) for each in some]))
+            except NewerFormat:
+                renewals |= {each.holder: self._renewed_in_newer(each) for each in some}
+                continue
+            ((epoch, became),) = said
             self.epoch = int(epoch)
             for permit, word in zip(some, texts(became), strict=True):
                 renewals[permit.holder] = Renewal(word)
@@ -151,12 +157,19 @@ class PostgresStore:
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> Outgoing:
         resources = [ask.resource for ask in asks(claims)]
-        said = self._run("release", stored(holder), *brought_by(publication), resources)
-        return self._handed_on(resources, said)
+        words = (stored(holder), *brought_by(publication), resources)
+        try:
+            return self._handed_on(resources, self._run("release", *words))
+        except NewerFormat:
+            self._in_newer("release", *words)
+            return frozenset()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
         ((names,),) = self._call("overdue", self._clock(), limit)
-        return self._look_at(texts(names))
+        try:
+            return self._look_at(texts(names))
+        except NewerFormat:
+            return frozenset()  # newer workers reap
 
     def end(self, names: Sequence[str]) -> Outgoing:
         return self._to_parked("end", names)
@@ -223,6 +236,17 @@ class PostgresStore:
     def close(self) -> None:
         self._ears.shut()
         self._link.close()
+
+    def _renewed_in_newer(self, permit: Permit) -> Renewal:
+        wanted = asks(permit.claims)
+        words = ([ask.resource for ask in wanted], [ask.weight for ask in wanted])
+        ((kept,),) = self._in_newer("renew", stored(permit.holder), *words)
+        return Renewal.OK if kept == "t" else Renewal.LOST
+
+    def _in_newer(self, operation: str, *parameters: Parameter) -> list[Row]:
+        """Call what may still be done in a store of a newer format."""
+        lease, _ = self._durations
+        return self._call(f"{operation}_newer", self._clock(), lease, self._patience, *parameters)
 
     def _to_parked(self, operation: str, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 
+from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
 from ..places import Places
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Word = bytes | str | int
 
+NEWER = "NEWERFORMAT "  # how a script says that it must leave the store alone, and the format that this has
 PATIENCE = 2.0  # seconds, with a pool that has no timeout
 
 # A server that answers one of these may be asked again over a new connection: it has changed its role, or starts.
@@ -184,6 +186,8 @@ def translated() -> Iterator[None]:
         if isinstance(error, redis.ResponseError) and is_final(reason):
             msg = f"The store cannot take what it was given: {reason}"
             raise SemaphoreError(msg) from error
+        if reason.startswith(NEWER):
+            raise NewerFormat("the store", int(reason.removeprefix(NEWER))) from error
         msg = f"The store did not answer: {reason}"
         raise StoreUnavailable(msg, reason) from error
 

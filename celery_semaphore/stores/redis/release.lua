@@ -30,15 +30,7 @@ for _, at in ipairs(resources) do
     bury(at, holder)
 end
 
-if arg(2) then
-    local messages = KEYS[11 * #resources + 5]
-    local task = call("GET", messages)
-    task = task and cmsgpack.unpack(task)
-    if task and task.holder == holder and task.admitted == arg(2) then
-        task.ran, task["until"] = true, now + arg(3)
-        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(arg(3) / 1000))
-    end
-end
+has_run(holder, arg(2), arg(3))
 
 if quiet then
     for _, at in ipairs(resources) do

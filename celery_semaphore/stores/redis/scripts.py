@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha1
 from importlib.resources import files
 
+from ...core.formats import FORMAT
 from .connection import pack
 
 PARTS = (
@@ -32,7 +33,8 @@ class Script:
     def __init__(self, *parts: str) -> None:
         here = files(__package__)
         self.parts = parts
-        self.source = "\n".join((here / f"{part}.lua").read_text("utf-8") for part in parts)
+        texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
+        self.source = "\n".join([f'local FORMAT = "{FORMAT}"', *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))
@@ -43,24 +45,28 @@ class Script:
         return b"*%d\r\n%b%b" % (3 + keys + words, head, pack((keys,)))
 
 
+BEGIN = ("_call", "_memory", "_index")
+NEWER = ("_call", "_newer", "_index")  # in a store of a newer format
 ENDS = ("_burial", "_ends")
 LINE = (*ENDS, "_line")
 HAND_ON = ("_permits", "_line", "_hand_on")
 
 ACQUIRE = Script(
-    *("_memory", "_permits", "acquire"),
+    *(*BEGIN, "_permits", "acquire"),
     *(*LINE, "_holding", "_messages", "_asking", "acquire_else"),
 )
-RELEASE = Script("_memory", "_burial", "release", "_ends", *HAND_ON, "release_else")
-RENEW = Script("_memory", "_permits", *ENDS, "_holding", "renew")
-ATTACH = Script("_memory", *ENDS, *HAND_ON, "_holding", "attach")
-END = Script("_memory", *ENDS, *HAND_ON, "end")
-PROMOTE = Script("_memory", *ENDS, *HAND_ON, "promote")
-REAP = Script("_memory", *ENDS, *HAND_ON, "reap")
-TAKE = Script("_memory", *ENDS, "take")
-SENT = Script("_memory", *ENDS, "sent")
-FIND = Script("_memory", "find")
-SNAPSHOT = Script("_memory", "_permits", *LINE, "snapshot")
-OVERDUE = Script("_memory", "overdue")
-SET_LIMIT = Script("_memory", "set_limit")
-LIMITS = Script("_memory", "limits")
+RELEASE = Script(*BEGIN, "_burial", "_ran", "release", "_ends", *HAND_ON, "release_else")
+RELEASE_NEWER = Script(*NEWER, "_burial", "_ran", "release_newer")
+RENEW = Script(*BEGIN, "_permits", *ENDS, "_holding", "renew")
+RENEW_NEWER = Script(*NEWER, "_burial", "renew_newer")
+ATTACH = Script(*BEGIN, *ENDS, *HAND_ON, "_holding", "attach")
+END = Script(*BEGIN, *ENDS, *HAND_ON, "end")
+PROMOTE = Script(*BEGIN, *ENDS, *HAND_ON, "promote")
+REAP = Script(*BEGIN, *ENDS, *HAND_ON, "reap")
+TAKE = Script(*BEGIN, *ENDS, "take")
+SENT = Script(*BEGIN, *ENDS, "sent")
+FIND = Script(*BEGIN, "find")
+SNAPSHOT = Script(*BEGIN, "_permits", *LINE, "snapshot")
+OVERDUE = Script(*BEGIN, "overdue")
+SET_LIMIT = Script(*BEGIN, "set_limit")
+LIMITS = Script(*BEGIN, "limits")

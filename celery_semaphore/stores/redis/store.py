@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -84,7 +85,10 @@ class RedisStore:
     def check(self, *, parks: bool = False) -> list[str]:
         with denied_is_misconfigured():
             warnings = self._link.ask(partial(examine, parks=parks))
-        return warnings + channel_warnings(self._link, self.listen, self._keys)
+            command = ("HGET", self._keys.common("epoch"), "format")
+            found = self._link.ask(partial(plain, command=command))
+        warnings += channel_warnings(self._link, self.listen, self._keys)
+        return warnings + format_warnings(int(found or FORMAT))
 
     def acquire(
         self,
@@ -127,7 +131,10 @@ class RedisStore:
             wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
             words: list[Word] = [permit.holder, permit.token, since, permit.epoch]
             calls.append((wanted, [*words, *_figures(wanted)]))
-        said = self._runner.run_all(scripts.RENEW, calls)
+        try:
+            said = self._runner.run_all(scripts.RENEW, calls)
+        except NewerFormat:
+            said = self._renewed_in_newer(permits)
         return {
             permit.holder: Renewal(answer[1].decode())
             for permit, answer in zip(permits, said, strict=True)
@@ -136,16 +143,22 @@ class RedisStore:
     def release(
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> Outgoing:
-        wanted, words = asks(claims), [holder]
-        if publication is None or publication.is_first:
-            return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words))
-        words += [publication.id, str(microseconds(publication.remember))]
-        key = self._key_of(wanted, publication)
-        return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words, key))
+        wanted, words, key = asks(claims), [holder], b""
+        if publication is not None and not publication.is_first:
+            words += [publication.id, str(microseconds(publication.remember))]
+            key = self._key_of(wanted, publication)
+        try:
+            return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words, key))
+        except NewerFormat:
+            self._runner.run(scripts.RELEASE_NEWER, wanted, words, key)
+            return frozenset()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
-        _, names = self._runner.run(scripts.OVERDUE, [], [limit])
-        return self._look_at([name.decode() for name in names])
+        try:
+            _, names = self._runner.run(scripts.OVERDUE, [], [limit])
+            return self._look_at([name.decode() for name in names])
+        except NewerFormat:
+            return frozenset()  # newer workers reap
 
     def end(self, names: Sequence[str]) -> Outgoing:
         return self._to_parked(scripts.END, names)
@@ -200,6 +213,14 @@ class RedisStore:
 
     def close(self) -> None:
         self._link.close()
+
+    def _renewed_in_newer(self, permits: Sequence[Permit]) -> list[list[Any]]:
+        calls: list[Call] = []
+        for permit in permits:
+            wanted = asks(permit.claims)
+            words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
+            calls.append((wanted, words))
+        return self._runner.run_all(scripts.RENEW_NEWER, calls)
 
     def _look_at(self, names: list[str]) -> Outgoing:
         calls: list[Call] = [([Ask(name, 0, 0)], ()) for name in names]

@@ -16,10 +16,13 @@
         def remember(self, store):
             ...
 
+        def set_format(self, store, number):
+            ...
+
 ``open_store`` is called once per test and gives a store that was never used, with ``now`` as its server's
 clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays. ``remember``
 gives what makes it lose all that came after, as the failover to a replica that lags would; leave it out where
-that cannot be.
+that cannot be. ``set_format`` makes the server's record say that all it keeps is of this format.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from .ended_waits import EndedWaits
 from .epochs import Epochs
 from .failovers import Failovers
 from .fairness import Fairness
+from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .kept_permits import KeptPermits
@@ -75,6 +79,7 @@ class StoreConformance(
     Epochs,
     Failovers,
     LostHandOvers,
+    Formats,
     Names,
     Crowd,
 ):

@@ -42,6 +42,9 @@ class Suite:
     def remember(self, store: Any) -> Callable[[], None]:  # noqa: ARG002
         pytest.skip("this store does not lose its last moments, or nobody knows how to make it")
 
+    def set_format(self, store: Any, number: int) -> None:
+        raise NotImplementedError
+
 
 def claim(
     limit: int = 1, *, of: str = "api", key: str | None = None, weight: int = 1

@@ -28,6 +28,17 @@ LANGUAGE sql STABLE AS $$ SELECT hashtextextended(_name, 'celery_semaphore.permi
 CREATE FUNCTION celery_semaphore.v1_clock(_clock bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint) $$;
 
+-- The format that these functions read and write.
+CREATE FUNCTION celery_semaphore.v1_format() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
+
+-- Nothing may be written into tables of a newer one; what was written in this call is undone.
+CREATE FUNCTION celery_semaphore.v1_check_format(_found int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF _found > celery_semaphore.v1_format() THEN
+        RAISE EXCEPTION '%', _found USING ERRCODE = 'CS002';
+    END IF;
+END $$;
+
 -- A missing record, or one of another server run, means that permits may have been forgotten, or that their holders
 -- could not renew them. So does a caller that has seen a newer epoch: it was with a server that took over meanwhile,
 -- and came back to this one. The first caller of a store that was never used waits for nothing; if a caller knew an
@@ -40,16 +51,18 @@ DECLARE
     before bigint := (SELECT b.id FROM celery_semaphore.epoch_before AS b WHERE b.one);
     new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known, 0) + 1);
     grace bigint := CASE WHEN before IS NULL AND _known IS NULL THEN 0 ELSE recovered END;
+    format int := coalesce(
+        (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
     memory celery_semaphore.epoch;
     asked text;
 BEGIN
     -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
-    INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace)
+    INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
     WHERE e.started <> run OR e.id < _known;
     IF FOUND THEN
         asked := set_config('synchronous_commit', 'on', true); -- that there was a memory must not be forgotten itself
-        INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new)
+        INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new, format)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;
     UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
@@ -84,6 +97,7 @@ BEGIN
     IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known THEN
         memory := celery_semaphore.v1_remember(now, _lease, _known);
     END IF;
+    PERFORM celery_semaphore.v1_check_format(memory.format);
     RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);
 END $$;
 
@@ -103,5 +117,5 @@ CREATE FUNCTION celery_semaphore.v1_is_calm(
     _memory celery_semaphore.epoch, _known bigint, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT _memory.started = pg_postmaster_start_time() AND _memory.id = coalesce(_known, _memory.id)
-        AND _memory.grace_until <= _now
+        AND _memory.grace_until <= _now AND _memory.format <= celery_semaphore.v1_format()
 $$;

@@ -65,6 +65,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
+    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     IF _value IS NULL THEN
         DELETE FROM celery_semaphore.set_limit AS l WHERE l.name = _name;
     ELSE

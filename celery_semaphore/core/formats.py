@@ -1,0 +1,36 @@
+"""The format of what is kept in a store and sent along in a message, as one number."""
+
+from __future__ import annotations
+
+from ..errors import StoreUnavailable
+
+# Raise it when a record, a parked payload or our header changes its meaning for releases that read the old one.
+# A release reads its own format and the one before. What stands in a store goes over to a newer format only by an
+# operator's command, once no older worker is alive; what must hold meanwhile is told in the README.
+FORMAT = 1
+
+
+class NewerFormat(StoreUnavailable):
+    """What was found is written in a format that a later release made: this one must leave it alone."""
+
+    def __init__(self, what: str, found: int) -> None:
+        super().__init__(
+            f"{what} has format {found}, and this release of celery_semaphore reads up to format {FORMAT}:"
+            f" upgrade celery_semaphore to a release that reads format {found}"
+        )
+        self.found = found
+
+
+def check_format(what: str, found: int) -> None:
+    """Raise ``NewerFormat`` for what only a later release reads."""
+    if found > FORMAT:
+        raise NewerFormat(what, found)
+
+
+def format_warnings(found: int) -> list[str]:
+    """Return what to log at a worker's start about the format of its store."""
+    try:
+        check_format("the store", found)
+    except NewerFormat as error:
+        return [f"Limited tasks wait: {error}."]
+    return []

@@ -1,0 +1,43 @@
+-- What every script begins with: the time, and the keys it was given.
+--   KEYS[1] epoch    hash  id, run_id, created, grace_until: the store's memory; limited: 1 if there are limits;
+--                          format: of all these keys
+--   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
+--   KEYS[3] index    zset  resource in use -> when it needs a look
+--   KEYS[4] names    hash  name of a parked message -> resource and ticket, with a line feed between them
+--   KEYS[5...]       eleven of each declared resource: see _permits.lua and _line.lua
+--   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
+--   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
+--   ARGV[5] the newest epoch the caller has seen     ARGV[6] n, then the names of the n declared resources
+-- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
+-- Lua's own conversion only 14. Each answer begins with the epoch.
+local call = redis.call
+local EPOCH, LIMITS, INDEX, NAMES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local LEASE = tonumber(ARGV[1])
+
+local now = tonumber(ARGV[3])
+if not now then
+    local time = call("TIME")
+    now = time[1] * 1000000 + time[2]
+end
+
+local resources = {}
+for n = 1, tonumber(ARGV[6]) do
+    local k = 11 * n - 7
+    resources[n] = {
+        name = ARGV[6 + n],
+        holders = KEYS[k + 1], ledger = KEYS[k + 2], weights = KEYS[k + 3], released = KEYS[k + 4],
+        waiters = KEYS[k + 5], parked = KEYS[k + 6], due = KEYS[k + 7],
+        tickets = KEYS[k + 8], payloads = KEYS[k + 9], outbox = KEYS[k + 10], aside = KEYS[k + 11],
+    }
+end
+
+local given = 6 + #resources -- an operation's own arguments follow
+local function arg(n)
+    return ARGV[given + n]
+end
+
+-- A full server refuses a script at its first write, if that takes memory. What keeps a permit or gives memory back
+-- begins with one that takes none.
+local function even_if_full()
+    call("PERSIST", EPOCH)
+end

@@ -1,0 +1,21 @@
+-- Which resources are in use, and so need a look now and then.
+
+-- In use: no expiry, or volatile-* eviction would take what nobody may lose.
+local function use(at, look)
+    call("PERSIST", at.ledger)
+    call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
+end
+
+-- Idle: gone after a while.
+local function lay_down(at)
+    call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
+    call("ZREM", INDEX, at.name)
+end
+
+local function settle(at, look)
+    if call("EXISTS", at.holders, at.tickets) == 0 then
+        lay_down(at)
+    else
+        use(at, look)
+    end
+end

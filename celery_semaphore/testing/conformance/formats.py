@@ -1,0 +1,206 @@
+"""A store that newer processes have gone over to: this release admits nothing there, and leaves it alone."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.formats import FORMAT
+from ...core.permit import Kind, Publication, Reason, Renewal, Wait
+from ...errors import StoreUnavailable
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    named,
+    parked,
+    reaped,
+    released,
+    requeued,
+    why,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...core.store import Store
+    from ..clock import Clock
+
+NEWER = FORMAT + 1
+SAID = re.compile(rf"format {NEWER}.* up to format {FORMAT}: upgrade celery_semaphore")
+TICKET = "255.1700000000000000.x"
+ELSE: dict[str, Callable[[Store], object]] = {
+    "attach": lambda store: store.attach(TICKET, claim(), b"x"),
+    "take": lambda store: store.take(frozenset({"api"})),
+    "end": lambda store: store.end(["c"]),
+    "promote": lambda store: store.promote(["c"]),
+    "set_limit": lambda store: store.set_limit(7, "api"),
+    "snapshot": lambda store: store.snapshot("api"),
+    "snapshots": lambda store: list(store.snapshots(["api"])),
+}
+
+
+class Formats(Suite):
+    @pytest.mark.parametrize("wait", [None, Wait(Kind.REQUEUE), Wait(Kind.PARK), Wait(Kind.CALL)])
+    def test_a_newer_format_admits_nothing(self, store: Store, wait: Wait | None) -> None:
+        admitted(store, claim(2), "a")
+        known = store.epoch
+        self.set_format(store, NEWER)
+        for wanted in (claim(2), claim(9), claim(of="new"), claim(2) + claim(of="new")):
+            with pytest.raises(StoreUnavailable, match=SAID) as caught:
+                store.acquire(wanted, "b", wait)
+            assert SAID.search(caught.value.reason)
+        assert store.epoch == known
+        self.set_format(store, FORMAT)
+        seen = store.snapshot("api")
+        assert ([held.holder for held in seen.holders], seen.waiting, seen.limit) == (["a"], 0, 2)
+        assert list(store.resources()) == ["api"]
+
+    def test_who_waits_keeps_its_place_meanwhile(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = requeued(store, claim(), "b")
+        self.set_format(store, NEWER)
+        with pytest.raises(StoreUnavailable, match=SAID):
+            store.acquire(claim(), "b2", came_back(ticket))
+        self.set_format(store, FORMAT)
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
+
+    def test_permits_are_renewed(self, store: Store, clock: Clock) -> None:
+        both = claim(3, weight=2) + claim(of="disk")
+        permit = admitted(store, both, "a")
+        self.set_format(store, NEWER)
+        for _ in range(3):
+            clock.advance(LEASE - 1)
+            assert store.renew([permit]) == {"a": Renewal.OK}
+        self.set_format(store, FORMAT)
+        for resource, weight in (("api", 2), ("disk", 1)):
+            (held,) = store.snapshot(resource).holders
+            assert (held.holder, held.weight, held.token) == ("a", weight, permit.token)
+            assert held.expires_at == clock.now + LEASE
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
+    def test_what_is_not_there_is_lost(self, store: Store, clock: Clock) -> None:
+        """A record that is written anew would be one of an old format."""
+        permits = [admitted(store, claim(9) + claim(9, of="disk"), holder) for holder in "abc"]
+        store.release("a", claim(9) + claim(9, of="disk"))
+        store.release("b", claim(9))
+        self.set_format(store, NEWER)
+        renewals = {"a": Renewal.LOST, "b": Renewal.LOST, "c": Renewal.OK}
+        assert store.renew(permits) == renewals
+        clock.advance(LEASE)
+        assert store.renew(permits) == dict.fromkeys("abc", Renewal.LOST)
+        self.set_format(store, FORMAT)
+        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 0
+
+    def test_permits_are_given_back(self, store: Store) -> None:
+        both = claim(3, weight=2) + claim(of="disk")
+        permit = admitted(store, both, "a")
+        self.set_format(store, NEWER)
+        for _ in range(2):
+            assert store.release("a", both) == frozenset()
+            assert store.renew([permit]) == {"a": Renewal.LOST}
+        self.set_format(store, FORMAT)
+        assert why(store, both, "a") is Reason.RELEASED
+        assert admitted(store, both, "b").token > permit.token
+        assert store.release("b", both) == frozenset()
+        assert list(store.resources()) == []
+
+    def test_what_was_given_back_is_handed_on_at_the_next_look(self, store: Store) -> None:
+        """By a newer worker: lines may be written otherwise."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        self.set_format(store, NEWER)
+        assert store.release("a", claim()) == frozenset()
+        self.set_format(store, FORMAT)
+        assert store.snapshot("api").holders == ()
+        assert messages(reaped(store)) == [b"b"]
+
+    def test_a_waiter_is_not_taken_out(self, store: Store) -> None:
+        """Neither its ticket nor what was granted to it."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert messages(released(store, "a", claim())) == [b"b"]
+        later = requeued(store, claim(), "c")
+        self.set_format(store, NEWER)
+        for holder in (ticket, later):
+            assert store.release(holder, claim()) == frozenset()
+        self.set_format(store, FORMAT)
+        seen = store.snapshot("api")
+        assert [held.holder for held in seen.holders] == [ticket]
+        assert [waiter.id for waiter in seen.waiters] == [later]
+
+    def test_that_a_task_ran_is_remembered(self, store: Store) -> None:
+        ran = Publication("t", "a.1")
+        store.acquire(claim(), "a", None, ran)
+        self.set_format(store, NEWER)
+        store.release("a", claim(), ran)
+        self.set_format(store, FORMAT)
+        copy = store.acquire(claim(), "b", None, Publication("t", "b.1"))
+        assert getattr(copy, "reason", copy) is Reason.COPY
+
+    def test_nothing_is_reaped(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        named(store, "b", ends_in=1.0)
+        requeued(store, claim(), "c")
+        self.set_format(store, NEWER)
+        clock.advance(LEASE - 1)
+        assert store.reap() == frozenset()
+        self.set_format(store, FORMAT)
+        seen = store.snapshot("api")
+        assert ([held.holder for held in seen.holders], seen.waiting) == (["a"], 2)
+        clock.advance(1)
+        assert messages(reaped(store)) == [b"b"]
+
+    @pytest.mark.parametrize("call", ELSE.values(), ids=ELSE)
+    def test_all_else_is_refused(self, store: Store, call: Callable[[Store], object]) -> None:
+        admitted(store, claim(), "a")
+        for holder in "bc":
+            named(store, holder)
+        store.release("a", claim())
+        self.set_format(store, NEWER)
+        with pytest.raises(StoreUnavailable, match=SAID):
+            call(store)
+        self.set_format(store, FORMAT)
+        assert store.limits() == {}
+        (held,) = store.snapshot("api").holders
+        assert (held.granted, store.snapshot("api").waiting) == (True, 1)
+        assert messages(store.take(frozenset({"api"}))) == [b"b"]
+
+    def test_what_was_sent_comes_again(self, store: Store, clock: Clock) -> None:
+        """Rather twice than never: the second is recognised for a copy."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        grants = released(store, "a", claim())
+        self.set_format(store, NEWER)
+        with pytest.raises(StoreUnavailable, match=SAID):
+            store.sent(grants)
+        self.set_format(store, FORMAT)
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == [b"b"]
+
+    def test_the_check_says_it(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        before = store.check()
+        self.set_format(store, NEWER)
+        (said,) = [each for each in store.check() if each not in before]
+        assert SAID.search(said)
+        assert said.startswith("Limited tasks wait: ")
+        self.set_format(store, FORMAT)
+        assert store.check() == before
+
+    def test_the_format_before_is_read(self, store: Store) -> None:
+        """And stays, for whoever reads no other is there still."""
+        permit = admitted(store, claim(), "a")
+        self.set_format(store, FORMAT - 1)
+        assert why(store, claim(), "b", Wait(Kind.REQUEUE)) is Reason.SATURATED
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        store.release("a", claim())
+        admitted(store, claim(), "c")
