@@ -10,6 +10,7 @@ REDIS = "tests/stores/test_redis.py"
 RESTARTS = ("tests/stores/test_faults.py::TestRestarts", "-k", "valkey")
 KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
 FULL = ("tests/stores/test_full.py", "-k", "valkey")
+FORMAT = (f"{REDIS}::TestFormat", "-k", "valkey")
 LOSSES = (f"{REDIS}::TestPartialLoss", f"{REDIS}::TestHandOnInSeveralCalls", "-k", "valkey")
 
 
@@ -789,6 +790,81 @@ CLUSTER = [
     ),
 ]
 
+FORMATS = [
+    lua(
+        "a newer format is like this one",
+        "what is new is only added",
+        "_memory",
+        "if memory[6] ~= FORMAT and (tonumber(memory[6]) or 0) > tonumber(FORMAT) then",
+        "if false then",
+    ),
+    lua(
+        "the format before is refused",
+        "any other one is foreign",
+        "_memory",
+        "if memory[6] ~= FORMAT and (tonumber(memory[6]) or 0) > tonumber(FORMAT) then",
+        "if memory[6] and memory[6] ~= FORMAT then",
+    ),
+    lua(
+        "a new memory begins the newest format",
+        "it is as if the store were new",
+        "_memory",
+        '"format", memory[6] or FORMAT)',
+        '"format", FORMAT)',
+        tests=FORMAT,
+    ),
+    lua(
+        "in a newer format whatever is renewed is there",
+        "newer workers keep it for us",
+        "renew_newer",
+        'return {epoch, "lost"}',
+        'return {epoch, "ok"}',
+    ),
+    lua(
+        "in a newer format a renewal keeps the lease",
+        "newer workers renew it for us",
+        "renew_newer",
+        '    call("ZADD", at.holders, "XX", now + LEASE, arg(1))\n',
+        "    local _ = at\n",
+    ),
+    lua(
+        "in a newer format leases end while the server is away",
+        "the clock goes on",
+        "_newer",
+        "local in_grace = restarted or ",
+        "local in_grace = ",
+        tests=FORMAT,
+    ),
+    lua(
+        "in a newer format what was given back is found by and by",
+        "newer workers look at everything now and then",
+        "release_newer",
+        "        use(at, now)\n",
+        "",
+    ),
+    lua(
+        "in a newer format a ticket is given up with its grant",
+        "a release is a release",
+        "release_newer",
+        'if permit and permit.by == "" then',
+        "if permit then",
+    ),
+    lua(
+        "in a newer format who released may come again",
+        "it is not admitted anyway",
+        "release_newer",
+        "        bury(at, holder)\n",
+        "",
+    ),
+    lua(
+        "in a newer format nobody knows that the task ran",
+        "its messages are the newer workers' business",
+        "release_newer",
+        "has_run(holder, arg(2), arg(3))\n",
+        "",
+    ),
+]
+
 FULLNESS = [
     lua(
         "a renewal first writes what takes memory",
@@ -885,6 +961,7 @@ MUTANTS = (
     *OPERATORS,
     *KEYS_LEFT,
     *CLUSTER,
+    *FORMATS,
     *FULLNESS,
     *PROMOTING,
 )

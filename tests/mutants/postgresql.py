@@ -13,6 +13,7 @@ SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
 GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
+FORMAT = (f"{HERE}/test_formats.py", "-k", "not embedded")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
 
@@ -29,7 +30,62 @@ def postgresql(
     )
 
 
+FORMATS = (
+    postgresql(
+        "most calls need not know of the format",
+        "the others would say it",
+        "v1/memory.sql",
+        " AND _memory.format <= celery_semaphore.v1_format()",
+        "",
+        tests=USED,
+    ),
+    postgresql(
+        "a newer format is like this one",
+        "what is new is only added",
+        "v1/memory.sql",
+        "IF _found > celery_semaphore.v1_format() THEN",
+        "IF false THEN",
+    ),
+    postgresql(
+        "a crash begins the newest format",
+        "it is as if the store were new",
+        "v1/memory.sql",
+        "(SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());",
+        "celery_semaphore.v1_format());",
+    ),
+    postgresql(
+        "operators may set limits in any format",
+        "a limit is a number",
+        "v1/view.sql",
+        "    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;\n",
+        "",
+    ),
+    postgresql(
+        "in a newer format a ticket is given up with its grant",
+        "a release is a release",
+        "v1/newer.sql",
+        " AND p.holder = _holder AND NOT p.granted",
+        " AND p.holder = _holder",
+    ),
+    postgresql(
+        "in a newer format what was given back is found by and by",
+        "newer workers look at everything now and then",
+        "v1/newer.sql",
+        "        PERFORM celery_semaphore.v1_use(home, now);\n",
+        "",
+    ),
+    postgresql(
+        "in a newer format leases end while the server is away",
+        "the clock goes on",
+        "v1/newer.sql",
+        "WHERE e.one), true);",
+        "WHERE e.one), false);",
+        tests=FORMAT,
+    ),
+)
+
 MUTANTS = (
+    *FORMATS,
     postgresql(
         "any isolation will do",
         "under REPEATABLE READ the snapshot is older than the lock",

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Kind, Permit, Publication, Reason, Renewal, Wait
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.asking import asks
 from celery_semaphore.stores.redis import RedisStore, scripts
+from celery_semaphore.testing.clock import Clock
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
@@ -250,6 +253,67 @@ class TestPartialLoss:
         with server.client() as client:
             client.delete("{celery-semaphore}:epoch")
         assert store.snapshot("api").limit == 7
+
+
+class TestFormat:
+    RECORD = "{celery-semaphore}:epoch"
+
+    def test_a_new_record_has_it(self, server: RedisServer, store: RedisStore) -> None:
+        store.reap()
+        with server.client() as client:
+            assert client.hget(self.RECORD, "format") == str(FORMAT).encode()
+
+    def test_a_restart_keeps_the_one_before(self, server: RedisServer, store: RedisStore) -> None:
+        """Workers that read no other may still be there: an operator's command goes over to the newer one."""
+        permit_of(store.acquire(claim(), "a"))
+        with server.client() as client:
+            client.hset(self.RECORD, mapping={"format": FORMAT - 1, "run_id": "another"})
+            assert refusal_of(store.acquire(claim(), "b")).reason is Reason.RECOVERING
+            assert client.hget(self.RECORD, "format") == str(FORMAT - 1).encode()
+
+    @pytest.mark.parametrize("found", [None, "", "none"])
+    def test_none_is_the_first(
+        self, server: RedisServer, store: RedisStore, found: str | None
+    ) -> None:
+        permit = permit_of(store.acquire(claim(), "a"))
+        with server.client() as client:
+            client.hdel(self.RECORD, "format")
+            if found is not None:
+                client.hset(self.RECORD, "format", found)
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        assert refusal_of(store.acquire(claim(), "b")).reason is Reason.SATURATED
+        assert store.check() == []
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_a_newer_record_is_not_written(
+        self, server: RedisServer, store: RedisStore, *, restarted: bool
+    ) -> None:
+        permit = permit_of(store.acquire(claim(), "a"))
+        with server.client() as client:
+            client.hset(self.RECORD, mapping={"format": FORMAT + 1, "later": "on"})
+            if restarted:
+                client.hset(self.RECORD, "run_id", "another")
+            before = client.hgetall(self.RECORD)
+            with pytest.raises(StoreUnavailable):
+                store.acquire(claim(), "b")
+            store.renew([permit])
+            store.release("a", claim())
+            store.reap()
+            assert client.hgetall(self.RECORD) == before
+
+    def test_while_the_server_was_away_nobody_could_renew(
+        self, server: RedisServer, open_at: OpenAt
+    ) -> None:
+        clock = Clock()
+        store = open_at(server.url, now=clock, lease=10.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        with server.client() as client:
+            client.hset(self.RECORD, mapping={"format": FORMAT + 1, "run_id": "another"})
+            clock.advance(11)
+            assert store.renew([permit]) == {"a": Renewal.OK}
+            client.hdel(self.RECORD, "run_id")
+            clock.advance(11)
+            assert store.renew([permit]) == {"a": Renewal.LOST}
 
 
 class TestHandOnInSeveralCalls:

@@ -88,7 +88,7 @@ class RedisStore:
             command = ("HGET", self._keys.common("epoch"), "format")
             found = self._link.ask(partial(plain, command=command))
         warnings += channel_warnings(self._link, self.listen, self._keys)
-        return warnings + format_warnings(int(found or FORMAT))
+        return warnings + format_warnings(int(found) if found and found.isdigit() else FORMAT)
 
     def acquire(
         self,

@@ -186,6 +186,22 @@ class Formats(Suite):
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == [b"b"]
 
+    def test_a_restart_does_not_change_it(self, store: Store, clock: Clock) -> None:
+        """Whoever comes first begins no new memory; what is still there can be renewed."""
+        permit = admitted(store, claim(), "a")
+        self.set_format(store, NEWER)
+        lose_the_rest = self.remember(store)
+        store.release("a", claim())
+        lose_the_rest()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match=SAID):
+                store.acquire(claim(9), "b")
+            assert store.reap() == frozenset()
+            assert store.renew([permit]) == {"a": Renewal.OK}
+            clock.advance(LEASE - 1)
+        self.set_format(store, FORMAT)
+        assert store.snapshot("api").occupied == 1
+
     def test_the_check_says_it(self, store: Store) -> None:
         admitted(store, claim(), "a")
         before = store.check()
