@@ -13,7 +13,6 @@ SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
 GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
-FORMAT = (f"{HERE}/test_formats.py", "-k", "not embedded")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
 
@@ -75,12 +74,18 @@ FORMATS = (
         "",
     ),
     postgresql(
-        "in a newer format leases end while the server is away",
-        "the clock goes on",
+        "in a newer format a new epoch confirms what is renewed",
+        "it is there, after all",
         "v1/newer.sql",
-        "WHERE e.one), true);",
-        "WHERE e.one), false);",
-        tests=FORMAT,
+        "ON e.id = p.epoch;",
+        "ON e.one;",
+    ),
+    postgresql(
+        "in a newer format a dead permit is renewed",
+        "it was not dropped yet",
+        "v1/newer.sql",
+        " AND p.holder = _holder AND p.ends > now\n",
+        " AND p.holder = _holder\n",
     ),
 )
 

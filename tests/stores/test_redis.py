@@ -13,7 +13,6 @@ from celery_semaphore.core.permit import Kind, Permit, Publication, Reason, Rene
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.asking import asks
 from celery_semaphore.stores.redis import RedisStore, scripts
-from celery_semaphore.testing.clock import Clock
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
@@ -300,20 +299,6 @@ class TestFormat:
             store.release("a", claim())
             store.reap()
             assert client.hgetall(self.RECORD) == before
-
-    def test_while_the_server_was_away_nobody_could_renew(
-        self, server: RedisServer, open_at: OpenAt
-    ) -> None:
-        clock = Clock()
-        store = open_at(server.url, now=clock, lease=10.0)
-        permit = permit_of(store.acquire(claim(), "a"))
-        with server.client() as client:
-            client.hset(self.RECORD, mapping={"format": FORMAT + 1, "run_id": "another"})
-            clock.advance(11)
-            assert store.renew([permit]) == {"a": Renewal.OK}
-            client.hdel(self.RECORD, "run_id")
-            clock.advance(11)
-            assert store.renew([permit]) == {"a": Renewal.LOST}
 
 
 class TestHandOnInSeveralCalls:

@@ -186,21 +186,31 @@ class Formats(Suite):
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == [b"b"]
 
-    def test_a_restart_does_not_change_it(self, store: Store, clock: Clock) -> None:
-        """Whoever comes first begins no new memory; what is still there can be renewed."""
-        permit = admitted(store, claim(), "a")
+    def test_a_restart_does_not_change_it(self, store: Store) -> None:
+        """The first caller after it begins no new epoch."""
+        admitted(store, claim(9), "a")
         self.set_format(store, NEWER)
         lose_the_rest = self.remember(store)
-        store.release("a", claim())
         lose_the_rest()
+        known = store.epoch
         for _ in range(2):
             with pytest.raises(StoreUnavailable, match=SAID):
                 store.acquire(claim(9), "b")
             assert store.reap() == frozenset()
-            assert store.renew([permit]) == {"a": Renewal.OK}
-            clock.advance(LEASE - 1)
+        assert store.epoch == known
         self.set_format(store, FORMAT)
-        assert store.snapshot("api").occupied == 1
+        assert why(store, claim(9), "c") is Reason.RECOVERING
+
+    def test_a_new_epoch_confirms_nothing_here(self, store: Store) -> None:
+        """Whether a permit of the epoch before fits only newer workers can tell."""
+        permit = admitted(store, claim(9), "a")
+        lose_the_rest = self.remember(store)
+        lose_the_rest()
+        assert why(store, claim(9), "b") is Reason.RECOVERING
+        self.set_format(store, NEWER)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        self.set_format(store, FORMAT)
+        assert store.renew([permit]) == {"a": Renewal.OK}
 
     def test_the_check_says_it(self, store: Store) -> None:
         admitted(store, claim(), "a")

@@ -5,15 +5,12 @@ from uuid import uuid4
 import pytest
 
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Reason
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.schema import Place
-from celery_semaphore.testing.clock import Clock
 from tests.stores.conftest import claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
-
-from .conftest import OpenAt
 
 FORMATS = "SELECT format FROM celery_semaphore.epoch UNION ALL SELECT format FROM celery_semaphore.epoch_before"
 RECORDS = """
@@ -56,19 +53,3 @@ def test_newer_records_are_not_written(
     store.release("a", claim())
     store.reap()
     assert server.run(RECORDS) == before
-
-
-def test_while_the_server_was_away_nobody_could_renew(
-    server: PostgresServer, open_at: OpenAt
-) -> None:
-    clock = Clock()
-    store = open_at(server.url, now=clock, lease=10.0)
-    permit = permit_of(store.acquire(claim(), "a"))
-    server.set_format(FORMAT + 1)
-    server.run("CREATE TABLE kept_epoch AS TABLE celery_semaphore.epoch")
-    server.run("TRUNCATE celery_semaphore.epoch")
-    clock.advance(11)
-    assert store.renew([permit]) == {"a": Renewal.OK}
-    server.run("INSERT INTO celery_semaphore.epoch TABLE kept_epoch", "DROP TABLE kept_epoch")
-    clock.advance(11)
-    assert store.renew([permit]) == {"a": Renewal.LOST}
