@@ -824,7 +824,7 @@ FORMATS = [
         "in a newer format a renewal keeps the lease",
         "newer workers renew it for us",
         "renew_newer",
-        '    call("ZADD", at.holders, "XX", now + LEASE, arg(1))\n',
+        '    call("ZADD", at.holders, "XX", now + LEASE, holder)\n',
         "    local _ = at\n",
     ),
     lua(
