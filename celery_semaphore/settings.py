@@ -172,17 +172,25 @@ _BACKENDS = (*_REDIS, "valkeys://", "db+postgresql")
 Place = tuple[str, Mapping[str, Any], Mapping[str, Any] | bool | None]
 
 
+def _joined(url: Any) -> str:
+    return ";".join(url) if isinstance(url, (list, tuple)) else url or ""
+
+
 def _where(conf: Any) -> Place:
     """The store's URL and the options that belong to it."""
     if url := conf.get("semaphore_url"):
         options = conf.get("semaphore_transport_options") or {}
         return str(url), options, conf.get("semaphore_use_ssl")
-    broker = conf.get("broker_write_url") or conf.get("broker_url") or ""
-    if isinstance(broker, (list, tuple)):
-        broker = ";".join(broker)
+    broker, other = (_joined(url) for url in (conf.broker_read_url, conf.broker_write_url))
     if broker.startswith(_REDIS):
+        if broker != other:  # a process may know but one of them, and would count by itself
+            msg = (
+                "semaphore_url is not set, and broker_read_url and broker_write_url differ: which of the two keeps permits"
+                " must be the same for every process. Set semaphore_url to one of them, or to another server."
+            )
+            raise ConfigurationError(msg)
         return broker, conf.get("broker_transport_options") or {}, conf.get("broker_use_ssl")
-    backend = conf.get("result_backend")
+    backend = conf.result_backend
     if isinstance(backend, str) and backend.startswith(_BACKENDS):
         options = conf.get("result_backend_transport_options") or {}
         return backend, options, conf.get("redis_backend_use_ssl")

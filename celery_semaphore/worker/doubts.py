@@ -6,9 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from celery.app.routes import MapRoute
+from kombu.entity import Queue
+
 from ..core.saturation import OnSaturated
 from ..errors import ConfigurationError
 from ..settings import Settings
+from .route import is_amqp, is_fanout
 from .spelling import misspelt
 
 
@@ -28,11 +32,37 @@ def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> N
             )
             raise ConfigurationError(msg)
         options.patience(settings)
+        _refuse_fanout(task)
         if options.terminates(settings) and not prefork:
             msg = (
                 f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
             )
             raise ConfigurationError(msg)
+
+
+def _refuse_fanout(task: Any) -> None:
+    """Refuse what is known now; a message that comes by such an exchange all the same fails at its gate."""
+    queue = _declared_queue(task)
+    if queue is not None and is_fanout(queue) and not is_amqp(task.app):
+        msg = (
+            f"task {task.name} is routed to {queue.alias or queue.name!r}, a queue of a fanout exchange: a limited task cannot"
+            " come this way, because this broker keeps no queue to which its message could go back when it must"
+            " wait. Route it to a queue for each worker, or let a task without a limit come this way and send the"
+            " limited one."
+        )
+        raise ConfigurationError(msg)
+
+
+def _declared_queue(task: Any) -> Any:
+    """Return the queue that the task itself or a table of routes names, else the default one; None if unknown."""
+    app, named = task.app, getattr(task, "queue", None)
+    for router in app.amqp.router.routes:
+        if named is None and isinstance(router, MapRoute):  # another may want a call's arguments
+            named = (router(task.name) or {}).get("queue")
+    if isinstance(named, Queue):
+        return named
+    queues, name = app.amqp.queues, named or app.conf.task_default_queue
+    return queues.get(name) or queues.aliases.get(name)
 
 
 def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:

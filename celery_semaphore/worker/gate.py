@@ -17,7 +17,7 @@ from ..core.permit import Answer, Claim, Permit, Refusal
 from ..core.saturation import Patience
 from ..errors import SemaphoreError, StoreUnavailable
 from .eager import acquire_here
-from .headers import ASKING, PERMIT, Headers
+from .headers import ASKING, FANOUT, PERMIT, Headers
 from .limiter import Limiter, limiter_of
 from .local import PendingRelease, watch_ends
 from .permit import TaskPermit, permit_of
@@ -51,6 +51,7 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     request = task.request
     if request.called_directly or permit_of(request) is not None:
         return
+    _refuse_fanout(task)
     options, limiter = task.semaphore_options, limiter_of(task.app)
     headers = Headers.taken_from(request, limiter.settings.copies_expire)
     claims = options.claims(args, kwargs, headers.key, headers.weight)
@@ -66,6 +67,16 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     request.__dict__[PERMIT] = TaskPermit(permits, limiter.side.store)
     if permit is not None:
         permit_acquired.send(sender=task, task_id=request.id, permit=permit)
+
+
+def _refuse_fanout(task: Any) -> None:
+    if (exchange := task.request.__dict__.get(FANOUT)) is not None:
+        msg = (
+            f"task {task.name} came by the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
+            " no queue to which its message could go back when it must wait. Send it to a queue for each worker, or"
+            " let a task without a limit come this way and send the limited one."
+        )
+        raise SemaphoreError(msg)
 
 
 def _acquire(

@@ -14,9 +14,10 @@ TICKET = "semaphore_ticket"  # the only one that a message carries because it wa
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
+FANOUT = "semaphore_fanout"  # likewise: it came by a fanout exchange, and could not go back
 PERMIT = "semaphore_permit"  # of the running request
 ASKING = "semaphore_asking"  # what to release at its end, from before the store is asked
-INTERNAL = (HOLDER, EPOCH, LEAVES, PERMIT, ASKING)  # never from a message
+INTERNAL = (HOLDER, EPOCH, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 

@@ -22,7 +22,7 @@ from .porter import Porter
 from .process import is_gone
 from .receivers import ReceiverThread
 from .releaser import Releaser
-from .route import granted_queue, home_queue
+from .route import granted_queue, home_queue, is_amqp
 from .sweeper import Sweeper
 
 GRACE = 5.0  # seconds a process has to end by itself
@@ -66,9 +66,14 @@ class Limiter:
         os.register_at_fork(after_in_child=self._forked)
 
     @cached_property
+    def loses_fanouts(self) -> bool:
+        """Whether the broker has no queue for what a worker gets from a fanout exchange."""
+        return not is_amqp(self._app)
+
+    @cached_property
     def low_is_urgent(self) -> bool:
         """Whether the broker counts priorities downwards."""
-        return bool(self._app.connection_for_write().transport.driver_type != "amqp")
+        return not is_amqp(self._app)
 
     @property
     def side(self) -> Side:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from celery import Task
+
 from ..core.limit import Call, Limit
 from ..core.permit import Claim
 from ..core.saturation import OnSaturated, Patience
@@ -42,6 +44,7 @@ class Options:
         if task.semaphore is None:
             _refuse_orphans(task)
             return None
+        _refuse_strategy(task)
         try:
             return cls._read(task)
         except ConfigurationError as error:
@@ -185,3 +188,18 @@ def _refuse_orphans(task: Any) -> None:
         if value is not None:
             msg = f"task {task.name}: {option}={value!r} does nothing without semaphore='a name'."
             raise ConfigurationError(msg)
+
+
+def _refuse_strategy(task: Any) -> None:
+    """Refuse a class that does not let Celery make a request of each message, as celery-batches' ``Batches``.
+
+    Its bodies would run without ``before_start``, where a permit is acquired, and without the ends that release it.
+    """
+    if task.Strategy != Task.Strategy:
+        named = getattr(task.Strategy, "__qualname__", repr(task.Strategy))
+        msg = (
+            f"task {task.name}: semaphore={task.semaphore!r} would not limit it: its class has a Strategy of its own,"
+            f" {named}, which runs its messages past the place where a permit is acquired. Drop semaphore= and use a"
+            " Semaphore inside its body, or let it send tasks that are limited."
+        )
+        raise ConfigurationError(msg)

@@ -112,8 +112,12 @@ class Returned(Exception):
 
 
 def _confirming(app: Any, timeout: float) -> Any:
-    """A connection that confirms what it publishes and never blocks for longer than ``timeout``."""
-    connection = app.connection_for_write(connect_timeout=timeout)
+    """A connection that confirms what it publishes and never blocks for longer than ``timeout``.
+
+    To the broker from which workers read: what waits must come back to them, and where ``broker_write_url`` names
+    another broker, no worker consumes there.
+    """
+    connection = app.connection_for_read(connect_timeout=timeout)
     options = dict(connection.transport_options)
     if connection.transport.driver_type == "amqp":
         options |= {"confirm_publish": True, "read_timeout": timeout, "write_timeout": timeout}

@@ -44,7 +44,7 @@ def _parked(store: Store, resource: str) -> Iterator[str]:
     seen = store.snapshot(resource, store.snapshot(resource, 0).waiting)
     for waiter in seen.waiters:
         if waiter.kind is Kind.PARK:
-            yield maker_of(waiter.id).rpartition(":")[0]
+            yield _task_of(waiter.id)
 
 
 def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
@@ -53,34 +53,40 @@ def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
         while grants := store.take(outgoing):
             for grant in grants:
                 message = unpacked(grant.payload)
-                if grant.token or message.headers["id"] not in names:
+                if grant.token or _task_of(grant.ticket) not in names:
                     others.append(grant)
                 else:
-                    _end(app, message)
+                    _end(app, _task_of(grant.ticket), message)
                     done.append(grant)
     finally:
         store.sent(done)
         if others:
             _send(app, store, others)
-    return [unpacked(grant.payload).headers["id"] for grant in done]
+    return [_task_of(grant.ticket) for grant in done]
 
 
-def _end(app: Any, message: Parked) -> None:
-    task = app.tasks.get(message.headers["task"]) or app.Task()
-    end_unrun(task, Context({**message.headers, **_embedded(app, message)}), "purged")
+def _task_of(ticket: str) -> str:
+    """Return the id of the task that waits with this ticket; a message of protocol 1 has it in its body."""
+    return maker_of(ticket).rpartition(":")[0]
 
 
-def _embedded(app: Any, message: Parked) -> dict[str, Any]:
-    """The chain and the chord that it belongs to."""
+def _end(app: Any, task_id: str, message: Parked) -> None:
+    request = Context({**message.headers, **_from_body(app, task_id, message), "id": task_id})
+    end_unrun(app.tasks.get(request.get("task")) or app.Task(), request, "purged")
+
+
+def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:
+    """Read the chain and the chord that the task belongs to; by protocol 1 its name and group as well."""
     try:
-        embedded = _loaded(app, message)[2]
-    except Exception as error:  # noqa: BLE001 - whatever it is, nobody here can read it
+        body = _loaded(app, message)
+        if isinstance(body, dict):  # protocol 1, which knows no chain
+            group = body.get("taskset") or body.get("group")
+            return {"task": body["task"], "group": group, "chord": body.get("chord")}
+        return dict(body[2] or {})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the body cannot be read here
         # Only what kind of error it is: its text may have the whole body in it.
-        logger.warning(
-            "task %s: its chord cannot be told: %s", message.headers["id"], type(error).__name__
-        )
+        logger.warning("task %s: its chord cannot be told: %s", task_id, type(error).__name__)
         return {}
-    return embedded or {}
 
 
 def _loaded(app: Any, message: Parked) -> Any:

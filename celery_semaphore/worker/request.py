@@ -24,11 +24,19 @@ from celery.worker.request import Request
 
 from ..core.permit import Claim, Reason
 from ..errors import PermitLost
-from .headers import EPOCH, HOLDER, TICKET, drop_internal, is_sent_back, publication_of
+from .headers import (
+    EPOCH,
+    FANOUT,
+    HOLDER,
+    TICKET,
+    drop_internal,
+    is_sent_back,
+    publication_of,
+)
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
-from .route import queue_of
+from .route import came_by_fanout, queue_of
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +71,8 @@ class LimitedRequestMixin:
         drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
         expire = self._limiter.settings.copies_expire
         self._publication = publication_of(sent, came_by["redelivered"], expire)
+        if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):  # type: ignore[attr-defined]
+            sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
 

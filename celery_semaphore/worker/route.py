@@ -80,6 +80,27 @@ def queue_of(app: Any, consumer: Any, came_by: dict[str, Any]) -> str:
     raise Unroutable(msg)
 
 
+def is_amqp(app: Any) -> bool:
+    """Say whether the broker that this app's workers consume from is RabbitMQ, or another with AMQP."""
+    return bool(app.connection_for_read().transport.driver_type == "amqp")
+
+
+def is_fanout(queue: Any, exchange: str | None = None) -> bool:
+    """Say whether a queue is bound to a fanout exchange, to this one if it is named."""
+    return any(
+        binding.exchange.type == "fanout" and exchange in (None, binding.exchange.name)
+        for binding in [queue, *queue.bindings]
+        if binding.exchange is not None
+    )
+
+
+def came_by_fanout(app: Any, came_by: dict[str, Any]) -> bool:
+    """Say whether a message came from a fanout exchange, by its ``delivery_info``."""
+    if not (exchange := came_by.get("exchange")):
+        return False
+    return any(is_fanout(queue, exchange) for queue in app.amqp.queues.consume_from.values())
+
+
 def _is_bound(queue: Any, exchange: str, routing_key: str) -> bool:
     for binding in [queue, *queue.bindings]:
         kind: Any = STANDARD_EXCHANGE_TYPES.get(binding.exchange.type)

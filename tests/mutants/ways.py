@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from .worker import HERE, worker
 
+FANOUT = f"{HERE}/test_fanout.py"
+FANOUT_START = f"{FANOUT}::test_others_may_be_routed_there"
 FORGED = f"{HERE}/test_forged.py"
+OPTIONS = f"{HERE}/test_options.py"
+PURGE = "tests/ops/test_purge.py"
 REPLACED = f"{HERE}/test_replaced.py"
 
 HEADERS = [
@@ -60,4 +64,79 @@ HEADERS = [
     ),
 ]
 
-MUTANTS = (*HEADERS,)
+BROKERS = [
+    worker(
+        "what waits is published as a task is sent",
+        "by the connection for writing; but no worker consumes there",
+        "worker/publisher",
+        "    connection = app.connection_for_read(connect_timeout=timeout)\n",
+        "    connection = app.connection_for_write(connect_timeout=timeout)\n",
+        f"{HERE}/test_brokers.py::test_what_waits_stays_with_the_broker_that_workers_read[site-requeue]",
+    ),
+    worker(
+        "the first of two brokers keeps permits",
+        "every process knows both of them",
+        "settings",
+        "        if broker != other:  # ",
+        "        if False:  # ",
+        f"{OPTIONS}::test_two_brokers_are_no_default",
+    ),
+    worker(
+        "a fanout exchange is one as any other",
+        "the queue is known by its name; but Redis keeps none, and no worker reads the list",
+        "worker/request",
+        "        if self._limiter.loses_fanouts and ",
+        "        if False and ",
+        f"{FANOUT}::test_a_limited_task_fails_on_redis[hold]",
+    ),
+    worker(
+        "no limited task comes by a fanout exchange",
+        "but RabbitMQ keeps a queue for each worker",
+        "worker/limiter",
+        "        return not is_amqp(self._app)\n\n    @cached_property\n    def low_is_urgent",
+        "        return True\n\n    @cached_property\n    def low_is_urgent",
+        f"{FANOUT}::test_each_worker_runs_its_own_on_rabbitmq",
+    ),
+    worker(
+        "the router is asked for a task's queue",
+        "but a router may want the arguments of a call",
+        "worker/doubts",
+        "        if named is None and isinstance(router, MapRoute):  # ",
+        "        if named is None:  # ",
+        FANOUT_START,
+    ),
+    worker(
+        "a queue is known by its name alone",
+        "a Broadcast has an alias, and another name in each process",
+        "worker/doubts",
+        "    return queues.get(name) or queues.aliases.get(name)\n",
+        "    return queues.get(name)\n",
+        f"{FANOUT}::test_a_task_that_is_routed_there_stops_the_worker",
+    ),
+    worker(
+        "a task with a Strategy is limited",
+        "it has our class; but none of its messages becomes a request",
+        "worker/options",
+        "    if task.Strategy != Task.Strategy:\n",
+        "    if False:\n",
+        OPTIONS,
+    ),
+    worker(
+        "a purged message has its id in its headers",
+        "those of protocol 1 have it in their body",
+        "worker/purge",
+        '    request = Context({**message.headers, **_from_body(app, task_id, message), "id": task_id})\n',
+        '    request = Context({**message.headers, "id": message.headers["id"]})\n',
+        PURGE,
+    ),
+    worker(
+        "the body of protocol 1 is as that of protocol 2",
+        "but it is a mapping, with the chord in it",
+        "worker/purge",
+        "        if isinstance(body, dict):  # ",
+        "        if False:  # ",
+        PURGE,
+    ),
+]
+
+MUTANTS = (*HEADERS, *BROKERS)

@@ -63,7 +63,8 @@ def park(
     task_id: str,
     *,
     serializer: str = "json",
-    body: bytes | None = None,
+    body: bytes | str | None = None,
+    headers: dict[str, Any] | None = None,
     **embed: Any,
 ) -> str:
     answer = store.acquire(claims(), f"{task_id}:1", Wait(Kind.PARK))
@@ -71,7 +72,7 @@ def park(
     assert answer.ticket
     message = SimpleNamespace(
         body=body or json.dumps([[], {}, {"chain": None, "chord": None, **embed}]),
-        headers={"id": task_id, "task": "not known here"},
+        headers={"id": task_id, "task": "not known here"} if headers is None else headers,
         properties={},
         content_type=f"application/{serializer}",
         content_encoding="utf-8",
@@ -167,4 +168,39 @@ def test_arguments_that_cannot_be_read_are_not_logged(
     with caplog.at_level(logging.WARNING):
         assert purge(app, store, "api") == ["t1"]
     assert "task t1: its chord cannot be told: DecodeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+OLD = {"id": "t1", "task": "known", "args": ["secret"], "kwargs": {}, "taskset": "g1", "retries": 0}
+
+
+def test_messages_of_protocol_1(
+    app: Celery, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bodies have what other messages have in their headers."""
+    ended: list[Any] = []
+    task = SimpleNamespace(
+        backend=SimpleNamespace(mark_as_failure=lambda *a, request, **_: ended.append(request)),
+        ignore_result=False,
+        store_errors_even_if_ignored=False,
+    )
+    monkeypatch.setitem(app.tasks, "known", task)
+    hold(store)
+    park(store, "t1", body=json.dumps({**OLD, "chord": {"chord_size": 2}}), headers={})
+    assert purge(app, store, "api") == ["t1"]
+    (request,) = ended
+    assert (request.id, request.group, request.chord) == ("t1", "g1", {"chord_size": 2})
+    assert store.snapshot("api").waiting == 0
+
+
+@pytest.mark.parametrize("body", ['["secret"', '"secret"', "{}", "[]"])
+def test_messages_of_protocol_1_that_cannot_be_read(
+    app: Celery, store: MemoryStore, caplog: pytest.LogCaptureFixture, body: str
+) -> None:
+    hold(store)
+    park(store, "t1", body=body, headers={})
+    with caplog.at_level(logging.WARNING):
+        assert purge(app, store, "api") == ["t1"]
+    assert app.AsyncResult("t1").state == states.REVOKED
+    assert "task t1: its chord cannot be told" in caplog.text
     assert "secret" not in caplog.text

@@ -12,6 +12,7 @@ from typing import Any
 from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from kombu import Exchange, Queue
+from kombu.common import Broadcast
 
 from celery_semaphore import Limit, LimitedTask
 from tests.support.counter import Counter
@@ -27,7 +28,9 @@ app.conf.update(
 )
 if "QUEUES" in os.environ:
     app.conf.task_queues = [
-        Queue(name, Exchange(exchange, kind), routing_key=key, queue_arguments=arguments)
+        Broadcast(name)
+        if kind == "broadcast"
+        else Queue(name, Exchange(exchange, kind), routing_key=key, queue_arguments=arguments)
         for name, exchange, kind, key, arguments in json.loads(os.environ["QUEUES"])
     ]
 counter = Counter(os.environ.get("COUNTER_ADDR", ""))
@@ -289,6 +292,8 @@ if "REST_LONG" in os.environ:
     faults.rest_long()
 if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
+if "PUBLISH_BY" in os.environ:
+    faults.publish_by(os.environ["PUBLISH_BY"])
 if "FORGETFUL" in os.environ:
     faults.log_forgotten()
 if "FAULT" in os.environ:

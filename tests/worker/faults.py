@@ -9,6 +9,8 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import redis
@@ -18,7 +20,7 @@ from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
 
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.worker import releaser
+from celery_semaphore.worker import publisher, releaser
 from celery_semaphore.worker.note import NotePipe
 from celery_semaphore.worker.publisher import Publisher
 from celery_semaphore.worker.request import LimitedRequestMixin
@@ -80,6 +82,17 @@ def log_noted() -> None:
         get_logger(__name__).info("published %s", message.headers["id"])
 
     Publisher.publish = publish  # type: ignore[method-assign]
+
+
+def publish_by(url: str) -> None:
+    """Let waiting messages go to the broker by another way than the one by which it delivers."""
+    original = publisher._confirming
+
+    def confirming(app: Any, timeout: float) -> Any:
+        by_url = SimpleNamespace(connection_for_read=partial(app.connection_for_read, url))
+        return original(by_url, timeout)
+
+    publisher._confirming = confirming
 
 
 def rest_long() -> None:

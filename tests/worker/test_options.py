@@ -463,3 +463,77 @@ def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Cel
     app.conf.broker_transport_options = {"visibility_timeout": 60}
     task = declare(app, semaphore="s", limit=1)
     assert task.semaphore_options.patience(Settings.from_app(app)).longest == 15
+
+
+class Batches(Task):
+    """Handles messages in its own way, as the class of celery-batches does."""
+
+    abstract = True
+
+    def Strategy(self, task: Any, app: Celery, consumer: Any) -> Any:  # noqa: N802 - Celery's name
+        return lambda message, body, ack, reject, callbacks, **_: ack(None, None)
+
+
+class LimitedBatches(LimitedTaskMixin, Batches):
+    abstract = True
+
+
+def test_a_task_with_a_strategy_of_its_own_cannot_be_limited(app: Celery) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"Strategy of its own, Batches\.Strategy,"
+    ) as found:
+        declare(app, base=LimitedBatches, semaphore="s", limit=1)
+    assert "task shop.export: semaphore='s' would not limit it" in str(found.value)
+    assert "use a Semaphore inside its body" in str(found.value)
+    with pytest.raises(ConfigurationError, match="a Strategy of its own"):
+        check_tasks(app.tasks.values(), SETTINGS, prefork=True)
+    with pytest.raises(ConfigurationError, match="a Strategy of its own"):
+        app.tasks["shop.export"].delay("a")
+
+
+def test_a_strategy_by_name_is_one_too(app: Celery) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"a Strategy of its own, .shop\.strategies:batch.,"
+    ):
+        declare(app, semaphore="s", limit=1, Strategy="shop.strategies:batch")
+
+
+def test_a_task_with_a_strategy_may_have_our_class(app: Celery) -> None:
+    assert declare(app, base=LimitedBatches).semaphore_options is None
+
+
+# -- which broker keeps permits, if none is named
+
+
+BOTH = {"broker_read_url": "redis://one/0", "broker_write_url": "redis://two/0"}
+
+
+@pytest.mark.parametrize(
+    "conf", [BOTH, {"broker_url": "redis://one", "broker_write_url": "redis://two"}]
+)
+def test_two_brokers_are_no_default(app: Celery, conf: dict[str, str]) -> None:
+    app.conf.update({"semaphore_url": None, "broker_url": None, "result_backend": None} | conf)
+    with pytest.raises(ConfigurationError, match="broker_read_url and broker_write_url differ"):
+        Settings.from_app(app)
+    app.conf.semaphore_url = "redis://three/0"
+    assert Settings.from_app(app).url == "redis://three/0"
+
+
+def test_one_broker_by_two_settings_is_the_default(app: Celery) -> None:
+    app.conf.update(BOTH, semaphore_url=None, broker_write_url=["redis://one/0"])
+    assert Settings.from_app(app).url == "redis://one/0"
+
+
+def test_the_default_is_the_broker_that_celery_uses(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Celery's own variables, which also its option --broker sets, go before what is configured."""
+    app.conf.semaphore_url = None
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://four/0")
+    assert Settings.from_app(app).url == "redis://four/0"
+
+
+def test_two_brokers_that_keep_no_permits_leave_the_backend(app: Celery) -> None:
+    urls = {"broker_read_url": "amqp://one", "broker_write_url": "amqp://two"}
+    app.conf.update(urls, semaphore_url=None, result_backend="redis://three/0")
+    assert Settings.from_app(app).url == "redis://three/0"
