@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "semaphore_holder": "other:1",
     "semaphore_epoch": 1,
     "semaphore_leaves": True,
+    "semaphore_fanout": "news",
 }
 
 
