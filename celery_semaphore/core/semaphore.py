@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
@@ -11,7 +13,7 @@ from math import inf
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from ..errors import ConfigurationError, PermitLost, StoreUnavailable
+from ..errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .caller import Caller
 from .holdings import OnLost, holdings_in
 from .limit import is_whole
@@ -54,10 +56,13 @@ class Semaphore:
         """Wait in line for a permit, ``timeout`` seconds at most instead of the semaphore's own.
 
         With 0 it asks once. Raises ``SemaphoreTimeout``; while the store is out of reach it goes on trying.
-        In a signal handler give it a timeout: it may have interrupted whoever has what it waits for.
+        In a signal handler give it a timeout: it may have interrupted whoever has what it waits for. In the thread
+        of a running asyncio loop it may only ask once, for a wait stops the loop; ``release`` may be called there.
         """
-        holdings = holdings_in(self._store)
         seconds = self._timeout if timeout is None else _seconds(timeout)
+        if seconds > 0:
+            self._refuse_to_stop_a_loop()
+        holdings = holdings_in(self._store)
         permit, since = Caller(self._store, (self._claim,), seconds, holdings.check).acquire()
         holdings.add(permit, since, self._on_lost)
         return permit
@@ -92,6 +97,16 @@ class Semaphore:
     def holders(self) -> tuple[Held, ...]:
         """Who holds permits right now, tasks and others, oldest first."""
         return self._store.snapshot(self._claim.resource, waiters=1).holders
+
+    def _refuse_to_stop_a_loop(self) -> None:
+        """Raise where a wait would stop an event loop, and so whatever would release in it."""
+        if _is_in_event_loop():
+            msg = (
+                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
+                " thread, `await loop.run_in_executor(executor, semaphore.acquire)`, with an executor for such waits"
+                " alone: asyncio.to_thread shares one that waiting calls fill. Or ask once: acquire(timeout=0)."
+            )
+            raise SemaphoreError(msg)
 
     @property
     def _store(self) -> Store:
@@ -133,6 +148,17 @@ class Semaphore:
 
 # Each thread, greenlet and asyncio task has its own: whoever leaves gives back what it entered with.
 _entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
+
+
+def _is_in_event_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")  # where it is not imported, no loop of it runs
+    try:
+        loop = asyncio and asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    # A greenlet finds the loop that runs in another one of the same thread, and does not stop it.
+    here = threading.get_ident()
+    return loop is not None and getattr(loop, "_thread_id", here) == here
 
 
 def _check_function(function: object) -> None:

@@ -6,6 +6,7 @@ from .mutant import Mutant
 
 SECRETS = "tests/worker/test_secrets.py"
 EAGER = "tests/worker/test_eager.py"
+LOOPS = "tests/core/test_semaphore_loops.py"
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
@@ -19,6 +20,30 @@ def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 
 
 MUTANTS = [
+    beside(
+        "a wait stops an event loop",
+        "who waits in a loop knows what it does",
+        "core/semaphore",
+        '    return loop is not None and getattr(loop, "_thread_id", here) == here\n',
+        "    return False and here\n",
+        f"{LOOPS}::TestInTheLoop::test_so_are_with_and_the_decorator",
+    ),
+    beside(
+        "nothing may be asked in an event loop",
+        "each call of the store blocks",
+        "core/semaphore",
+        "        if seconds > 0:\n            self._refuse",
+        "        if seconds >= 0:\n            self._refuse",
+        f"{LOOPS}::TestInTheLoop::test_it_may_ask_once_and_release",
+    ),
+    beside(
+        "a loop in one greenlet stops all others",
+        "they are in one thread",
+        "core/semaphore",
+        'return loop is not None and getattr(loop, "_thread_id", here) == here',
+        "return loop is not None and bool(here)",
+        f"{LOOPS}::TestBesideALoop::test_of_another_greenlet",
+    ),
     beside(
         "an eager run waits for the run that it is part of",
         "each run has a permit of its own",
