@@ -26,9 +26,19 @@ def give_back_unread(connection: Any) -> None:
     transport option ``polling_interval`` says otherwise; and little longer if the server hangs.
     """
     for channel in unanswered(connection):
-        if channel._in_poll.can_read(channel.brpop_timeout + LATE_S):  # noqa: SLF001 - as below
+        if _has_answered(channel):
             with contextlib.suppress(Empty):  # the answer was that there is no message
                 channel._brpop_read()  # noqa: SLF001 - kombu puts back what has no consumer
+
+
+def _has_answered(channel: Any) -> bool:
+    """Wait for the answer to a channel's BRPOP."""
+    connection = channel._in_poll  # noqa: SLF001 - as above
+    if connection.can_read(channel.brpop_timeout + LATE_S):
+        return True
+    # A signal handler that takes longer than the wait (a cold shutdown on top of a warm one) makes it return
+    # nothing, although the answer came meanwhile.
+    return bool(connection.can_read(0))
 
 
 def unanswered(connection: Any) -> Iterator[Any]:

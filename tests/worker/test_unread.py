@@ -7,6 +7,8 @@ consuming is in no list, and read by no consumer: the worker must give it back, 
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from queue import Empty
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from kombu import Connection
 from kombu.simple import SimpleQueue
 
-from celery_semaphore.worker.unread import give_back_unread, unanswered
+from celery_semaphore.worker.unread import LATE_S, give_back_unread, unanswered
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
@@ -119,6 +121,26 @@ def test_is_put_back_into_its_queue(asking: Connection, valkey: ValkeyServer) ->
     with Connection(valkey.url) as sender:
         SimpleQueue(sender, "unread").put("a message")
         give_back_unread(asking)
+        assert SimpleQueue(sender, "unread").get(timeout=2).payload == "a message"
+
+
+def test_a_signal_handler_outlasts_the_wait(asking: Connection, valkey: ValkeyServer) -> None:
+    """A cold shutdown on top of a warm one waits for the pool inside its handler: `select` finds its time over."""
+    with Connection(valkey.url) as sender:
+
+        def handler(*_: object) -> None:
+            SimpleQueue(sender, "unread").put("a message")
+            time.sleep(1 + LATE_S + 0.1)  # the handler's own work, not a wait for anything
+
+        before = signal.signal(signal.SIGUSR1, handler)
+        main = threading.main_thread().ident
+        assert main
+        interrupt = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGUSR1))
+        interrupt.start()
+        try:
+            give_back_unread(asking)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
         assert SimpleQueue(sender, "unread").get(timeout=2).payload == "a message"
 
 
