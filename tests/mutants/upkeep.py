@@ -155,4 +155,84 @@ CHECKING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING)
+HERD = "tests/stores/test_herd.py"
+
+REAPING = (
+    upkeep(
+        "whoever finds it first looks",
+        "the others find nothing to do there",
+        "stores/redis/overdue.lua",
+        '    call("ZADD", INDEX, "XX", now + CLAIMED, name)\n',
+        "    local _ = name\n",
+        f"{HERD}::test_of_redis[valkey]",
+    ),
+    upkeep(
+        "what is claimed is looked at",
+        "a worker that claims it looks at once",
+        "stores/redis/overdue.lua",
+        "now + CLAIMED",
+        "now + LEASE * 10 + CLAIMED",
+        f"{HERD}::test_a_worker_dies_before_it_looks[valkey]",
+    ),
+    upkeep(
+        "a full server lets nobody claim",
+        "a claim takes no memory",
+        "stores/redis/overdue.lua",
+        "    even_if_full()\n",
+        "    local _ = names\n",
+        "tests/stores/test_full.py::test_the_dead_are_reaped[start_valkey]",
+    ),
+    upkeep(
+        "whoever finds it first in PostgreSQL looks",
+        "the others wait for its row and find nothing to do there",
+        "stores/postgresql/v1/reap.sql",
+        "    UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);\n",
+        "",
+        f"{HERD}::test_of_postgresql",
+    ),
+    upkeep(
+        "a look waits for who is at the row",
+        "it is there for a moment only",
+        "stores/postgresql/v1/reap.sql",
+        " LIMIT _most FOR UPDATE SKIP LOCKED);\n    UPDATE",
+        " LIMIT _most);\n    UPDATE",
+        "tests/stores/postgresql/test_faults.py",
+        "-k",
+        "look_at_once and not embedded",
+    ),
+)
+
+LIMITING = (
+    upkeep(
+        "the limit of one key is looked for everywhere",
+        "a semaphore's limit is, too",
+        "stores/redis/store.py",
+        "        if resource != semaphore_of(resource):\n            return self._look_at([resource])\n",
+        "",
+        "tests/stores/test_many_keys.py::test_the_limit_of_one_key_concerns_one",
+    ),
+    upkeep(
+        "the names of all others are told",
+        "whoever asks can pick its own",
+        "stores/redis/store.py",
+        'self._found(f"{resource}*") if semaphore_of(n) == resource',
+        'self._found(f"{resource}*")',
+        "tests/stores/test_many_keys.py::test_the_limit_of_a_semaphore_concerns_its_own_keys",
+    ),
+    upkeep(
+        "an index is an index",
+        "the planner finds the few that it needs",
+        "stores/postgresql/v1/view.sql",
+        "        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.name = _name\n"
+        "        UNION ALL\n"
+        "        SELECT r.name FROM celery_semaphore.resource AS r\n"
+        "        WHERE r.name >= _name || '/' AND r.name < _name || '0');",
+        "        SELECT r.name FROM celery_semaphore.resource AS r\n"
+        "        WHERE r.name = _name OR (r.name >= _name || '/' AND r.name < _name || '0') ORDER BY r.name);",
+        "tests/stores/postgresql/test_growth.py",
+        "-k",
+        "reads_the_resources and not embedded",
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING)

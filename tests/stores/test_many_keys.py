@@ -50,3 +50,34 @@ def test_a_hundred_thousand_keys_leave_nothing(
     with valkey.client() as client:
         wait_until(lambda: client.dbsize() == 1, IDLE + LEASE, "nothing is left")
         assert client.keys() == [b"{celery-semaphore}:epoch"]
+
+
+def test_the_limit_of_one_key_concerns_one(valkey: RedisServer, open_at: OpenAt) -> None:
+    """However many there are: else an operator would hold up the server."""
+    store = open_at(valkey.url)
+    for n in range(3):
+        store.acquire([Claim("order", str(n), 1)], "holder")
+    with valkey.client() as client:
+        client.config_resetstat()
+        store.set_limit(2, "order/1")
+        found: Any = client.info("commandstats")
+    assert "cmdstat_zscan" not in found
+    assert (
+        found["cmdstat_evalsha"]["calls"] <= 2 + 1
+    )  # the limit, the look, and one that is told it
+
+
+def test_the_limit_of_a_semaphore_concerns_its_own_keys(
+    valkey: RedisServer, open_at: OpenAt
+) -> None:
+    """The names of the others stay in the server."""
+    store = open_at(valkey.url)
+    for of, key in (("order", "1"), ("order", "2"), ("order", None), ("orders", "1"), ("a", "1")):
+        store.acquire([Claim(of, key, 1)], "holder")
+    assert sorted(store._found("order*")) == ["order", "order/1", "order/2", "orders/1"]
+    with valkey.client() as client:
+        store.set_limit(3, "order")
+        client.config_resetstat()
+        store.set_limit(2, "order")
+        found: Any = client.info("commandstats")
+    assert found["cmdstat_evalsha"]["calls"] == 1 + 3

@@ -185,7 +185,10 @@ class MemoryStore:
             books.limits.pop(resource, None)
             if limit is not None:
                 books.limits[resource] = limit
-            used = [n for n in books.resources if resource in (n, semaphore_of(n))]
+            keyed = resource != semaphore_of(resource)
+            used = (
+                [resource] if keyed else [n for n in books.resources if semaphore_of(n) == resource]
+            )
             wanted = [Ask(name, 0, 0) for name in used]
             books.drop(wanted)
             return self._handed_on(wanted)

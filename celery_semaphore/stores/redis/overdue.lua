@@ -1,4 +1,13 @@
--- The resources that need a look, at most so many.
+-- Claim resources that need a look, at most so many, for the caller: of many workers that ask at the same moment
+-- each gets others. The claim ends by itself, for its caller may die before it looks.
 --   arg 1 how many
 -- Returns {epoch, names}
-return {epoch, call("ZRANGEBYSCORE", INDEX, "-inf", now, "LIMIT", 0, tonumber(arg(1)))}
+local CLAIMED = 1000000 -- microseconds: longer than the looks take, and short for the one that waits
+local names = call("ZRANGEBYSCORE", INDEX, "-inf", now, "LIMIT", 0, tonumber(arg(1)))
+if #names > 0 then
+    even_if_full()
+end
+for _, name in ipairs(names) do
+    call("ZADD", INDEX, "XX", now + CLAIMED, name)
+end
+return {epoch, names}

@@ -193,9 +193,14 @@ class RedisStore:
             yield answers.snapshot(name, 0, answer)
 
     def resources(self) -> Iterator[str]:
+        return self._found("*")
+
+    def _found(self, pattern: str) -> Iterator[str]:
+        """Yield the resources in use whose names the pattern matches; the server looks at all of them."""
         cursor, seen = b"0", set[bytes]()
+        scan = ("ZSCAN", self._keys.common("index"))
         while True:
-            command = ("ZSCAN", self._keys.common("index"), cursor, "COUNT", 1000)
+            command = (*scan, cursor, "MATCH", pattern, "COUNT", 1000)
             cursor, found = self._link.ask(partial(plain, command=command))
             yield from (name.decode() for name in found[::2] if name not in seen)
             seen.update(found[::2])
@@ -205,7 +210,12 @@ class RedisStore:
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
         self._runner.run(scripts.SET_LIMIT, [], [resource, "" if limit is None else limit])
-        return self._look_at([n for n in self.resources() if resource in (n, semaphore_of(n))])
+        if resource != semaphore_of(resource):
+            return self._look_at([resource])
+        # Nothing in a name has a meaning in a pattern: it is percent-encoded.
+        return self._look_at(
+            [n for n in self._found(f"{resource}*") if semaphore_of(n) == resource]
+        )
 
     def limits(self) -> dict[str, int]:
         _, said = self._runner.run(scripts.LIMITS, [], [])

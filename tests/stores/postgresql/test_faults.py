@@ -193,6 +193,7 @@ def isolated(server: PostgresServer, request: pytest.FixtureRequest) -> str:
     return server.database("postgres", user=name)
 
 
+DUE = "SELECT name FROM celery_semaphore.resource WHERE look <= date_part('epoch', now()) * 1000000"
 WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
@@ -225,6 +226,20 @@ class TestOthersSettings:
         store.set_limit(1, "api")
         grants = store.take(store.attach(ticket, claim(), b"\x00'\\\xff"))
         assert [grant.payload for grant in grants] == [b"\x00'\\\xff"]
+
+    def test_another_isolation_where_workers_look_at_once(
+        self, server: PostgresServer, open_at: OpenAt, isolated: str
+    ) -> None:
+        """What another worker claimed meanwhile is passed over: it is no error."""
+        ours, store = open_at(server.url, lease=0.1), open_at(isolated, lease=0.1)
+        ours.acquire(claim(), "killed")
+        wait_until(lambda: server.run(DUE), 5)
+        with server.client() as client, client.transaction():
+            client.execute("UPDATE celery_semaphore.resource SET look = look + 1")
+            assert store.reap() == frozenset()
+            assert server.run(DUE)
+        store.reap()
+        assert list(ours.resources()) == []
 
     @pytest.mark.parametrize("wanted", [claim(2), claim(2) + claim(2, of="disk")])
     def test_a_place_that_was_free_when_it_asked(

@@ -55,6 +55,24 @@ def test_rows_are_used_again(server: PostgresServer, open_at: OpenAt) -> None:
     assert float(within_their_page) > 0.95 * float(all_of_them)
 
 
+@pytest.mark.parametrize("name", ["order/7", "api"])
+def test_a_limit_reads_the_resources_that_it_concerns(
+    server: PostgresServer, open_at: OpenAt, name: str
+) -> None:
+    others = "SELECT 'order/' || n, 9e15 FROM generate_series(1, 20000) AS n"
+    server.run(f"INSERT INTO celery_semaphore.resource (name, look) {others}")
+    server.run("ANALYZE celery_semaphore.resource", "SELECT pg_stat_reset()")
+    store = open_at(server.url)
+    store.set_limit(3, name)
+    store.close()  # what a session counted is told at its end
+    read = (
+        "SELECT idx_scan, idx_tup_read FROM pg_stat_user_indexes"
+        " WHERE schemaname = 'celery_semaphore' AND indexrelname = 'resource_pkey'"
+    )
+    wait_until(lambda: server.run(read)[0][0], 5)
+    assert server.run(read)[0][1] < 100
+
+
 @pytest.mark.parametrize("leases", [(30.0, 3000.0), (3000.0, 30.0)])
 def test_the_released_are_remembered_for_a_lease_of_their_own(
     server: PostgresServer, open_at: OpenAt, leases: tuple[float, float]

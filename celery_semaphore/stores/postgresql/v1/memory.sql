@@ -71,6 +71,14 @@ BEGIN
     RETURN memory;
 END $$;
 
+-- Under another isolation a call would not see what it waited for.
+CREATE FUNCTION celery_semaphore.v1_need_read_committed() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'celery_semaphore needs READ COMMITTED' USING ERRCODE = 'CS001';
+    END IF;
+END $$;
+
 -- Permits may be forgotten by a crash: their holders put them back, so that nobody waits for the disk. Not so what
 -- is `durable`.
 CREATE FUNCTION celery_semaphore.v1_enter(
@@ -82,9 +90,7 @@ DECLARE
     memory celery_semaphore.epoch;
     now bigint;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN -- it would not see what it waited for
-        RAISE EXCEPTION 'celery_semaphore needs READ COMMITTED' USING ERRCODE = 'CS001';
-    END IF;
+    PERFORM celery_semaphore.v1_need_read_committed();
     IF NOT _durable THEN
         asked := set_config('synchronous_commit', 'off', true);
     ELSIF current_setting('synchronous_commit') = 'off' THEN

@@ -1,12 +1,23 @@
 -- Who needs a look, and the look itself.
 
+-- Claim resources that need a look for the caller: of many workers that ask at the same moment each gets others. The
+-- claim ends by itself after a second, for its caller may die before it looks. A row that is in use right now is
+-- skipped, so that no two calls wait for each other.
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _most int) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    now bigint := celery_semaphore.v1_clock(_clock);
+    now bigint;
+    names text[];
+    asked text;
 BEGIN
-    RETURN ARRAY(
-        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look <= now ORDER BY r.look LIMIT _most);
+    PERFORM celery_semaphore.v1_need_read_committed();
+    asked := set_config('synchronous_commit', 'off', true);
+    now := celery_semaphore.v1_clock(_clock);
+    names := ARRAY(
+        SELECT r.name FROM celery_semaphore.resource AS r
+        WHERE r.look <= now ORDER BY r.look LIMIT _most FOR UPDATE SKIP LOCKED);
+    UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);
+    RETURN names;
 END $$;
 
 -- End what is overdue in these resources, and hand on what is free.

@@ -72,9 +72,11 @@ BEGIN
         INSERT INTO celery_semaphore.set_limit (name, value) VALUES (_name, _value)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value;
     END IF;
-    RETURN ARRAY( -- "0" comes after "/"
+    RETURN ARRAY( -- in no order: without a sort that would be a scan of the whole index
+        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.name = _name
+        UNION ALL
         SELECT r.name FROM celery_semaphore.resource AS r
-        WHERE r.name = _name OR (r.name >= _name || '/' AND r.name < _name || '0') ORDER BY r.name);
+        WHERE r.name >= _name || '/' AND r.name < _name || '0'); -- "0" comes after "/"
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint) LANGUAGE sql AS $$
