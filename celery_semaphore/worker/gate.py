@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.formats import NewerFormat, check_format
 from ..core.permit import Answer, Claim, Permit, Refusal
 from ..core.saturation import Patience
 from ..errors import SemaphoreError, StoreUnavailable
@@ -91,6 +92,11 @@ def _acquire(
             " books of permits: nobody would renew or release this one's. Make the task before, or restart the worker."
         )
         raise SemaphoreError(msg)
+    try:
+        check_format("its header", headers.format)
+    except NewerFormat as error:
+        text = "its message cannot be read"
+        raise _unanswered(task, headers, patience, error, asked=True, text=text) from None
     side, books = limiter.side, limiter.books()
     if side.store.epoch is None:
         side.store.epoch = headers.epoch
@@ -141,10 +147,15 @@ def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, patience: Patience
 
 
 def _unanswered(
-    task: Any, headers: Headers, patience: Patience, error: StoreUnavailable, *, asked: bool
+    task: Any,
+    headers: Headers,
+    patience: Patience,
+    error: StoreUnavailable,
+    *,
+    asked: bool,
+    text: str = "the store cannot be asked",
 ) -> Refused:
     """A store that fails is no permit, and no reason to fail the task: it waits."""
-    delay = patience.unanswered()
-    text, name = "the store cannot be asked", f"{task.name}[{task.request.id}]"
+    delay, name = patience.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     return Refused(text, delay=delay, ticket=headers.ticket, asked=asked)

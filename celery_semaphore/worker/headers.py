@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.formats import FORMAT
 from ..core.permit import Publication
 from ..stores.asking import maker_of, ticket_parts
 
-TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see sent_back
+TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see Carried
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
@@ -24,28 +25,60 @@ WEIGHT = "semaphore_weight"  # likewise
 URGENT = 9  # Redis' most urgent priority is 0, its least urgent 9
 
 
-def sent_back(holder: str, attempt: int, ticket: str | None) -> str:
-    """What ``TICKET`` says of a message that this holder publishes: which it is, and its place.
-
-    Each attempt is another: one that was not confirmed may have arrived nevertheless.
-    """
-    return f"{holder.rpartition(':')[2]}.{attempt} {ticket or ''}"
-
-
-# A message that some worker of ours published, and a holder's last part: see ``sent_back`` and ``LimitedRequest``.
-_MESSAGE = re.compile(r"[!-~]{1,64}")
+# A holder's last part, see ``LimitedRequest``.
 _DELIVERY = re.compile(r"[0-9a-z]{1,32}")
+_CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What ``TICKET`` says of a message: ``<format> <message> <ticket>``, as in ``1 9f86d081.2 255.1795325987266815.id:7b``.
+
+    ``message`` names this very publication, of all that its task may have. The ticket is the place of the wait; it is
+    empty where a task waits that has none yet. The first two words mean the same in all formats. What follows the
+    second blank is the format's own: whoever cannot read it passes it on as it came.
+    """
+
+    format: int
+    message: str
+    rest: str
+
+    @classmethod
+    def read(cls, header: object) -> Carried | None:
+        """Return what a header says; None for one that no worker of any release wrote."""
+        found = _CARRIED.fullmatch(header) if isinstance(header, str) else None
+        return cls(int(found[1]), found[2], found[3]) if found else None
+
+    @property
+    def is_newer(self) -> bool:
+        """Tell whether only a later release can read the rest."""
+        return self.format > FORMAT
+
+    @property
+    def ticket(self) -> str | None:
+        """Return the place of the wait, where this release can read it."""
+        return None if self.is_newer else self.rest or None
+
+
+def sent_back(holder: str, attempt: int, ticket: str | None, came: object = None) -> str:
+    """Return the header of a message that this holder publishes: which message it is, and the place of its wait.
+
+    Each attempt is another message: one that was not confirmed may have arrived nevertheless. ``came`` is the header
+    that the task came with: of one that only a later release can read, nothing but the message's own name changes.
+    """
+    message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
+    if before and before.is_newer:
+        return f"{before.format} {message} {before.rest}"
+    return f"{FORMAT} {message} {ticket or ''}"
 
 
 def is_sent_back(header: object, task_id: str) -> bool:
-    """Tell whether ``sent_back`` can have made this header of this very task."""
-    if not isinstance(header, str):
-        return False
-    message, _, ticket = header.partition(" ")
-    if not _MESSAGE.fullmatch(message) or not ticket:
-        return bool(_MESSAGE.fullmatch(message))
-    maker, _, delivery = maker_of(ticket).rpartition(":")
-    return maker == task_id and bool(_DELIVERY.fullmatch(delivery) and ticket_parts(ticket))
+    """Tell whether ``sent_back`` can have made this header of this very task, here or in a later release."""
+    carried = Carried.read(header)
+    if carried is None or carried.ticket is None:
+        return carried is not None
+    maker, _, delivery = maker_of(carried.ticket).rpartition(":")
+    return maker == task_id and bool(_DELIVERY.fullmatch(delivery) and ticket_parts(carried.ticket))
 
 
 def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> Publication:
@@ -53,7 +86,8 @@ def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -
 
     A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep its id.
     """
-    message, _, _ = str(sent.get(TICKET) or "").partition(" ")
+    carried = Carried.read(sent.get(TICKET))
+    message = carried.message if carried else ""
     retries, replaced = sent.get("retries") or 0, sent.get("replaced_task_nesting") or 0
     return Publication(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
 
@@ -70,6 +104,7 @@ class Headers:
 
     holder: str | None
     epoch: int | None
+    format: int  # of what the message says of its wait
     ticket: str | None
     publication: Publication
     key: str | None
@@ -82,12 +117,13 @@ class Headers:
         own = request.__dict__
         extra = request.headers or {}  # where an eager task finds what its call gave it
         came_by = request.delivery_info or {}
-        _, _, ticket = str(own.get(TICKET) or "").partition(" ")
+        carried = Carried.read(own.get(TICKET))
         publication = publication_of(own, came_by.get("redelivered"), remember)
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),
-            ticket or None,
+            carried.format if carried else FORMAT,
+            carried.ticket if carried else None,
             publication,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),

@@ -12,6 +12,7 @@ from typing import Any
 
 from kombu.utils.json import dumps, loads
 
+from ..core.formats import FORMAT, check_format
 from .headers import TICKET
 from .route import Route
 
@@ -41,9 +42,13 @@ class Parked:
 
 
 def packed(message: Any, queue: str, way: str) -> bytes:
-    """For the store: everything but the body as JSON, which keeps dates and bytes, then the body."""
+    """Return it for the store: everything but the body as JSON, which keeps dates and bytes, a line feed, the body.
+
+    In all formats the first line is JSON that has the ``format`` of the whole.
+    """
     body, text = message.body, isinstance(message.body, str)
     rest = {
+        "format": FORMAT,
         "queue": queue,
         "way": way,
         "headers": message.headers,
@@ -61,9 +66,13 @@ def packed(message: Any, queue: str, way: str) -> bytes:
 
 
 def unpacked(payload: bytes) -> Parked:
-    """What ``packed`` made of it; its headers are as they came, so that they can go out again."""
+    """Return what ``packed`` was given; its headers are as they came, so that they can go out again.
+
+    Raises ``NewerFormat`` for what a later release packed: sent by this one it might not be whole.
+    """
     head, _, body = payload.partition(b"\n")
     rest = loads(head.decode())  # type: ignore[no-untyped-call]
+    check_format("its message", rest.pop("format", FORMAT))
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 

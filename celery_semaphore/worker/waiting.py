@@ -28,10 +28,11 @@ from typing import Any, Protocol
 
 from celery.worker import state
 
+from ..core.formats import NewerFormat
 from ..core.permit import Claim, Grant
 from ..core.store import Outgoing, Store
 from ..errors import SemaphoreError
-from .headers import sent_back
+from .headers import TICKET, sent_back
 from .message import packed, unpacked
 from .publisher import Publisher, Returned
 
@@ -83,7 +84,8 @@ class PutBack:
             logger.info("task %s is delivered again, not put back", request.id)
             return
         self._attempts += 1
-        ticket = sent_back(request.holder, self._attempts, self._ticket)
+        came = (request.message.headers or {}).get(TICKET)
+        ticket = sent_back(request.holder, self._attempts, self._ticket, came)
         delay = max(self._due - time.monotonic(), 0.0)  # the time spent here is part of it
         self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)
         request.went_back()
@@ -183,8 +185,9 @@ class BringBack:
         sent: list[Grant] = []
         try:
             while self._grants:
-                self._send(self._grants[0])
-                sent.append(self._grants.popleft())
+                if self._send(self._grants[0]):
+                    sent.append(self._grants[0])
+                self._grants.popleft()
         finally:
             self._grants.rotate(-1)  # one that cannot be sent holds up no other
             if sent:
@@ -193,8 +196,13 @@ class BringBack:
     def gave_up(self) -> None:
         """They stay in the store, and are offered again."""
 
-    def _send(self, grant: Grant) -> None:
-        message = unpacked(grant.payload)
+    def _send(self, grant: Grant) -> bool:
+        """Send it; False for one that stays in the store, which offers it again until a newer worker takes it."""
+        try:
+            message = unpacked(grant.payload)
+        except NewerFormat as error:
+            logger.warning("a parked task stays in the store: %s", error)
+            return False
         # Unlike one that was put back, it was sent by nobody who could have run it.
         ticket = sent_back(os.urandom(8).hex(), 1, grant.ticket)
         way = message.way if self._granted else message.queue
@@ -203,3 +211,4 @@ class BringBack:
         except Returned:  # nobody consumes it any more
             self._publisher.declare(message.queue)
             self._publisher.publish(message, message.queue, ticket=ticket)
+        return True

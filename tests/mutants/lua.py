@@ -845,8 +845,8 @@ FORMATS = [
         "in a newer format a part of a permit is renewed",
         "the rest is found by and by",
         "renew_newer",
-        "    if not permit or ",
-        "    if permit and ",
+        "for n, at in ipairs(resources) do",
+        "for n, at in ipairs({resources[#resources]}) do",
     ),
     lua(
         "in a newer format what was given back is found by and by",

@@ -195,8 +195,8 @@ OUT_OF_THE_STORE = [
         "all attempts are one message",
         "one that was not confirmed and arrived nevertheless is no copy of the next",
         "waiting",
-        "sent_back(request.holder, self._attempts, self._ticket)",
-        "sent_back(request.holder, 1, self._ticket)",
+        "sent_back(request.holder, self._attempts, self._ticket, came)",
+        "sent_back(request.holder, 1, self._ticket, came)",
         f"{CAUGHT}::test_each_attempt_is_another_message",
     ),
     parking(

@@ -256,7 +256,7 @@ def test_each_that_is_brought_back_is_another_message(store: Store) -> None:
     three_granted(store)
     broker = Broker()
     bring_back(store, broker).run()
-    assert len({ticket.partition(" ")[0] for ticket in broker.tickets}) == 3
+    assert len({ticket.split(" ")[1] for ticket in broker.tickets}) == 3
 
 
 def test_each_attempt_is_another_message() -> None:
@@ -266,7 +266,7 @@ def test_each_attempt_is_another_message() -> None:
     with pytest.raises(ConnectionError):
         errand.run()
     errand.run()
-    assert broker.tickets == ["0123.1 t", "0123.2 t"]
+    assert broker.tickets == ["1 0123.1 t", "1 0123.2 t"]
     assert request.said == ["went back"]
 
 

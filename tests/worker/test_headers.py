@@ -51,14 +51,22 @@ def test_what_a_worker_wrote(
 @pytest.mark.parametrize(
     "header",
     [
-        "a\tb",
-        "a\x1b.1 " + TICKET_ID.format("x:0"),
-        "a.1 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
-        "a.1 " + TICKET_ID.format("x:\n"),
-        "a.1 " + "999" + TICKET_ID.format("x:0")[3:],
-        "a.1 " + TICKET_ID.format("x:") + "0" * 1_000_000,
-        "a.1 no ticket",
+        "1 a\tb ",
+        "1 a\x1b.1 " + TICKET_ID.format("x:0"),
+        "1 a.1 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
+        "1 a.1 " + TICKET_ID.format("x:\n"),
+        "1 a.1 " + "999" + TICKET_ID.format("x:0")[3:],
+        "1 a.1 " + TICKET_ID.format("x:") + "0" * 1_000_000,
+        "1 a.1 no ticket",
+        "a.1 ",
+        "1 a.1",
+        "1  ",
+        "0 a.1 ",
+        "-1 a.1 ",
+        "x a.1 ",
+        "1000 a.1 ",
         "a" * 1_000_000,
+        "2 " + "a" * 65 + " ",
         7,
         {"a": 1},
         ["a.1"],
@@ -77,7 +85,7 @@ def test_a_task_whose_id_is_too_long_fails_alone(site: Site) -> None:
     """The store refuses it, which is no outage: the others do not wait."""
     site.start(concurrency=2)
     poison = site.send("call", 0.0, "api", task_id="x" * 3000)
-    forged = site.send("call", 0.0, "api", headers={TICKET: "a\t.1 " + "0" * 1_000_000})
+    forged = site.send("call", 0.0, "api", headers={TICKET: "1 a\t.1 " + "0" * 1_000_000})
     others = [site.send("call", 0.0, "api") for _ in range(5)]
     assert [each.get(timeout=20) is not None or True for each in (forged, *others)]
     with pytest.raises(Exception, match="takes 3017 bytes") as caught:

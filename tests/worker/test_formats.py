@@ -1,0 +1,138 @@
+"""A release that meets what a later one wrote: in the store, in a parked message, in a message's header."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_semaphore.core.formats import FORMAT, NewerFormat
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.worker.headers import TICKET, Carried, sent_back
+from celery_semaphore.worker.message import packed, unpacked
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+
+from .conftest import Site, valkey_only
+from .test_caught_while_waiting import Broker, a_message, bring_back, parked, three_granted
+from .test_headers import app, carried
+
+__all__ = ["app"]  # a fixture
+NEWER = FORMAT + 1
+HEADER = f"{NEWER} 9f86d081.1 something: new {{é}}"
+SAID = rf"has format {NEWER}, and this release of celery_semaphore reads up to format {FORMAT}: upgrade"
+
+
+def made_newer(payload: bytes) -> bytes:
+    head, _, body = payload.partition(b"\n")
+    return json.dumps(json.loads(head) | {"format": NEWER, "later": "on"}).encode() + b"\n" + body
+
+
+def test_a_parked_message_says_its_format() -> None:
+    payload = packed(a_message(), "celery", "celery")
+    assert json.loads(payload.partition(b"\n")[0])["format"] == FORMAT
+    with pytest.raises(NewerFormat, match=SAID):
+        unpacked(made_newer(payload))
+
+
+def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go out; it is offered again, whole."""
+    now = 1000.0
+    store = MemoryStore(now=lambda: now)
+    three_granted(store)
+    old = packed(a_message(), "celery", "celery")
+    (ticket,) = [parked(store, "d")]
+    claims, newer = [Claim("one", None, 1)], made_newer(old)
+    store.set_limit(4, "one")
+    store.attach(ticket, claims, newer)
+    broker = Broker()
+    bring_back(store, broker).run()
+    assert len(broker.queues) == 3
+    (record,) = [each for each in caplog.records if "stays in the store" in each.getMessage()]
+    assert re.search(SAID, record.getMessage())
+    assert store.take(frozenset({"one"})) == []
+    now += 30.0
+    assert newer in [grant.payload for grant in store.take(store.reap())]
+
+
+def test_a_newer_header_is_passed_on() -> None:
+    """Its first two words are the same in all formats; each attempt is another message."""
+    back = sent_back("x:0123", 3, None, HEADER)
+    assert back == HEADER.replace("9f86d081.1", "0123.3")
+    assert sent_back("x:0123", 3, "t", f"{FORMAT} a.1 t") == f"{FORMAT} 0123.3 t"
+    assert Carried.read(back) == Carried(NEWER, "0123.3", "something: new {é}")
+
+
+def test_a_newer_header_is_no_foreign_one(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
+    """It says which message it is; of its ticket this release understands nothing."""
+    assert carried(app, HEADER) == ("9f86d081.1", None)
+    assert not caplog.records
+
+
+def queued(valkey: ValkeyServer) -> list[Any]:
+    """The headers of all that the broker has, delivered or not."""
+    with valkey.client() as broker:
+        raw: Any = [*broker.lrange("celery", 0, -1), *broker.hvals("unacked")]
+    found = [json.loads(each) for each in raw]
+    return [(each[0] if isinstance(each, list) else each)["headers"] for each in found]
+
+
+def test_a_message_with_a_newer_header_waits(site: Site, valkey: ValkeyServer) -> None:
+    """It goes back with nothing changed but its own name, again and again; others run meanwhile."""
+    worker = site.start(concurrency=1, conf={"semaphore_requeue_max_delay": 0.5})
+    came: set[str] = set()
+
+    def goes_round() -> bool:
+        came.update(h[TICKET] for h in queued(valkey) if TICKET in h)
+        return len(came) >= 3
+
+    newer = site.send("call", 0.0, "w", headers={TICKET: HEADER})
+    wait_until(goes_round, 20, "it went back twice")
+    assert site.send("call", 0.0, "w").get(timeout=10)
+    assert {each.split(" ", 2)[0] for each in came} == {str(NEWER)}
+    assert {each.split(" ", 2)[2] for each in came} == {HEADER.split(" ", 2)[2]}
+    assert len({each.split(" ", 2)[1] for each in came}) == len(came)
+    assert not newer.ready()
+    assert site.counter.stats("w")["entries"] == 1
+    assert re.search(
+        rf"task call\[{newer.id}\] waits \d\.\d s: its message cannot be read: its header {SAID}",
+        worker.log(),
+    )
+
+
+@valkey_only
+def test_a_store_of_a_newer_format(site: Site, valkey: ValkeyServer) -> None:
+    """The tasks of this release wait, and it says why; what runs goes on, for longer than a lease."""
+    worker = site.start(concurrency=3, conf={"semaphore_requeue_max_delay": 0.5})
+    (running,) = site.occupy()
+    set_format(valkey, NEWER)
+    waits = site.send("hold", 0.0, "w")
+    log = rf"task hold\[{waits.id}\] waits \d\.\d s: the store cannot be asked: the store {SAID}"
+    wait_until(lambda: re.search(log, worker.log()), 10, "it says why")
+    assert site.send("free").get(timeout=10)
+    late = site.start(name="late", concurrency=1, conf={"semaphore_requeue_max_delay": 0.5})
+    assert re.search(rf"WARNING.*Limited tasks wait: the store {SAID}", late.log())
+    with valkey.client(1) as client:
+        ends: Any = client.zrange("{celery-semaphore}:one:holders", 0, -1, withscores=True)[0][1]
+        now = lambda: float("{}.{:06}".format(*client.time()))  # noqa: E731
+        wait_until(lambda: now() > ends / 1e6 + 0.5, 10, "a lease is over")
+        assert client.zcard("{celery-semaphore}:one:holders") == 1
+        assert "lost its permit" not in worker.log()
+        assert site.counter.stats("w")["entries"] == 0
+        site.let_go()
+        wait_until(running.ready, 10, "it ends")
+        wait_until(
+            lambda: not client.exists("{celery-semaphore}:one:holders"), 5, "its permit is back"
+        )
+    assert not waits.ready()
+    set_format(valkey, FORMAT)
+    assert waits.get(timeout=30) is None
+
+
+def set_format(valkey: ValkeyServer, number: int) -> None:
+    with valkey.client(1) as client:
+        client.hset("{celery-semaphore}:epoch", "format", str(number))
