@@ -235,4 +235,29 @@ LIMITING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING)
+SENT = ("tests/stores/postgresql/test_faults.py", "-k", "sent and not embedded")
+
+SENDING = (
+    upkeep(
+        "what was sent need not be on the disk",
+        "a permit need not, either",
+        "stores/postgresql/v1/outbox.sql",
+        "jsonb_array_elements(_grants) AS g),\n        _clock, _lease, _take_up, _known, _patience, true);",
+        "jsonb_array_elements(_grants) AS g),\n        _clock, _lease, _take_up, _known, _patience);",
+        *SENT,
+    ),
+    upkeep(
+        "each message is told by itself",
+        "they are few",
+        "stores/postgresql/store.py",
+        "        for start in range(0, len(grants), BATCH):\n"
+        "            some = grants[start : start + BATCH]\n"
+        '            ((epoch,),) = self._run("sent"',
+        "        for start in range(len(grants)):\n"
+        "            some = grants[start : start + 1]\n"
+        '            ((epoch,),) = self._run("sent"',
+        *SENT,
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING)

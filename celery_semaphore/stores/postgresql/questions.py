@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.permit import Permit, Publication
+from ...core.permit import Grant, Permit, Publication
 from ..asking import asks, microseconds
 from .names import stored
 
@@ -15,6 +15,12 @@ def brought_by(publication: Publication | None) -> tuple[str, str | None, int]:
         return "", None, 0
     message = None if publication.is_first else stored(publication.id)
     return stored(publication.of), message, microseconds(publication.remember)
+
+
+def published(grant: Grant) -> dict[str, Any]:
+    """Return what ``sent`` says of a message that the broker has."""
+    resources = [ask.resource for ask in asks(grant.claims)]
+    return {"ticket": stored(grant.ticket), "token": grant.token, "resources": resources}
 
 
 def renewed(permit: Permit) -> dict[str, Any]:

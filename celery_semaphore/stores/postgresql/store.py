@@ -38,7 +38,7 @@ from .health import examine
 from .link import Link
 from .listener import Ears, PostgresListener
 from .names import stored
-from .questions import brought_by, renewed
+from .questions import brought_by, published, renewed
 from .schema import Place, install
 
 if TYPE_CHECKING:
@@ -185,9 +185,10 @@ class PostgresStore:
         return grants
 
     def sent(self, grants: Sequence[Grant]) -> None:
-        for grant in grants:
-            resources = [ask.resource for ask in asks(grant.claims)]
-            self._run("sent", stored(grant.ticket), grant.token, resources)
+        for start in range(0, len(grants), BATCH):
+            some = grants[start : start + BATCH]
+            ((epoch,),) = self._run("sent", json.dumps([published(each) for each in some]))
+            self.epoch = int(epoch)
 
     def listen(self, ticket: str) -> PostgresListener:
         return PostgresListener(self._ears, stored(ticket))

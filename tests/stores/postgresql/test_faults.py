@@ -13,6 +13,7 @@ import pytest
 from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.testing.clock import Clock
 from tests.stores.conftest import PARK, claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -180,6 +181,46 @@ class TestRestarts:
             return messages
 
         assert wait_until(came, 10) == [b"b"]
+
+
+def test_what_was_sent_is_not_sent_again_after_a_crash(
+    start_server: StartServer, open_at: OpenAt
+) -> None:
+    """The broker has it; a server that forgot so would hand it on once more."""
+    server, clock = start_server(wal_writer_delay="10s"), Clock()
+    store = open_at(server.url, now=clock)
+    granted, ended = ("b", claim()), ("d", claim(0, of="paused"))
+    store.acquire(claim(), "a")
+    for holder, wanted in (granted, ended):
+        ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket or ""
+        store.attach(ticket, wanted, holder.encode(), name=holder)
+    outgoing = store.release("a", claim()) | store.end(["d"])
+    grants = store.take(outgoing)
+    assert sorted(grant.payload for grant in grants) == [b"b", b"d"]
+    store.sent(grants)
+    server.stop_immediately()
+    server.start()
+    for _ in range(10):
+        clock.advance(store.lease)
+        assert store.take(store.reap()) == []
+    assert list(store.resources()) == []
+
+
+def test_many_that_were_sent_cost_one_flush(server: PostgresServer, open_at: OpenAt) -> None:
+    store, wanted = open_at(server.url), claim(0, of="paused")
+    for n in range(20):
+        ticket = refusal_of(store.acquire(wanted, f"{n}", PARK)).ticket or ""
+        store.attach(ticket, wanted, b"", name=f"{n}")
+    grants = store.take(store.end([f"{n}" for n in range(20)]))
+    assert len(grants) == 20
+    before = server.run(TRANSACTIONS)
+    store.sent(grants)
+    assert server.run(TRANSACTIONS)[0][0] - before[0][0] == 1
+    assert store.snapshot("paused").waiting == 0
+
+
+# Each transaction that writes takes a number.
+TRANSACTIONS = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 
 
 @pytest.fixture(params=["read committed", "repeatable read", "serializable"])

@@ -81,26 +81,35 @@ BEGIN
     END LOOP;
 END $$;
 
--- The broker has this message: forget it, and keep its permit until it comes. Not what became of its ticket
--- meanwhile: it may have come back already, and be parked anew.
+-- The broker has these messages: forget them, and keep their permits until they come. Not what became of a ticket
+-- meanwhile: its message may have come back already, and be parked anew. On the disk before the caller hears of it, or
+-- a crash would have them sent once more.
+--   grants  [{"ticket", "token": 0 without a permit, "resources": [...]}...]
 CREATE FUNCTION celery_semaphore.v1_sent(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
-    _ticket text, _token bigint, _resources text[]
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
 ) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
+    sent record;
     home text;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    FOREACH home IN ARRAY _resources LOOP
-        UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
-        WHERE p.resource = home AND p.holder = _ticket AND p.granted AND p.token = _token;
-        IF FOUND THEN
-            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, _ticket);
-        ELSIF _token = 0 THEN
-            DELETE FROM celery_semaphore.waiter AS w
-            WHERE w.id = celery_semaphore.v1_digest(home, _ticket) AND w.line = 'e' AND NOT w.outbox;
-        END IF;
+    m := celery_semaphore.v1_enter(
+        ARRAY(SELECT jsonb_array_elements_text(g -> 'resources') FROM jsonb_array_elements(_grants) AS g),
+        _clock, _lease, _take_up, _known, _patience, true);
+    FOR sent IN
+        SELECT * FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, resources text[])
+    LOOP
+        FOREACH home IN ARRAY sent.resources LOOP
+            UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
+            WHERE p.resource = home AND p.holder = sent.ticket AND p.granted AND p.token = sent.token;
+            IF FOUND THEN
+                DELETE FROM celery_semaphore.waiter AS w
+                WHERE w.id = celery_semaphore.v1_digest(home, sent.ticket);
+            ELSIF sent.token = 0 THEN
+                DELETE FROM celery_semaphore.waiter AS w
+                WHERE w.id = celery_semaphore.v1_digest(home, sent.ticket) AND w.line = 'e' AND NOT w.outbox;
+            END IF;
+        END LOOP;
     END LOOP;
     RETURN m.epoch;
 END $$;
