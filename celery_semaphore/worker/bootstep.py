@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -77,6 +78,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter = limiter_of(c.app)
         limiter.connections += 1
         limiter.consumer = c.task_consumer
+        if c.hub:
+            limiter.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.parks and limiter.settings.granted_queues:
             self.granted = self.granted or GrantedQueues(c, limiter)
             self.granted.connect()
@@ -102,6 +105,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if self.granted is not None:
             self.granted.close()
         limiter_of(c.app).close(FAREWELL)
+
+
+def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
+    c.call_soon(call)
+    limiter.alarm.ring()  # the loop may sleep
 
 
 def _cease_to_consume(c: Any) -> None:

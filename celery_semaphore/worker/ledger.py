@@ -26,8 +26,8 @@ class Watcher(Protocol):
 
     task: Any  # Celery's
 
-    def permit_held(self) -> None:
-        """The permit is noted: the message may be acknowledged."""
+    def permit_held(self, since: float) -> None:
+        """The permit is noted, acquired at this monotonic time: the message may be acknowledged."""
 
     def permit_lost(self, reason: str) -> None:
         """The lease ended while the task runs."""
@@ -40,6 +40,7 @@ class Delivery:
     holder: str
     claims: tuple[Claim, ...]
     permit: Permit | None = None
+    since: float = 0.0  # monotonic time before the permit was acquired
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
     task: Any = None  # the watcher's, once it is told
@@ -75,6 +76,7 @@ class Ledger:
         delivery = self._deliveries.get(permit.holder)
         if delivery is None:  # already ended
             return
+        delivery.since = since
         delivery.permit = permit = replace(permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
@@ -159,7 +161,7 @@ class Ledger:
         if delivery is None or delivery.permit is None or delivery.told or watcher is None:
             return
         delivery.told, delivery.task = True, watcher.task
-        watcher.permit_held()
+        watcher.permit_held(delivery.since)
 
     def _taken(self, holder: str) -> Delivery | None:
         self._watchers.pop(holder, None)

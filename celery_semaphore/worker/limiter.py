@@ -59,6 +59,7 @@ class Limiter:
         self.notes: NotePipe | None = None
         self.granted: frozenset[str] = frozenset()  # queues beside which it consumes a granted one
         self.consumer: Any = None  # of the task messages, on the connection of now
+        self.in_loop: Callable[[Callable[[], object]], object] = _call
         self.connections = 0  # how often the worker lost or made its connection to the broker
         self._side: Side | None = None
         self._main = 0
@@ -186,6 +187,11 @@ class Limiter:
         if epoch is not None:
             self._side = self._new()
             self._side.store.epoch = epoch
+
+
+def _call(now: Callable[[], object]) -> object:
+    """Stand in for an event loop, in a worker without one."""
+    return now()
 
 
 def _kill(pid: int, runs: Callable[[], bool]) -> None:

@@ -24,6 +24,7 @@ from celery.worker.request import Request
 
 from ..core.permit import Claim, Reason
 from ..errors import PermitLost
+from .events import SATURATED, EventsMixin
 from .headers import (
     EPOCH,
     FANOUT,
@@ -44,7 +45,7 @@ SURELY = 0.5  # seconds after which no worker's clock says that a task has not e
 DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 
 
-class LimitedRequestMixin:
+class LimitedRequestMixin(EventsMixin):
     """Goes before a task's own ``Request`` class."""
 
     id: str
@@ -142,12 +143,13 @@ class LimitedRequestMixin:
             self._unsettled.append(True)
             raise
 
-    def permit_held(self) -> None:
+    def permit_held(self, since: float) -> None:
         """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
         for name in (HOLDER, EPOCH, TICKET):
             self._request_dict.pop(name, None)  # type: ignore[attr-defined]
         if not self.task.acks_late:
             self.acknowledge()
+        self.started(since)
 
     # -- going back
 
@@ -197,7 +199,9 @@ class LimitedRequestMixin:
         else:
             self._limiter.porter.put_back(self, refused.ticket, refused.delay)
         if refused.reason not in (Reason.COPY, Reason.RUNNING):
-            self.send_event("task-saturated", reason=refused.reason)  # type: ignore[attr-defined]
+            self.send_event(SATURATED, reason=refused.reason)
+            if refused.delay is None:
+                self.dropped()
 
     def _ends_in(self, left: float | None) -> float | None:
         """Seconds until it waits no more: it expires, or its ``wait_timeout`` is over."""

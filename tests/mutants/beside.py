@@ -7,6 +7,7 @@ from .mutant import Mutant
 SECRETS = "tests/worker/test_secrets.py"
 EAGER = "tests/worker/test_eager.py"
 LOOPS = "tests/core/test_semaphore_loops.py"
+EVENTS = "tests/worker/test_events.py"
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
@@ -20,6 +21,48 @@ def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 
 
 MUTANTS = [
+    beside(
+        "a task is started when a process takes it",
+        "Celery says so",
+        "worker/events",
+        "        if type == STARTED:\n            return\n",
+        "",
+        f"{EVENTS}::test_a_task_that_fails_for_want_of_a_permit_was_never_started",
+    ),
+    beside(
+        "an end overtakes its beginning",
+        "the note of a permit is read before the end is reported",
+        "worker/events",
+        "            self._send_started()\n        super()",
+        "            pass\n        super()",
+        f"{EVENTS}::test_each_run_is_started_before_it_ends",
+    ),
+    beside(
+        "a task starts when its event is sent",
+        "that is about the same time",
+        "worker/events",
+        "super().send_event(STARTED, timestamp=timestamp)",
+        "super().send_event(STARTED, timestamp=max(timestamp, time.time()))",
+        f"{EVENTS}::test_the_event_has_the_time_of_the_acquire",
+    ),
+    beside(
+        "saturated is a state of the task",
+        "it is about the task",
+        "worker/events",
+        'SATURATED = "semaphore-saturated"',
+        'SATURATED = "task-saturated"',
+        f"{EVENTS}::test_a_waiting_task_is_received_and_started_once_it_has_its_permit",
+        "-k",
+        "not rabbit and early-requeue",
+    ),
+    beside(
+        "a dropped task is told to nobody",
+        "its result says so",
+        "worker/request",
+        "                self.dropped()\n",
+        "                pass\n",
+        f"{EVENTS}::test_a_dropped_task_is_shown_as_revoked",
+    ),
     beside(
         "a wait stops an event loop",
         "who waits in a loop knows what it does",

@@ -70,9 +70,9 @@ def log_noted() -> None:
     """
     original = LimitedRequestMixin.permit_held
 
-    def permit_held(self: LimitedRequestMixin) -> None:
+    def permit_held(self: LimitedRequestMixin, since: float) -> None:
         get_logger(__name__).info("noted %s", self.id)
-        original(self)
+        original(self, since)
 
     LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]
     confirmed = Publisher.publish

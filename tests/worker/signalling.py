@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from celery.signals import task_revoked
 from celery.utils.log import get_logger
 
 import celery_semaphore
@@ -35,3 +36,10 @@ def receiver(name: str) -> Any:
 for name in ("permit_acquired", "permit_released", "permit_lost", "task_saturated"):
     signal = getattr(celery_semaphore, name)
     signal.connect(receiver(name), sender=call, weak=False)
+
+
+@task_revoked.connect
+def hear_revoked(sender: Any, request: Any, **_: Any) -> None:
+    where = "main" if os.getpid() == MAIN else "child"
+    text = f"heard task_revoked of {sender.name}[{request.id}] in {where}: args {request.args}"
+    logger.warning(text)

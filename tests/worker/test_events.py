@@ -1,0 +1,163 @@
+"""What monitors see of limited tasks: Celery's own State, fed by real workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from celery.events.state import State
+
+from tests.support.process import wait_until
+from tests.support.worker import CeleryWorker
+
+from .conftest import Site
+from .test_parking import BROKERS, PARK, done
+
+Event = dict[str, Any]
+
+
+class Monitor:
+    """As Flower: a State, and beside it each event."""
+
+    def __init__(self) -> None:
+        self.state, self.events = State(), list[Event]()
+
+    def heard(self, event: Event) -> None:
+        self.events.append(event)
+        self.state.event(event)
+
+    def of(self, result: Any) -> list[str]:
+        """The types of this task's events, in the order in which they came."""
+        return [each["type"] for each in self.events if each.get("uuid") == result.id]
+
+    def one(self, result: Any, kind: str) -> Event:
+        (event,) = [e for e in self.events if e.get("uuid") == result.id and e["type"] == kind]
+        return event
+
+    def shown(self, result: Any) -> str:
+        return str(self.state.tasks[result.id].state)
+
+
+@contextmanager
+def monitoring(site: Site) -> Iterator[Monitor]:
+    """Hear what the workers say that are started within."""
+    monitor = Monitor()
+    with site.client.connection_for_read() as connection:
+        receiver = site.client.events.Receiver(connection, handlers={"*": monitor.heard})
+        thread = threading.Thread(target=receiver.capture, kwargs={"wakeup": False}, daemon=True)
+        thread.start()
+        try:
+            yield monitor
+        finally:
+            receiver.should_stop = True
+            thread.join(10)
+
+
+@pytest.fixture
+def monitor(site: Site) -> Iterator[Monitor]:
+    with monitoring(site) as monitor:
+        yield monitor
+
+
+def start(site: Site, monitor: Monitor, **options: Any) -> CeleryWorker:
+    """A worker that sends events, and is heard."""
+    env = {"EVENTLET_NO_GREENDNS": "yes"}
+    worker = site.start(options=["--task-events"], env=env, **options)
+    wait_until(lambda: worker.hostname in monitor.state.workers, 20, "the monitor hears it")
+    return worker
+
+
+def ended(monitor: Monitor, *results: Any, end: str = "task-succeeded") -> None:
+    wait_until(lambda: all(end in monitor.of(each) for each in results), 20, f"{end} of all")
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_a_waiting_task_is_received_and_started_once_it_has_its_permit(
+    broker: str, conf: dict[str, Any], name: str, request: pytest.FixtureRequest
+) -> None:
+    site: Site = request.getfixturevalue(broker)
+    with monitoring(site) as monitor:
+        start(site, monitor, concurrency=3, conf=conf)
+        held = site.occupy()
+        waits = site.send(name, "success", "w")
+        looks = 1 if conf else 3
+        wait_until(lambda: monitor.of(waits).count("semaphore-saturated") >= looks, 30, "waits")
+        wait_until(lambda: "task-started" in monitor.of(held[0]), 10, "the holder is started")
+        assert monitor.shown(waits) == "RECEIVED"
+        assert "task-started" not in monitor.of(waits)
+        assert monitor.shown(held[0]) == "STARTED"
+        before = time.time()
+        site.let_go()
+        done([*held, waits])
+        ended(monitor, *held, waits)
+        said = [kind for kind in monitor.of(waits) if kind.startswith("task-")]
+        assert said[-2:] == ["task-started", "task-succeeded"]
+        assert said.count("task-started") == 1
+        assert before - 0.1 <= monitor.one(waits, "task-started")["timestamp"] <= time.time()
+        assert monitor.shown(waits) == "SUCCESS"
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
+def test_each_run_is_started_before_it_ends(site: Site, monitor: Monitor, pool: str) -> None:
+    start(site, monitor, pool=pool, concurrency=6)
+    results = [site.send(("call", "call_late")[n % 2], 0.02) for n in range(20)]
+    done(results)
+    ended(monitor, *results)
+    for result in results:
+        said = [kind for kind in monitor.of(result) if kind in ("task-started", "task-succeeded")]
+        assert said == ["task-started", "task-succeeded"]
+
+
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_a_long_task_is_shown_as_started_while_it_runs(
+    site: Site, monitor: Monitor, name: str
+) -> None:
+    start(site, monitor)
+    before = time.time()
+    task = site.send(name, "sleep", "w")
+    wait_until(lambda: monitor.of(task)[-1:] == ["task-started"], 10, "it is started")
+    assert before - 0.1 <= monitor.one(task, "task-started")["timestamp"] <= time.time()
+    assert site.inside("w") == 1
+
+
+def test_the_event_has_the_time_of_the_acquire(site: Site, monitor: Monitor) -> None:
+    """In this pool it is sent when the task has ended."""
+    start(site, monitor, pool="solo")
+    task = site.send("call", 0.5)
+    ended(monitor, task)
+    ends, starts = (monitor.one(task, f"task-{what}") for what in ("succeeded", "started"))
+    assert ends["timestamp"] - starts["timestamp"] >= 0.45
+
+
+def test_a_dropped_task_is_shown_as_revoked(site: Site, monitor: Monitor) -> None:
+    worker = start(site, monitor, app="tests.worker.signalling", concurrency=3)
+    held = site.occupy()
+    dropped = site.send("dropped", "w")
+    ended(monitor, dropped, end="task-revoked")
+    site.let_go()
+    done(held)
+    assert monitor.shown(dropped) == "REVOKED"
+    assert "task-started" not in monitor.of(dropped)
+    revoked = monitor.one(dropped, "task-revoked")
+    assert [revoked[name] for name in ("terminated", "signum", "expired")] == [False, None, False]
+    said = f"heard task_revoked of dropped[{dropped.id}] in main: args ['w']"
+    wait_until(lambda: worker.log().count(said) == 1, 10, "receivers hear of it")
+
+
+def test_a_task_that_fails_for_want_of_a_permit_was_never_started(
+    site: Site, monitor: Monitor
+) -> None:
+    start(site, monitor, concurrency=3)
+    held = site.occupy()
+    failing = site.send("failing", "w")
+    ended(monitor, failing, end="task-failed")
+    site.let_go()
+    done(held)
+    assert monitor.of(failing) == ["task-received", "task-failed"]
+    assert monitor.shown(failing) == "FAILURE"
