@@ -29,7 +29,7 @@ def tell(task_id, **_):
 
 
 def test_each_example_has_a_name() -> None:
-    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 6
+    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 7
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def examples(tmp_path: Path, valkey: ValkeyServer) -> Path:
 
 WORKERS: dict[str, tuple[str, dict[str, tuple[object, ...]]]] = {
     "shop": (
-        "training,alarms",
+        "training,alarms,ends",
         {"shop.call_api": (7,), "shop.export": ("a",), "training.train": ("a",)},
     ),
     "limited": ("otherlib.tasks", {"otherlib.tasks.sync": ()}),
