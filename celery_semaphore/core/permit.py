@@ -114,7 +114,7 @@ class Grant:
 
     ticket: str
     token: int  # 0 without a permit
-    claims: tuple[Claim, ...]
+    claims: tuple[Claim, ...]  # a long name by its beginning: the resource's name is what counts
     payload: bytes
     expires_at: float  # until then it must be sent, or it will be offered again
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from re import compile as pattern
 from urllib.parse import quote
 
-from ..core.key import is_resource_name
+from ..core.key import is_resource_name, names_of
 from ..core.permit import HIGHEST, Claim, Publication
 from ..errors import SemaphoreError
 
@@ -52,8 +52,19 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
     return list(merged.values())
 
 
+def brief(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Return the claims with each long name by its beginning and digest, as in the resource's name.
+
+    A key may have any length, and what is kept of a claim must not: in the store, or in a cache.
+    """
+    return tuple(
+        Claim(*names_of(c.resource), c.limit, c.weight, c.resource) if "~" in c.resource else c
+        for c in claims
+    )
+
+
 def packed(claims: Sequence[Claim]) -> str:
-    return _packed(tuple(claims))
+    return _packed(brief(claims))
 
 
 @lru_cache(maxsize=256)  # most calls ask for what others asked for

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from ..core.permit import Claim, Permit
 from ..core.store import Outgoing
 from ..errors import ConfigurationError
+from ..stores.asking import brief
 
 CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold, so whole notes only
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
@@ -65,7 +66,7 @@ class NotePipe:
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """See ``Books``."""
-        self._note(f'["asked",{_quoted(holder)},{_packed(tuple(claims))}]')
+        self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
         """See ``Books``."""

@@ -260,4 +260,17 @@ SENDING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING)
+KEEPING = (
+    upkeep(
+        "a ticket keeps the whole key",
+        "keys are short",
+        "stores/asking.py",
+        "    return _packed(brief(claims))\n",
+        "    return _packed(tuple(claims))\n",
+        "tests/stores/test_conformance.py::TestValkeyStore",
+        "-k",
+        "little_is_kept",
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING)

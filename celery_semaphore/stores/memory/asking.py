@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Answer, Claim, Kind, Permit, Publication, Reason, Refusal, Wait
-from ..asking import DEFAULT_MEAN, Ask, asks, microseconds, seconds, ticket_parts
+from ..asking import DEFAULT_MEAN, Ask, asks, brief, microseconds, seconds, ticket_parts
 from .messages import Messages
 from .resource import Waiter
 
@@ -120,7 +120,7 @@ class Asking:
         """In the line of the claim that refused, wherever it stood before."""
         before = self.books.forget_ticket(self.wanted, self.ticket)
         due = self.books.now + retry
-        waiter = Waiter(self.ticket, wait.kind, tuple(self.claims), tuple(self.wanted), due)
+        waiter = Waiter(self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due)
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is here already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)

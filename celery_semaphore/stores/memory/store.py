@@ -21,7 +21,16 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import Ask, asks, check_holder, check_limit, check_name, check_ticket, microseconds
+from ..asking import (
+    Ask,
+    asks,
+    brief,
+    check_holder,
+    check_limit,
+    check_name,
+    check_ticket,
+    microseconds,
+)
 from ..turn import Turn
 from .asking import Asking
 from .books import Books
@@ -92,7 +101,7 @@ class MemoryStore:
             home = books.at((standing or [wanted[0].resource])[-1])
             ends = inf if ends_in is None else books.now + microseconds(ends_in)
             home.tickets[ticket] = Waiter(
-                ticket, Kind.PARK, tuple(claims), tuple(wanted), books.now, payload, name, ends
+                ticket, Kind.PARK, brief(claims), tuple(wanted), books.now, payload, name, ends
             )
             books.attached(home, ticket)
             return self._handed_on(wanted)

@@ -1,19 +1,22 @@
 """Any name is a legal key, and none is another's."""
 
-# ruff: noqa: S101 - asserting figures is what tests do
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
 from itertools import pairwise
 from string import ascii_letters
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ...core.key import LONGEST
 from ...core.permit import Kind, Publication, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
-from ...stores.asking import LONGEST_NAME
+from ...stores.asking import LONGEST_NAME, brief
 from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
 
 if TYPE_CHECKING:
@@ -84,7 +87,30 @@ class Names(Suite):
         admitted(store, wanted, "a")
         parked(store, wanted, "b")
         (grant,) = released(store, "a", wanted)
-        assert grant.claims == tuple(wanted)
+        assert grant.claims == brief(wanted)
+        assert key is None or len(key) > LONGEST or grant.claims == tuple(wanted)
+
+    def test_of_a_long_key_little_is_kept(self, store: Store) -> None:
+        """It may have megabytes, and thousands may wait."""
+        held = [claim(of="x" * 2_000_000, key=f"{n}" + "é" * 1_000_000) for n in range(4)]
+        for wanted in held:
+            admitted(store, wanted, "a")
+        tracemalloc.start()
+        try:
+            for wanted in held:
+                parked(store, wanted, "b")
+            gc.collect()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept < 500_000
+        for wanted in held:
+            (grant,) = released(store, "a", wanted)
+            (one,) = grant.claims
+            assert one.resource == wanted[0].resource
+            assert len(one.semaphore + str(one.key)) < 300
+            store.sent([grant])
+            admitted(store, wanted, "b2", came_back(grant.ticket, Kind.PARK))
 
     @pytest.mark.parametrize(
         "holder", ["", " ", "by:x", "255.1", "a b c", "a\nb", "a.b.c", "%s", "ключ", "x" * 1000]
