@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
 AGAIN = 0.2  # seconds until the second attempt; twice as long until each one after it
+LONGEST_PAUSE_S = 5.0  # between two attempts
 
 
 class NotNow(Exception):
@@ -31,6 +32,9 @@ class Errand(Protocol):
 
     def run(self) -> None:
         """Do it; called again after an exception, which may be ``NotNow``."""
+
+    def lasts(self, error: Exception) -> bool:
+        """Say whether to go on after this error however long it takes, and never to give up."""
 
     def gave_up(self) -> None:
         """It failed for too long."""
@@ -72,8 +76,15 @@ class Errands:
             self._changed.notify()
 
     def flush(self, timeout: float) -> None:
-        """Wait until all is done, so many seconds at most."""
+        """Try each at once, and wait until all is done, so many seconds at most."""
+        now = time.monotonic()
         with self._changed:
+            for entry in self._entries:
+                entry.due = min(
+                    entry.due, now
+                )  # what only pauses would make a shutdown wait for it
+            heapify(self._entries)
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._entries and not self._busy, timeout)
 
     def close(self) -> None:
@@ -116,16 +127,24 @@ class Errands:
             logger.debug("%s: not now, %s", entry.errand.name, error)
             self._again(entry, error, error.left)
         except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
-            logger.warning("%s: not yet, %r", entry.errand.name, error)
-            self._again(entry, error, AGAIN * 2**entry.attempts)
+            # Said once: it may go on failing for hours.
+            level = logging.DEBUG if entry.attempts else logging.WARNING
+            logger.log(level, "%s: not yet, %r", entry.errand.name, error)
+            self._again(entry, error, pause_after(entry.attempts))
             entry.attempts += 1
 
     def _again(self, entry: _Entry, error: Exception, pause: float) -> None:
         now = time.monotonic()
-        if now - entry.since > self._timeout:
-            logger.error("%s: given up, %r", entry.errand.name, error)
+        if now - entry.since > self._timeout and not entry.errand.lasts(error):
+            level = logging.DEBUG if isinstance(error, NotNow) else logging.ERROR
+            logger.log(level, "%s: given up, %r", entry.errand.name, error)
             entry.errand.gave_up()
             return
         entry.due = now + pause
         with self._changed:
             heappush(self._entries, entry)
+
+
+def pause_after(attempts: int) -> float:
+    """Return the seconds until the next attempt, after so many that failed before the last one."""
+    return min(AGAIN * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)

@@ -24,6 +24,9 @@ class Publisher:
 
     Once the broker could not be reached nobody tries for a while: each attempt may take as long as its
     time-outs, and all that wait behind it would wait for one after the other.
+
+    The connection is kept for its list of URLs: each attempt begins with the one that worked last, or that the last
+    attempt did not get to.
     """
 
     def __init__(self, app: Any, timeout: float) -> None:
@@ -32,6 +35,7 @@ class Publisher:
         self._connection: Any = None
         self._producer: Any = None
         self._breaker = CircuitBreaker(longest=LONGEST)
+        self._away = False
 
     def check(self) -> None:
         """Raise ``NotNow`` while the broker need not be asked."""
@@ -40,7 +44,7 @@ class Publisher:
             raise NotNow(msg, left)
 
     def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        """Return once the broker confirmed that it has it; raises whatever went wrong, or ``NotNow``.
+        """Return once the broker confirmed that it has it; raises whatever went wrong, ``NotNow`` if it is away.
 
         After an error the message may have arrived nevertheless.
         """
@@ -49,10 +53,10 @@ class Publisher:
 
     def disconnect(self) -> None:
         """Connect anew next time."""
-        connection, self._connection, self._producer = self._connection, None, None
-        if connection is not None:
+        self._producer = None
+        if self._connection is not None:
             try:
-                connection.collect()
+                self._connection.collect()
             except Exception as error:  # noqa: BLE001 - whatever it is, the connection is given up
                 logger.debug("closing a broken connection: %r", error)
 
@@ -69,11 +73,19 @@ class Publisher:
         except Unroutable:
             raise
         except Exception as error:
-            if self._is_away(error):
-                self._breaker.failed(error)
+            away = self._is_away(error)
             self.disconnect()
-            raise
+            if not away:
+                raise
+            self._breaker.failed(error)
+            if not self._away:  # said once: an outage may last for hours
+                logger.warning("waiting tasks stay here until the broker can be reached: %r", error)
+            self._away = True
+            raise NotNow(repr(error), self._breaker.left()) from error
         self._breaker.succeeded()
+        if self._away:
+            logger.warning("the broker can be reached, waiting tasks go back")
+        self._away = False
 
     def _is_away(self, error: Exception) -> bool:
         known = () if self._connection is None else self._connection.connection_errors
@@ -93,13 +105,22 @@ class Publisher:
 
     def _connected(self) -> Any:
         if self._producer is None:
-            self._connection = _confirming(self._app, self._timeout)
-            self._connection.ensure_connection(max_retries=1, timeout=self._timeout)
+            self._connect()
             amqp = self._connection.transport.driver_type == "amqp"
             self._producer = self._app.amqp.Producer(
                 self._connection, auto_declare=False, on_return=_returned if amqp else None
             )
         return self._producer
+
+    def _connect(self) -> None:
+        """Try each of the broker's URLs once, those that hang for a bounded time in all."""
+        connection = self._connection = self._connection or _confirming(self._app, self._timeout)
+        others = max(len(connection.alt) - 1, 0)
+        try:
+            connection.ensure_connection(max_retries=others, timeout=self._timeout)
+        except Exception:
+            connection.maybe_switch_next()  # kombu does not after the last, nor when the time is over
+            raise
 
 
 def _returned(exception: Any, exchange: str, routing_key: str, _message: Any) -> None:

@@ -7,7 +7,8 @@ second to come is told for a copy and not run (see ``core.permit.Publication``):
 crash                               what remains, and what happens
 ==================================  =======================================================================
 refused, not put back or attached   the delivery, unacknowledged: the broker delivers it again; it finds its
-                                    ticket
+                                    ticket. So it stays while the broker takes nothing; meanwhile it counts
+                                    against the prefetch, which bounds how many a worker has in hand
 put back, not confirmed or acked    both: whichever gets a permit runs, the other is a copy
 attached, not acked                 the parked message and the delivery: likewise
 granted, not taken                  the outbox: any worker's next sweep takes it
@@ -35,6 +36,7 @@ from ..errors import SemaphoreError
 from .headers import TICKET, sent_back
 from .message import packed, unpacked
 from .publisher import Publisher, Returned
+from .route import Unroutable
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +91,13 @@ class PutBack:
         delay = max(self._due - time.monotonic(), 0.0)  # the time spent here is part of it
         self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)
         request.went_back()
+
+    def lasts(self, error: Exception) -> bool:
+        """Keep the message as long as its connection lives: each return to the broker counts as a delivery.
+
+        A quorum queue drops a message after twenty of them. Only one without a way back is returned.
+        """
+        return not isinstance(error, Unroutable)
 
     def gave_up(self) -> None:
         """The broker shall deliver it again, perhaps to another."""
@@ -151,6 +160,10 @@ class Park:
         request.went_back()
         self._outgoing(outgoing)
 
+    def lasts(self, error: Exception) -> bool:
+        """See PutBack."""
+        return not isinstance(error, Unroutable)
+
     def gave_up(self) -> None:
         """See PutBack."""
         self._request.came_to_nothing()
@@ -192,6 +205,10 @@ class BringBack:
             self._grants.rotate(-1)  # one that cannot be sent holds up no other
             if sent:
                 self._store.sent(sent)
+
+    def lasts(self, error: Exception) -> bool:  # noqa: ARG002 - another errand's depends on it
+        """Let go of what could not be sent for a while: the store offers it again, to any worker."""
+        return False
 
     def gave_up(self) -> None:
         """They stay in the store, and are offered again."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .worker import HERE, worker
 
+BROKER = f"{HERE}/test_brokers.py"
+ERRANDS = f"{HERE}/test_errands.py"
 FANOUT = f"{HERE}/test_fanout.py"
 FANOUT_START = f"{FANOUT}::test_others_may_be_routed_there"
 FORGED = f"{HERE}/test_forged.py"
@@ -139,4 +141,99 @@ BROKERS = [
     ),
 ]
 
-MUTANTS = (*HEADERS, *BROKERS)
+AWAY = [
+    worker(
+        "two URLs are enough",
+        "the next attempt tries others; but each message waits for it",
+        "worker/publisher",
+        "ensure_connection(max_retries=others,",
+        "ensure_connection(max_retries=min(others, 1),",
+        f"{BROKER}::test_the_url_that_worked_is_tried_first",
+    ),
+    worker(
+        "each connection begins with the first URL",
+        "a new one is a fresh start; but those that are down cost their time-outs each time",
+        "worker/publisher",
+        "self._connection or _confirming(",
+        "_confirming(",
+        f"{BROKER}::test_the_url_that_worked_is_tried_first",
+    ),
+    worker(
+        "kombu goes on to the next URL",
+        "but not when its time is over: one that hangs is asked for ever",
+        "worker/publisher",
+        "            connection.maybe_switch_next()  # ",
+        "            pass  # ",
+        f"{BROKER}::test_a_url_that_hangs_does_not_keep_from_the_next",
+    ),
+    worker(
+        "an outage is said at each attempt",
+        "it is true each time; but it lasts for hours",
+        "worker/publisher",
+        "            if not self._away:  # ",
+        "            if True:  # ",
+        f"{BROKER}::test_an_outage_is_said_once",
+    ),
+    worker(
+        "an outage ends without a word",
+        "its beginning was said, and now it stands there as the last word",
+        "worker/publisher",
+        "        if self._away:\n            logger",
+        "        if False:\n            logger",
+        f"{BROKER}::test_an_outage_is_said_once",
+    ),
+    worker(
+        "a message that cannot be put back is returned",
+        "another worker may do better; but a quorum queue drops it after a few deliveries",
+        "worker/waiting",
+        "a message after twenty of them. Only one without a way back is returned.\n"
+        '        """\n'
+        "        return not isinstance(error, Unroutable)\n",
+        '        """\n        return False\n',
+        f"{BROKER}::test_what_cannot_be_put_back_stays_in_hand",
+    ),
+    worker(
+        "a message without a way back is kept",
+        "it is tried for ever, and does not run while its worker lives",
+        "worker/waiting",
+        "a message after twenty of them. Only one without a way back is returned.\n"
+        '        """\n'
+        "        return not isinstance(error, Unroutable)\n",
+        '        """\n        return True\n',
+        f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
+    ),
+    worker(
+        "what lasts is given up too",
+        "a time-out is a time-out",
+        "worker/errands",
+        "> self._timeout and not entry.errand.lasts(error):\n",
+        "> self._timeout:\n",
+        f"{ERRANDS}::test_what_lasts_is_never_given_up",
+    ),
+    worker(
+        "each failure is said",
+        "it may be another one; but it fails for hours, and every few seconds",
+        "worker/errands",
+        "logging.DEBUG if entry.attempts else logging.WARNING",
+        "logging.WARNING",
+        f"{ERRANDS}::test_what_lasts_is_never_given_up",
+    ),
+    worker(
+        "pauses double for ever",
+        "after an hour of outage the next attempt is an hour away",
+        "worker/errands",
+        "    return min(AGAIN * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)\n",
+        "    return AGAIN * 2.0 ** min(attempts, 30)\n",
+        f"{ERRANDS}::test_pauses_grow_and_are_bounded",
+    ),
+    worker(
+        "a shutdown waits for pauses",
+        "what pauses now is tried later; but then the worker is gone",
+        "worker/errands",
+        "                entry.due = min(entry.due, now)  # ",
+        "                pass  # ",
+        f"{ERRANDS}::test_a_flush_waits_for_no_pause",
+    ),
+]
+
+MUTANTS = (*HEADERS, *BROKERS, *AWAY)

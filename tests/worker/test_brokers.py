@@ -1,17 +1,27 @@
-"""Brokers that are several: one to read from and one to write to."""
+"""Brokers that are several, one to read from and one to write to, or one after the other; and brokers that take nothing."""
 
 from __future__ import annotations
 
+import json
+import logging
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from celery import Celery
 
-from tests.support.process import wait_until
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.worker.errands import NotNow
+from celery_semaphore.worker.publisher import Publisher
+from tests.support.process import free_port, wait_until
+from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
 from .conftest import Site
-from .test_parking import BROKERS, PARK, done, ran_once
+from .test_caught_while_waiting import SENT, a_message
+from .test_parking import BROKERS, ONE, PARK, done, ran_once
 
 
 def another(broker: str, request: pytest.FixtureRequest) -> str:
@@ -37,3 +47,154 @@ def test_what_waits_stays_with_the_broker_that_workers_read(
     site.let_go()
     done([*held, *results], 20)
     ran_once(site, "w", results, 1)
+
+
+# -- several URLs of one broker
+
+
+def at_port(url: str, port: int) -> str:
+    return re.sub(r":\d+/", f":{port}/", url)
+
+
+@pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("broker", BROKERS)
+def test_the_first_two_of_three_urls_are_down(
+    broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    site: Site = request.getfixturevalue(broker)
+    down = [at_port(site.broker, free_port()) for _ in range(2)]
+    site.start(concurrency=2, conf=conf | {"broker_url": ";".join([*down, site.broker])})
+    held = site.occupy()
+    results = [site.send("hold", 0.0, "w") for _ in range(3)]
+    wait_until(lambda: site.waiting() == 3, 20, "they wait")
+    site.let_go()
+    done([*held, *results], 20)
+    ran_once(site, "w", results, 1)
+
+
+def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:
+    urls = ";".join(f"redis://127.0.0.1:{port}/0" for port in ports)
+    app = Celery("several", broker=urls, set_as_current=False)
+    return Publisher(app, timeout)
+
+
+def publish(publisher: Publisher) -> bool:
+    try:
+        publisher.publish(a_message(), "celery", ticket=SENT)
+    except NotNow:
+        return False
+    return True
+
+
+def test_the_url_that_worked_is_tried_first(
+    valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """Each attempt at one that is down may take as long as its time-out."""
+    first = start_proxy(valkey.port)
+    first.cut()
+    publisher = publisher_to(first.port, free_port(), valkey.port)
+    assert publish(publisher)
+    first.restore()
+    publisher.disconnect()
+    assert publish(publisher)
+    assert first.requests == 0
+    publisher.disconnect()
+
+
+def test_a_url_that_hangs_does_not_keep_from_the_next(
+    valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """It uses the time of a whole attempt; so the next attempt begins with the next one."""
+    proxies = [start_proxy(valkey.port) for _ in range(2)]
+    for proxy in proxies:
+        proxy.hang()
+    publisher = publisher_to(*(proxy.port for proxy in proxies), valkey.port, timeout=0.2)
+    wait_until(lambda: publish(publisher), 15, "the third is reached")
+    publisher.disconnect()
+
+
+def test_an_outage_is_said_once(
+    valkey: ValkeyServer, start_proxy: Callable[[int], Proxy], caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = start_proxy(valkey.port)
+    publisher = publisher_to(proxy.port)
+    proxy.cut()
+    with caplog.at_level(logging.INFO, "celery_semaphore"):
+        for _ in range(3):
+            publisher._breaker.succeeded()
+            publisher._breaker._until = 0.0
+            assert not publish(publisher)
+        proxy.restore()
+        wait_until(lambda: publish(publisher), 10, "it is asked again")
+        assert publish(publisher)
+    said = [each.message.partition(":")[0] for each in caplog.records]
+    assert said == [
+        "waiting tasks stay here until the broker can be reached",
+        "the broker can be reached, waiting tasks go back",
+    ]
+    publisher.disconnect()
+
+
+# -- a broker that delivers and takes nothing
+
+
+def cut_off(
+    site: Site,
+    start_proxy: Callable[[int], Proxy],
+    timeout: float,
+    env: dict[str, str] | None = None,
+) -> tuple[Any, Proxy]:
+    """A worker that gets its tasks as always, and cannot publish."""
+    port = int(re.search(r":(\d+)/", site.broker)[1])  # type: ignore[index]
+    proxy = start_proxy(port)
+    env = {"PUBLISH_BY": at_port(site.broker, proxy.port)} | (env or {})
+    worker = site.start(concurrency=2, env=env, conf={"semaphore_publish_timeout": timeout})
+    proxy.cut()
+    return worker, proxy
+
+
+@pytest.mark.rabbitmq
+def test_what_cannot_be_put_back_stays_in_hand(
+    rabbit_site: Site, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """Given back to the broker again and again it would be dropped: a quorum queue counts deliveries."""
+    site = rabbit_site
+    site.lease = 60.0
+    few = ["few", "few", "direct", "few", {"x-queue-type": "quorum", "x-delivery-limit": 1}]
+    queues = {"QUEUES": json.dumps([["celery", "celery", "direct", "celery", {}], few])}
+    worker, proxy = cut_off(site, start_proxy, 0.3, env=queues)
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    result = site.send("hold", 0.0, "w", exchange="few", routing_key="few")
+    wait_until(lambda: "waiting tasks stay here" in worker.log(), 20, "it cannot be put back")
+    # Long enough for two deliveries more: one would be the last.
+    site.send("free", 6.0).get(timeout=20)
+    assert worker.log().count(f"hold[{result.id}] received") == 1
+    store.release("outside", [ONE])
+    proxy.restore()
+    done([result])
+    assert worker.log().count("waiting tasks stay here") == 1
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["warm", "cold"])
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_shutdown_with_a_message_in_hand(
+    broker: str, how: str, start_proxy: Callable[[int], Proxy], request: pytest.FixtureRequest
+) -> None:
+    """It is left unacknowledged, and the broker delivers it again."""
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0
+    worker, _ = cut_off(site, start_proxy, 1.0)
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    results = [site.send("early", "success", "w") for _ in range(3)]
+    wait_until(lambda: worker.log().count("] waits") == 3, 20, "they wait")
+    getattr(worker, how)()
+    worker.wait(20)
+    store.release("outside", [ONE])
+    store.close()
+    site.start(name="heir", concurrency=2)
+    done(results)
+    stats = site.counter.stats("w")
+    assert [stats["tasks"][result.id]["entries"] for result in results] == [1, 1, 1]

@@ -420,7 +420,7 @@ def test_not_acknowledged_before_its_successor_is_published(
     worker = with_slow_publishing(site, valkey, proxy)
     proxy.cut()
     result = site.send("hold", 0.0, "w")
-    wait_until(lambda: "back: not yet" in worker.log(), 20, "it cannot be published")
+    wait_until(lambda: "waiting tasks stay here" in worker.log(), 20, "it cannot be published")
     time.sleep(1.5)  # an acknowledgement would have been sent by now
     with valkey.client() as client:
         assert client.hlen("unacked") == 1

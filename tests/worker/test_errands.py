@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import threading
 import time
@@ -15,12 +16,13 @@ from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker.errands import Errands, NotNow
+from celery_semaphore.worker.errands import Errands, NotNow, pause_after
 from celery_semaphore.worker.ledger import Ledger
 from celery_semaphore.worker.note import NotePipe
-from celery_semaphore.worker.publisher import Publisher
+from celery_semaphore.worker.publisher import Publisher, Returned
+from celery_semaphore.worker.route import Unroutable
 from celery_semaphore.worker.sweeper import Sweeper
-from celery_semaphore.worker.waiting import BringBack, PutBack
+from celery_semaphore.worker.waiting import BringBack, Park, PutBack
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
@@ -33,7 +35,7 @@ class Errand:
 
     def __init__(self, log: list[Any], *, urgent: bool = False, fails: bool = False) -> None:
         self.log, self.urgent, self.fails = log, urgent, fails
-        self.attempts, self.given_up = 0, False
+        self.attempts, self.given_up, self.lasting = 0, False, False
         self.error: Exception = ValueError("not yet")
         self.may_go, self.began = threading.Event(), threading.Event()
         self.may_go.set()
@@ -45,6 +47,10 @@ class Errand:
         if self.fails:
             raise self.error
         self.log.append(self)
+
+    def lasts(self, error: Exception) -> bool:
+        assert error is self.error
+        return self.lasting
 
     def gave_up(self) -> None:
         self.given_up = True
@@ -98,6 +104,50 @@ def test_what_was_not_even_tried_is_no_attempt() -> None:
     assert 7 < errand.attempts <= 17
 
 
+def test_what_lasts_is_never_given_up(errands: Errands, caplog: pytest.LogCaptureFixture) -> None:
+    """And says so once, however often it fails."""
+    errands._timeout = 0.1
+    lasting, other = Errand([], fails=True), Errand([], fails=True)
+    lasting.lasting = True
+    with caplog.at_level(logging.WARNING):
+        errands.add(lasting)
+        wait_until(lambda: lasting.attempts > 2, 10, "it is tried again and again")
+        errands.add(other)
+        wait_until(lambda: other.given_up, 10, "the other one is given up")
+    assert not lasting.given_up
+    assert sum(": not yet, " in each.message for each in caplog.records) == 2, "one line for each"
+
+
+def test_a_flush_waits_for_no_pause(errands: Errands) -> None:
+    errand = Errand([], fails=True)
+    errand.error = NotNow("the broker is away", 60.0)
+    errands.add(errand)
+    wait_until(lambda: errand.attempts == 1 and errands._entries, 10, "it pauses")
+    errand.fails = False
+    began = time.monotonic()
+    errands.flush(20)
+    assert time.monotonic() - began < 10
+    assert errand.log == [errand]
+
+
+def test_pauses_grow_and_are_bounded() -> None:
+    pauses = [pause_after(attempts) for attempts in (0, 1, 2, 3, 10, 100_000)]
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("errand", [PutBack, Park])
+def test_a_message_is_kept_unless_it_has_no_way_back(errand: Any) -> None:
+    own = errand.__new__(errand)
+    assert own.lasts(OSError("the broker is away"))
+    assert own.lasts(Returned("its queue is gone"))
+    assert not own.lasts(Unroutable("which queue?"))
+
+
+def test_what_is_brought_back_is_let_go_of() -> None:
+    """The store offers it again, to any worker."""
+    assert not BringBack.__new__(BringBack).lasts(OSError("the broker is away"))
+
+
 def test_a_broker_that_hangs_holds_up_one_message(
     valkey: RedisServer, start_proxy: Callable[[int], Proxy]
 ) -> None:
@@ -107,8 +157,9 @@ def test_a_broker_that_hangs_holds_up_one_message(
     publisher = Publisher(app, 1.0)
     publisher.publish(a_message(), "celery", ticket=SENT)
     proxy.hang()
-    with pytest.raises(redis.TimeoutError):
+    with pytest.raises(NotNow) as first:
         publisher.publish(a_message(), "celery", ticket=SENT)
+    assert isinstance(first.value.__cause__, redis.TimeoutError)
     began = time.monotonic()
     for _ in range(100):
         with pytest.raises(NotNow) as refused:
