@@ -28,7 +28,7 @@ class Settings:
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
     requeue_delay: float = 0.1  # no countdown is shorter
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
-    publish_timeout: float = 10.0  # for putting a waiting task's message back
+    publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
     take_up: float | None = None  # how long a permit is kept for one that came back; None: a lease

@@ -80,9 +80,7 @@ class Errands:
         now = time.monotonic()
         with self._changed:
             for entry in self._entries:
-                entry.due = min(
-                    entry.due, now
-                )  # what only pauses would make a shutdown wait for it
+                entry.due = min(entry.due, now)  # a shutdown waits for no pause
             heapify(self._entries)
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._entries and not self._busy, timeout)
