@@ -56,7 +56,7 @@ MUTANTS = [
         "not rabbit and early-requeue",
     ),
     beside(
-        "a dropped task is told to nobody",
+        "a dropped task is announced nowhere",
         "its result says so",
         "worker/request",
         "                self.dropped()\n",
@@ -65,7 +65,7 @@ MUTANTS = [
     ),
     beside(
         "a wait stops an event loop",
-        "who waits in a loop knows what it does",
+        "the caller knows what it does",
         "core/semaphore",
         '    return loop is not None and getattr(loop, "_thread_id", here) == here\n',
         "    return False and here\n",
