@@ -410,7 +410,7 @@ MUTANTS = (
         "installing needs no lock",
         "eight workers do it at once",
         "schema.py",
-        '    connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [place.named("")])\n',
+        '    connection.query(lock, [place.named("")])\n',
         "",
         tests=SCHEMA,
     ),

@@ -273,4 +273,25 @@ KEEPING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING)
+SCHEMA = ("tests/stores/postgresql/test_schema.py", "-k", "search_path or another_role")
+
+NAMING = (
+    upkeep(
+        "names are found wherever the session looks",
+        "the server's own come first",
+        "stores/postgresql/v1/release.sql",
+        " SET search_path = pg_catalog, pg_temp",
+        "",
+        *SCHEMA,
+    ),
+    upkeep(
+        "who installs calls what fits best",
+        "it is the server's own",
+        "stores/postgresql/schema.py",
+        "pg_catalog.hashtextextended($1, 0)",
+        "hashtextextended($1, 0)",
+        *SCHEMA,
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING, *NAMING)

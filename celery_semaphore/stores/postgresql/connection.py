@@ -94,7 +94,7 @@ class Connection:
     @property
     def direct(self) -> bool:
         """Whether no pooler stands in between, which would give each transaction another session."""
-        return self.query("SELECT pg_backend_pid()") == [[str(self._libpq.backend_pid)]]
+        return self.query("SELECT pg_catalog.pg_backend_pid()") == [[str(self._libpq.backend_pid)]]
 
     @property
     def server_version(self) -> int:

@@ -68,14 +68,14 @@ def installed(connection: Connection, place: Place) -> int:
     """The newest version that is installed; 0 for none."""
     # Not by to_regclass(): it may remember that there was none, even after waiting for who made it.
     found = connection.query(
-        "SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        "SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE n.nspname = $1 AND c.relname = $2",
         [place.schema, f"{place.prefix}installed"],
     )
     if not found:
         return 0
     ((version,),) = connection.query(
-        f"SELECT coalesce(max(version), 0) FROM {place.named('installed')}"  # noqa: S608 - checked and quoted
+        f"SELECT coalesce(pg_catalog.max(version), 0) FROM {place.named('installed')}"  # noqa: S608 - checked and quoted
     )
     return int(version or 0)
 
@@ -109,9 +109,13 @@ def install(link: Link, place: Place) -> list[int]:
 
 def _install(connection: Connection, place: Place) -> list[int]:
     connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
-    connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [place.named("")])
+    # Qualified, or a function of another role that fits better would be run as the role that installs.
+    lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))"
+    connection.query(lock, [place.named("")])
     missing = list(range(installed(connection, place) + 1, VERSION + 1))
-    if not connection.query("SELECT FROM pg_namespace WHERE nspname = $1", [place.schema]):
+    if not connection.query(
+        "SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1", [place.schema]
+    ):
         connection.script(f'CREATE SCHEMA "{place.schema}"')
     for version in missing:
         connection.script(place.sql(version))

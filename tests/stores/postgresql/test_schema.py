@@ -1,16 +1,19 @@
 """How the tables and functions get into a database, and who may use them."""
 
+import re
 import threading
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
+from celery_semaphore import stores
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import VERSION, Place, install
-from tests.stores.conftest import claim
+from tests.stores.conftest import PARK, claim, refusal_of
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt
@@ -164,3 +167,72 @@ def test_rights_that_do_not(
 def test_a_role_that_may_create_nothing(server: PostgresServer, database: str, worker: str) -> None:
     with pytest.raises(ConfigurationError, match="CREATE"):
         install(link(worker), Place("elsewhere"))
+
+
+@pytest.fixture
+def others(server: PostgresServer, database: str) -> PostgresServer:
+    """Another role of the database may create functions in ``public``, as all may up to PostgreSQL 14.
+
+    It makes some that fit our calls better than the server's own, and note as which role they were run.
+    """
+    server.run(
+        "CREATE TABLE public.ran_as (role text)",
+        "GRANT INSERT ON public.ran_as TO PUBLIC",
+        database=database,
+    )
+    for name, given, gives in HIJACKED:
+        arguments = "$1, $2" if "," in given else "$1"
+        note = "INSERT INTO public.ran_as VALUES (current_user)"
+        body = f"BEGIN {note}; RETURN pg_catalog.{name}({arguments}); END"
+        server.run(
+            f"CREATE FUNCTION public.{name}({given}) RETURNS {gives} LANGUAGE plpgsql AS $${body}$$",
+            database=database,
+        )
+    return server
+
+
+HIJACKED = [
+    ("cardinality", "text[]", "int"),
+    ("hashtextextended", "text, int", "bigint"),
+    ("jsonb_array_elements_text", "text", "text"),
+    ("lpad", "text, int", "text"),
+]
+
+
+def test_no_function_of_another_role_is_run(
+    others: PostgresServer, database: str, open_at: OpenAt
+) -> None:
+    """It would do whatever our role may (CVE-2018-1058)."""
+    url = others.database(database)
+    install(link(url), Place())
+    store, both = open_at(url), claim() + claim(of="disk")
+    permit = store.acquire(both, "a")
+    assert isinstance(permit, Permit)
+    store.renew([permit])
+    ticket = refusal_of(store.acquire(both, "b", PARK)).ticket or ""
+    store.attach(ticket, both, b"b", name="b")
+    store.listen(ticket).close()
+    store.promote(["b"])
+    store.sent(store.take(store.release("a", both)))
+    store.end(["b"])
+    store.set_limit(2, "api")
+    store.reap()
+    assert [each.resource for each in store.snapshots(["api", "disk"])] == ["api", "disk"]
+    assert others.run("SELECT * FROM public.ran_as", database=database) == []
+
+
+def test_each_function_that_is_called_names_its_search_path(
+    server: PostgresServer, database: str
+) -> None:
+    install(link(server.database(database)), Place())
+    parts = ("store.py", "listener.py")
+    source = "".join((files(stores) / "postgresql" / part).read_text("utf-8") for part in parts)
+    words = {f"v{VERSION}_{word}" for word in re.findall(r'"(\w+)"', source)}
+    words |= {f"{word}_newer" for word in words}
+    functions = server.run(
+        "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'celery_semaphore'::regnamespace",
+        database=database,
+    )
+    called = {name: settings or [] for name, settings in functions if name in words}
+    assert {"v1_acquire", "v1_renew", "v1_release_newer", "v1_channel", "v1_end"} <= set(called)
+    assert all("search_path=pg_catalog, pg_temp" in settings for settings in called.values())

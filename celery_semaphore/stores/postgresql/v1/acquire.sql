@@ -7,7 +7,7 @@ CREATE FUNCTION celery_semaphore.v1_acquire(
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
     _timeout bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
     home text := _resources[1];

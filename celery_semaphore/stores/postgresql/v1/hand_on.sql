@@ -82,7 +82,7 @@ BEGIN
 END $$;
 
 -- Where the caller that has this ticket listens: one channel for each ticket, of this schema's own.
-CREATE FUNCTION celery_semaphore.v1_channel(_ticket text) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE FUNCTION celery_semaphore.v1_channel(_ticket text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_ticket)
 $$;
 

@@ -6,7 +6,7 @@
 -- whether it fits only newer workers can tell.
 CREATE FUNCTION celery_semaphore.v1_renew_newer(
     _clock bigint, _lease bigint, _patience int, _holder text, _resources text[], _weights bigint[]
-) RETURNS bool LANGUAGE plpgsql AS $$
+) RETURNS bool LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now bigint;
     whole bool;
@@ -30,7 +30,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_release_newer(
     _clock bigint, _lease bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now bigint;
     home text;

@@ -7,7 +7,7 @@ CREATE FUNCTION celery_semaphore.v1_attach(
     _ticket text, _payload bytea, _name text, _ends_in bigint, _claims text,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_handed
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     ats celery_semaphore.v1_at[];
@@ -59,7 +59,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_take(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[], _most int
 ) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     home text;
@@ -87,7 +87,7 @@ END $$;
 --   grants  [{"ticket", "token": 0 without a permit, "resources": [...]}...]
 CREATE FUNCTION celery_semaphore.v1_sent(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
-) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     sent record;
@@ -117,7 +117,7 @@ END $$;
 -- End the waits of parked messages. `again`: some have moved to another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, false);
 END $$;
@@ -125,7 +125,7 @@ END $$;
 -- Let parked messages go before all others, as if their priority were the highest there is. `again`: likewise.
 CREATE FUNCTION celery_semaphore.v1_promote(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, true);
 END $$;

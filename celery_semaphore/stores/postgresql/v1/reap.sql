@@ -4,7 +4,7 @@
 -- claim ends by itself after a second, for its caller may die before it looks. A row that is in use right now is
 -- skipped, so that no two calls wait for each other.
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _most int) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     now bigint;
     names text[];
@@ -23,7 +23,7 @@ END $$;
 -- End what is overdue in these resources, and hand on what is free.
 CREATE FUNCTION celery_semaphore.v1_reap(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     handed celery_semaphore.v1_handed;

@@ -4,7 +4,7 @@
 CREATE FUNCTION celery_semaphore.v1_renew(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb,
     OUT epoch bigint, OUT became text[]
-) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     permit record;

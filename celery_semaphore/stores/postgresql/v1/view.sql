@@ -7,7 +7,7 @@
 CREATE FUNCTION celery_semaphore.v1_snapshot(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
-) LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
@@ -40,7 +40,7 @@ END $$;
 -- Each of these, in their order, without its waiters.
 CREATE FUNCTION celery_semaphore.v1_snapshots(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
-) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home text;
 BEGIN
@@ -51,7 +51,7 @@ END $$;
 
 -- Those in use, by name, behind this one.
 CREATE FUNCTION celery_semaphore.v1_resources(_behind text, _most int) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
@@ -63,7 +63,7 @@ END $$;
 
 -- Put a limit in force until cleared by null; answers the resources that it concerns.
 CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     IF _value IS NULL THEN
@@ -79,6 +79,6 @@ BEGIN
         WHERE r.name >= _name || '/' AND r.name < _name || '0'); -- "0" comes after "/"
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint) LANGUAGE sql AS $$
+CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint) LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.name, l.value FROM celery_semaphore.set_limit AS l
 $$;
