@@ -21,8 +21,11 @@
 
 ``open_store`` is called once per test and gives a store that was never used, with ``now`` as its server's
 clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays. ``remember``
-gives what makes it lose all that came after, as the failover to a replica that lags would; leave it out where
-that cannot be. ``set_format`` makes the server's record say that all it keeps is of this format.
+returns a function that makes the server lose all that came after, as the failover to a replica that lags or a
+crash before the last commits reached the disk would. Where a server can lose everything but never its last
+moments alone, set ``never_goes_back = "the reason"`` in the class instead: the tests of such losses are then
+skipped with that reason, and all others run. ``set_format`` makes the server's record say that all it keeps is of
+this format.
 """
 
 from __future__ import annotations

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Renewal
-from .suite import TAKE_UP, Suite, admitted, came_back, claim, parked, reaped, released
+from ...core.permit import Kind, Reason, Renewal
+from .suite import (
+    GRACE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    parked,
+    reaped,
+    released,
+    why,
+)
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -18,6 +29,16 @@ if TYPE_CHECKING:
 
 
 class Failovers(Suite):
+    def test_it_lost_what_came_after_and_nothing_else(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(2), "a")
+        lose_the_rest = self.remember(store)
+        admitted(store, claim(2), "b")
+        lose_the_rest()
+        assert [held.holder for held in store.snapshot("api").holders] == ["a"]
+        assert why(store, claim(2), "c") is Reason.RECOVERING
+        clock.advance(GRACE)
+        admitted(store, claim(2), "d")
+
     @pytest.mark.parametrize("sent", [False, True])
     def test_a_grant_is_its_holders_where_its_taking_up_is_forgotten(
         self, store: Store, clock: Clock, *, sent: bool

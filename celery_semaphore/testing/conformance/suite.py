@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pytest
 
@@ -36,11 +36,19 @@ class Suite:
     def store(self, open_store: OpenStore, clock: Clock) -> Store:
         return open_store(now=clock, lease=LEASE, take_up=TAKE_UP)
 
+    #: The reason why a store cannot lose its last moments alone; without one it must implement ``remember``.
+    never_goes_back: ClassVar[str] = ""
+
     def forget(self, store: Any) -> None:
+        """Make the server lose all its data; the store itself stays."""
         raise NotImplementedError
 
     def remember(self, store: Any) -> Callable[[], None]:  # noqa: ARG002
-        pytest.skip("this store does not lose its last moments, or nobody knows how to make it")
+        """Return a function that makes the server lose all that happened after this call."""
+        if self.never_goes_back:
+            pytest.skip(f"never goes back: {self.never_goes_back}")
+        msg = "implement remember(store), or set never_goes_back to the reason why it cannot be"
+        raise NotImplementedError(msg)
 
     def set_format(self, store: Any, number: int) -> None:
         raise NotImplementedError
