@@ -176,4 +176,84 @@ GOING_BACK = [
     ),
 ]
 
-MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK)
+CLOCK_STEPS = [
+    lua(
+        "the grace lasts until its time has come",
+        "the clock steps back, and nobody is admitted for as long",
+        "_memory",
+        "if grace_until > FURTHEST then",
+        "if false then",
+    ),
+    lua(
+        "a lease ends when its time has come",
+        "the clock steps back, and a dead holder's permit is gone for as long",
+        "_ends",
+        "    cut(at)\n",
+        "",
+    ),
+    lua(
+        "a kept permit is kept until its time has come",
+        "it may lie far ahead",
+        "_ends",
+        "if mine and mine.ends > furthest then",
+        'if mine and mine.by ~= "k" and mine.ends > furthest then',
+    ),
+    lua(
+        "a kept permit lies no further ahead than a lease",
+        "what is held for long is kept for as long",
+        "_ends",
+        'mine and mine.by == "k" and FURTHEST + mean or FURTHEST',
+        'mine and mine.by == "k" and FURTHEST + 0 * mean or FURTHEST',
+    ),
+    lua(
+        "a resource is looked at when its time has come",
+        "what ends there is found when somebody asks",
+        "overdue",
+        "if #names < most then",
+        "if false then",
+    ),
+    postgresql(
+        "the grace lasts until its time has come",
+        "the clock steps back, and nobody is admitted for as long",
+        "v1/memory.sql",
+        " OR memory.grace_until > furthest\n",
+        "\n",
+    ),
+    postgresql(
+        "a lease ends when its time has come",
+        "the clock steps back, and a dead holder's permit is gone for as long",
+        "v1/look.sql",
+        "IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN",
+        "IF false THEN",
+    ),
+    postgresql(
+        "a kept permit lies no further ahead than a lease",
+        "what is held for long is kept for as long",
+        "v1/look.sql",
+        "mean bigint := coalesce(round(_at.mean)::bigint, 1000000);",
+        "mean bigint := 0;",
+    ),
+    postgresql(
+        "a resource is looked at when its time has come",
+        "what ends there is found when somebody asks",
+        "v1/reap.sql",
+        "WHERE r.look > now + 13 * _lease",
+        "WHERE false",
+    ),
+    memory(
+        "the grace lasts until its time has come",
+        "the clock steps back, and nobody is admitted for as long",
+        "epoch",
+        "        self.grace_until = min(self.grace_until, furthest)\n",
+        "",
+    ),
+    memory(
+        "a lease ends when its time has come",
+        "the clock steps back, and a dead holder's permit is gone for as long",
+        "books",
+        "            at.cut(self._furthest)\n",
+        "",
+    ),
+]
+
+MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS)

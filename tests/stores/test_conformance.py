@@ -15,6 +15,7 @@ from celery_semaphore.stores.redis import RedisStore, scripts
 from celery_semaphore.stores.redis.url import pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
 from celery_semaphore.testing.conformance.admission import Admission
+from celery_semaphore.testing.conformance.clock_steps import ClockSteps
 from celery_semaphore.testing.conformance.copies import Copies
 from celery_semaphore.testing.conformance.epochs import Epochs
 from celery_semaphore.testing.conformance.failovers import Failovers
@@ -173,6 +174,7 @@ class TestUsedPostgresStore(
     Epochs,
     Failovers,
     LostHandOvers,
+    ClockSteps,
     Formats,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.

@@ -33,7 +33,15 @@ class Books:
 
     def enter(self, now: int, known: int | None) -> int:
         self.now = now
-        return self.epoch.enter(now, known or 0)
+        return self.epoch.enter(now, known or 0, self._furthest)
+
+    @property
+    def _furthest(self) -> int:
+        """The clock stepped back where anything lies further ahead: that is cut when it is seen.
+
+        It is three times what it can be, as on the other stores, where leases may differ for a while.
+        """
+        return self.now + 3 * max(self.lease, self.take_up)
 
     @property
     def in_grace(self) -> bool:
@@ -52,10 +60,10 @@ class Books:
         return found if found and found.until > self.now else None
 
     def drop(self, wanted: Sequence[Ask]) -> None:
-        # In the grace the store was away: nobody could renew or come back.
-        if not self.in_grace:
-            for ask in wanted:
-                self.at(ask.resource).drop(self.now, self.lease, self.take_up)
+        for at in [self.at(ask.resource) for ask in wanted]:
+            at.cut(self._furthest)
+            if not self.in_grace:  # else the store was away: no holder could renew or come back
+                at.drop(self.now, self.lease, self.take_up)
 
     def limit(self, name: str, declared: int | None = None) -> int | None:
         """What an operator set, for the key or else for its semaphore; else what was declared last."""

@@ -18,9 +18,10 @@ class Epoch:
     grace_until: int = 0
     format: int = FORMAT
 
-    def enter(self, now: int, known: int) -> int:
+    def enter(self, now: int, known: int, furthest: int) -> int:
         """Return the epoch at this instant, for a caller that has seen ``known`` (0: none).
 
+        The grace lies ``furthest`` ahead at most: the clock may have stepped back since.
         Raises ``NewerFormat`` where this release must leave alone what there is.
         """
         check_format("the store", self.format)
@@ -32,4 +33,5 @@ class Epoch:
             self.created, self.restarted = now, False
         elif known and known != self.id and not self.grace_until:
             self.grace_until = recovered if now < self.created + self.lease else 0
+        self.grace_until = min(self.grace_until, furthest)
         return self.id

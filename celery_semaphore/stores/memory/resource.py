@@ -138,6 +138,13 @@ class Resource:
         mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
         return max(mean, EARLY), min(max(mean, LATE), take_up)
 
+    def cut(self, furthest: int) -> None:
+        """Bring back what lies further ahead than it can; one that is kept can, by the mean."""
+        mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
+        for name, entry in self.holders.items():
+            ends = min(entry.ends, furthest + mean if entry.kept else furthest)
+            self.holders[name] = replace(entry, ends=ends)
+
     def drop(self, now: int, lease: int, take_up: int) -> None:
         """End what is overdue."""
         self._drop_holders(now, lease)

@@ -136,7 +136,7 @@ class MemoryStore:
                 if at.idle() and at.touched < forgotten:
                     del books.resources[name]
             used = [at for at in books.resources.values() if not at.idle()]
-            used.sort(key=lambda at: at.looked_at)
+            used.sort(key=lambda at: at.looked_at if at.looked_at <= books.now else 0)
             for at in used[:limit]:
                 at.looked_at = books.now
             wanted = [Ask(at.name, 0, 0) for at in used[:limit]]

@@ -56,10 +56,27 @@ local function end_wait(at, ticket)
     call("ZADD", at.due, now + TAKE_UP, ticket)
 end
 
+-- A permit that is kept can lie further ahead, by the mean time that permits are held.
+local function cut(at)
+    local last = call("ZRANGE", at.holders, -1, -1, "WITHSCORES")[2]
+    if not last or tonumber(last) <= FURTHEST then
+        return
+    end
+    local mean = tonumber(call("HGET", at.ledger, "mean")) or 1000000
+    for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, FURTHEST + 1, "+inf")) do
+        local mine = read(at, name)
+        local furthest = mine and mine.by == "k" and FURTHEST + mean or FURTHEST
+        if mine and mine.ends > furthest then
+            call("ZADD", at.holders, furthest, name)
+        end
+    end
+end
+
 -- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not
 -- come back when it was due is forgotten. In the grace the server was away, so nobody could renew or come back.
 local function drop(at)
     at.quiet = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
+    cut(at)
     if in_grace then
         return
     end

@@ -3,7 +3,7 @@
 -- In use: no expiry, or volatile-* eviction would take what nobody may lose.
 local function use(at, look)
     call("PERSIST", at.ledger)
-    call("ZADD", INDEX, look and "LT" or "NX", look or now + LEASE, at.name)
+    call("ZADD", INDEX, look and "LT" or "NX", math.min(look or now + LEASE, now + LEASE), at.name)
 end
 
 -- Idle: gone after a while.

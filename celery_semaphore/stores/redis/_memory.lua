@@ -27,4 +27,12 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         call("HSET", EPOCH, "grace_until", grace_until)
     end
 end
+-- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
+-- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
+local FURTHEST = now + 3 * math.max(LEASE, tonumber(ARGV[2]))
+if grace_until > FURTHEST then
+    grace_until = FURTHEST
+    even_if_full()
+    call("HSET", EPOCH, "grace_until", grace_until)
+end
 local in_grace = now < grace_until

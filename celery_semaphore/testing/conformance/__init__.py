@@ -33,6 +33,7 @@ from __future__ import annotations
 from .admission import Admission
 from .calling import Calling
 from .changed_tasks import ChangedTasks
+from .clock_steps import ClockSteps
 from .coming_back import ComingBack
 from .copies import Copies
 from .crowd import Crowd
@@ -82,6 +83,7 @@ class StoreConformance(
     Epochs,
     Failovers,
     LostHandOvers,
+    ClockSteps,
     Formats,
     Names,
     Crowd,

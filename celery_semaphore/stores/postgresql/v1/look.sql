@@ -12,6 +12,7 @@ CREATE TYPE celery_semaphore.v1_at AS (
     slots int, -- rows in all
     free int, -- the first that nobody holds
     mine int, -- the one that the named holder has
+    last_end bigint, -- of what is held
     overdue bool,
     waits bool, -- whether anybody does
     buried bool -- whether the named holder never runs again
@@ -30,7 +31,8 @@ BEGIN
             SELECT l.value FROM celery_semaphore.set_limit AS l
             WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
         ),
-        r.look, r.mean, r.low, held.occupied, held.token, held.slots, held.free, held.mine, held.overdue,
+        r.look, r.mean, r.low, held.occupied, held.token, held.slots, held.free, held.mine,
+        held.last_end, held.overdue,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
             SELECT true FROM celery_semaphore.released AS d
@@ -44,6 +46,7 @@ BEGIN
             count(*)::int AS slots,
             min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
             min(p.slot) FILTER (WHERE p.holder = _holder) AS mine,
+            max(p.ends) FILTER (WHERE p.holder IS NOT NULL) AS last_end,
             coalesce(bool_or(p.holder IS NOT NULL AND p.ends <= now), false) AS overdue
         FROM celery_semaphore.permit AS p WHERE p.resource = _name
     ) AS held
@@ -106,6 +109,17 @@ BEGIN
         WHERE w.resource = _name AND w.line <> 'g' ORDER BY w.ends LIMIT 1);
 END $$;
 
+-- A permit that is kept can lie further ahead, by the mean time that permits are held.
+CREATE FUNCTION celery_semaphore.v1_cut(_at celery_semaphore.v1_at, _furthest bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    mean bigint := coalesce(round(_at.mean)::bigint, 1000000);
+BEGIN
+    UPDATE celery_semaphore.permit AS p SET ends = _furthest + CASE WHEN p.kept THEN mean ELSE 0 END
+    WHERE p.resource = _at.name AND p.holder IS NOT NULL
+    AND p.ends > _furthest + CASE WHEN p.kept THEN mean ELSE 0 END;
+END $$;
+
 -- Look, after what is overdue has ended; but in the grace the server was away: nobody could renew or come back.
 CREATE FUNCTION celery_semaphore.v1_visit(
     _name text, _holder text, _m celery_semaphore.v1_moment
@@ -114,6 +128,9 @@ DECLARE
     at celery_semaphore.v1_at;
 BEGIN
     at := celery_semaphore.v1_look(_name, _holder, _m);
+    IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN
+        PERFORM celery_semaphore.v1_cut(at, celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up));
+    END IF;
     IF at.overdue AND NOT _m.in_grace THEN
         PERFORM celery_semaphore.v1_drop(_name, _m);
         at := celery_semaphore.v1_look(_name, _holder, _m);

@@ -39,11 +39,16 @@ BEGIN
     END IF;
 END $$;
 
+-- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
+-- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
+CREATE FUNCTION celery_semaphore.v1_furthest(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
+
 -- A missing record, or one of another server run, means that permits may have been forgotten, or that their holders
 -- could not renew them. So does a caller that has seen a newer epoch: it was with a server that took over meanwhile,
 -- and came back to this one. The first caller of a store that was never used waits for nothing; if a caller knew an
 -- older epoch, even later, the living first put their permits back.
-CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint)
+CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint, _furthest bigint)
 RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
     recovered bigint := _now + _lease * 2 / 3;
@@ -67,6 +72,7 @@ BEGIN
     END IF;
     UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
     WHERE e.one AND e.id <> _known AND e.grace_until = 0 AND _now < e.created + _lease;
+    UPDATE celery_semaphore.epoch AS e SET grace_until = _furthest WHERE e.one AND e.grace_until > _furthest;
     SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
     RETURN memory;
 END $$;
@@ -89,6 +95,7 @@ DECLARE
     asked text;
     memory celery_semaphore.epoch;
     now bigint;
+    furthest bigint;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
     IF NOT _durable THEN
@@ -100,8 +107,10 @@ BEGIN
     PERFORM celery_semaphore.v1_lock(_names);
     now := celery_semaphore.v1_clock(_clock);
     SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
-    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known THEN
-        memory := celery_semaphore.v1_remember(now, _lease, _known);
+    furthest := celery_semaphore.v1_furthest(now, _lease, _take_up);
+    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known OR memory.grace_until > furthest
+    THEN
+        memory := celery_semaphore.v1_remember(now, _lease, _known, furthest);
     END IF;
     PERFORM celery_semaphore.v1_check_format(memory.format);
     RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);

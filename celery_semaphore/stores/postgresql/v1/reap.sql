@@ -3,7 +3,10 @@
 -- Claim resources that need a look for the caller: of many workers that ask at the same moment each gets others. The
 -- claim ends by itself after a second, for its caller may die before it looks. A row that is in use right now is
 -- skipped, so that no two calls wait for each other.
-CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _most int) RETURNS text[]
+--
+-- Of a clock that stepped back, also what would be looked at when it is there again: one that is idle is looked at ten
+-- leases after its last use.
+CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     now bigint;
@@ -16,6 +19,11 @@ BEGIN
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
         WHERE r.look <= now ORDER BY r.look LIMIT _most FOR UPDATE SKIP LOCKED);
+    IF cardinality(names) < _most THEN
+        names := names || ARRAY(
+            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look > now + 13 * _lease
+            ORDER BY r.look LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
+    END IF;
     UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);
     RETURN names;
 END $$;
@@ -59,7 +67,7 @@ DECLARE
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN
-        SELECT coalesce(max(p.ends), 0) + 10 * _m.lease INTO next
+        SELECT least(coalesce(max(p.ends), 0), _m.now) + 10 * _m.lease INTO next
         FROM celery_semaphore.permit AS p WHERE p.resource = _name;
         IF next <= _m.now THEN
             DELETE FROM celery_semaphore.permit AS p WHERE p.resource = _name;

@@ -1,0 +1,133 @@
+"""A server whose clock steps back: what lies further ahead than it can is cut, once, when it is seen."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Reason, Renewal
+from .calling import granted
+from .suite import (
+    LEASE,
+    Suite,
+    admitted,
+    claim,
+    held_up,
+    messages,
+    parked,
+    reaped,
+    released,
+    requeued,
+    why,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+STEP = 3600.0
+FURTHEST = 3 * LEASE
+LOOK = (
+    16 * LEASE
+)  # until a resource that no call touches is looked at, and what is cut there has ended
+
+
+def waited(store: Store, clock: Clock) -> float:
+    """The seconds until reaping hands a message on."""
+    began = clock.now
+    while not reaped(store):
+        clock.advance(LEASE / 3)
+        assert clock.now - began <= STEP
+    return clock.now - began
+
+
+class ClockSteps(Suite):
+    def test_the_grace_ends(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        self.forget(store)
+        assert why(store, claim(), "b") is Reason.RECOVERING
+        clock.advance(-STEP)
+        assert why(store, claim(), "c") is Reason.RECOVERING
+        clock.advance(FURTHEST)
+        admitted(store, claim(), "d")
+
+    def test_a_dead_holders_permit_comes_back(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        clock.advance(-STEP)
+        assert why(store, claim(), "b") is Reason.SATURATED
+        clock.advance(FURTHEST)
+        admitted(store, claim(), "c")
+
+    def test_even_if_that_is_seen_in_the_grace_only(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        lose_the_rest = self.remember(store)
+        lose_the_rest()
+        assert why(store, claim(), "b") is Reason.RECOVERING
+        clock.advance(-STEP)
+        assert why(store, claim(), "c") is Reason.RECOVERING
+        clock.advance(FURTHEST)
+        admitted(store, claim(), "d")
+
+    def test_those_that_live_renew(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(-STEP)
+        store.reap()
+        for _ in range(12):
+            assert store.renew([permit]) == {"a": Renewal.OK}
+            (held,) = store.snapshot("api").holders
+            assert held.expires_at == clock.now + LEASE
+            clock.advance(LEASE / 3)
+        assert why(store, claim(), "b") is Reason.SATURATED
+
+    def test_those_that_live_renew_though_no_call_came_before(
+        self, store: Store, clock: Clock
+    ) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.advance(-STEP)
+        assert store.renew([permit]) == {"a": Renewal.OK}
+        (held,) = store.snapshot("api").holders
+        assert held.expires_at == clock.now + LEASE
+
+    def test_reaping_finds_the_dead(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        clock.advance(-STEP)
+        assert waited(store, clock) <= LOOK
+
+    def test_reaping_finds_a_grant_that_was_sent_in_vain(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        parked(store, claim(), "c")
+        grants = released(store, "a", claim())
+        assert messages(grants) == [b"b"]
+        store.sent(grants)
+        clock.advance(-STEP)
+        assert waited(store, clock) <= LOOK
+
+    def test_reaping_finds_a_permit_that_was_kept_in_vain(self, store: Store, clock: Clock) -> None:
+        ticket = held_up(store, clock)
+        parked(store, claim(), "c")
+        store.release("a", claim())
+        assert granted(store) == [ticket]
+        clock.advance(-STEP)
+        assert waited(store, clock) <= LOOK
+
+    def test_a_permit_is_kept_for_as_long_as_permits_are_held(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """That may be longer than all else can lie ahead."""
+        permit = admitted(store, claim(), "a")
+        for _ in range(60):
+            clock.advance(LEASE / 3)
+            store.renew([permit])
+        store.release("a", claim())
+        admitted(store, claim(), "b")
+        ticket = requeued(store, claim(), "c", shortest=5 * LEASE, longest=5 * LEASE)
+        parked(store, claim(), "d")
+        store.release("b", claim())
+        (kept,) = store.snapshot("api").holders
+        assert (kept.holder, kept.expires_at > clock.now + FURTHEST) == (ticket, True)
+        store.reap()
+        assert why(store, claim(), "e") is Reason.SATURATED
+        assert store.snapshot("api").holders == (kept,)
