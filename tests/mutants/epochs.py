@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .lua import lua
 from .mutant import Mutant
 from .postgresql import USED, postgresql
 
 SUITE = "tests/stores/test_conformance.py"
 MEMORY = (f"{SUITE}::TestMemoryStore",)
+RESTARTS = "tests/stores/test_restarts.py"
 
 
 def memory(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
@@ -256,4 +259,15 @@ CLOCK_STEPS = [
     ),
 ]
 
-MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS)
+# Real processes, keepers and servers notice it too.
+SERVERS = {
+    "lua/the dead fill the places of the living": "valkey",
+    "postgresql/the dead fill the places of the living": "postgres",
+}
+RESTARTED = [
+    replace(each, name=f"{each.name} that run", tests=(RESTARTS, "-k", SERVERS[each.name]))
+    for each in LOST_HAND_OVERS
+    if each.name in SERVERS
+]
+
+MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS, *RESTARTED)
