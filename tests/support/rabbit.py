@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -154,6 +155,13 @@ class RabbitServer(Rabbit):
         # Its first thread may be dead, and its last one still closing the port.
         for port in (self.port, self.epmd_port):
             wait_until(lambda port=port: not listening(port), 10, "the end of RabbitMQ")  # type: ignore[misc]
+
+    def stop_politely(self) -> None:
+        """End it with SIGTERM: it writes what it has to keep, and `start()` finds it."""
+        assert self.process
+        self.process.signal(signal.SIGTERM)
+        self.process.wait(30)
+        self.kill()
 
     def stop(self) -> None:
         self.kill()

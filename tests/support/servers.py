@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any, Self
@@ -84,6 +85,13 @@ class RedisServer:
         """End it with SIGKILL."""
         assert self.process
         self.process.kill()
+        self.process.discard()
+
+    def stop_politely(self) -> None:
+        """End it with SIGTERM: it writes what it has to keep, and `start()` finds it."""
+        assert self.process
+        self.process.signal(signal.SIGTERM)
+        self.process.wait()
         self.process.discard()
 
     def restart(self, *, keep_data: bool) -> None:

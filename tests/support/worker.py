@@ -39,11 +39,19 @@ class CeleryWorker(Process):
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         variables = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         super().__init__(name, command, env=variables | dict(env or {}))
+        self._seen = 0  # how often it was ready before
 
     def start(self) -> "CeleryWorker":
-        seen = self.log().count(" ready.")
+        self.launch()
+        return self.wait_ready()
+
+    def launch(self) -> None:
+        """Start it, and do not wait until it is ready."""
+        self._seen = self.log().count(" ready.")
         super().start()
-        self.wait_until(lambda: self.log().count(" ready.") > seen, 40, "ready")
+
+    def wait_ready(self) -> "CeleryWorker":
+        self.wait_until(lambda: self.log().count(" ready.") > self._seen, 40, "ready")
         return self
 
     def children(self) -> list[int]:

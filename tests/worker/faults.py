@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -71,7 +72,7 @@ def log_noted() -> None:
     original = LimitedRequestMixin.permit_held
 
     def permit_held(self: LimitedRequestMixin, since: float) -> None:
-        get_logger(__name__).info("noted %s", self.id)
+        get_logger(__name__).info("noted %s at %.3f", self.id, time.monotonic())
         original(self, since)
 
     LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]
@@ -79,7 +80,7 @@ def log_noted() -> None:
 
     def publish(self: Publisher, message: Any, *args: Any, **kwargs: Any) -> None:
         confirmed(self, message, *args, **kwargs)
-        get_logger(__name__).info("published %s", message.headers["id"])
+        get_logger(__name__).info("published %s at %.3f", message.headers["id"], time.monotonic())
 
     Publisher.publish = publish  # type: ignore[method-assign]
 

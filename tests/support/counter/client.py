@@ -29,10 +29,13 @@ class Counter:
         return cls(os.environ[ADDRESS])
 
     @contextlib.contextmanager
-    def inside(self, resource: str, task: str) -> Iterator[int]:
-        """Be counted; yields how many are inside. The server knows before the body goes on."""
+    def inside(self, resource: str, task: str, pid: int | None = None) -> Iterator[int]:
+        """Be counted; yields how many are inside. The server knows before the body goes on.
+
+        The log shows ``pid``, by default that of this process.
+        """
         name = uuid.uuid4().hex
-        now = self._ask("enter", resource, name, task, os.getpid())
+        now = self._ask("enter", resource, name, task, os.getpid() if pid is None else pid)
         how = "failed"
         try:
             yield now
@@ -59,6 +62,11 @@ class Counter:
 
     def all_stats(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = self._ask("stats", None)
+        return found
+
+    def began(self) -> dict[str, int]:
+        """How many tasks entered each resource so far."""
+        found: dict[str, int] = self._ask("began")
         return found
 
     def log(self, resource: str) -> list[tuple[float, str, str, str, int, int]]:

@@ -56,6 +56,7 @@ class Server:
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
         self.commands: dict[str, Callable[..., Any]] = {
+            "began": lambda: {name: len(r.tasks) for name, r in self.ledger.resources.items()},
             "leave": self.ledger.leave,
             "let go": self._let_go,
             "log": lambda resource: list(self.ledger.resources[resource].log),

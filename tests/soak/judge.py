@@ -1,0 +1,249 @@
+"""The judge of the rolling soak: what the counting server saw, against what may be.
+
+*Above the limit.* At an entry at time t with n inside, let m be the one of these n that was admitted
+last. When m was admitted the other n - 1 had their permits already and kept them until t, so n is at most
+the limit in force at that moment. It lies between t and the admission of the task that enters at t, which
+is at most ``TAKE_UP_S`` before t (a parked task's permit is kept so long while its message is on its way)
+and a margin for a busy machine. So the bound is the largest limit in force since ``t - ADMITTED_S``. A
+lowered limit takes nothing from tasks that run, and needs no allowance: they only must not be joined by
+another one. This is narrower than the largest limit since the entry of the oldest inside.
+The newest acquire decides which limit is in force. So the limit of a worker is in force from its start on,
+and after its end until another worker has surely acquired: its entry at least ``ADMITTED_S`` later.
+
+*Lost and repeated.* A cold end cuts the tasks that run: plain Celery loses those with early acks and repeats
+those with late acks. At a warm end it forgets the tasks that it wrote to a process and did not see accepted
+yet: they run, and are delivered again. So each task's runs are looked at one by one, and no figure excuses
+these: a task that only waited is lost; a warm end cuts a task, or loses one; a task with late acks never
+completes; a task runs again that no end and no restart of the broker touched. What an end repeats, or loses
+of what ran, is compared with the plain tasks beside: see `rates.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from .fleet import Life
+from .kinds import Sent
+
+TAKE_UP_S = 4.0  # semaphore_take_up of the app under test
+ADMITTED_S = 1.0  # longest between an acquire and the entry of its task, on a busy machine
+LATELY_S = 1.0  # what was noted or completed so shortly before a cut may be cut with it
+
+SAID = re.compile(r"(noted|published) (\S+) at (\S+)")
+RECEIVED = re.compile(r"\[(\S+)\] received")
+
+Entry = Sequence[Any]  # of the counter's log: time, event, task, run, the worker's process, inside
+Kind = tuple[bool, str]  # whether its tasks are plain, and their acks
+Windows = Sequence[tuple[float, float]]
+
+
+@dataclass
+class Run:
+    """One body, from its entry to its end."""
+
+    task: str
+    life: Life
+    began: float
+    ended: float = float("inf")
+    how: str = "inside"
+
+    @property
+    def is_cut(self) -> bool:
+        return self.how in ("failed", "closed")
+
+
+class Noted(NamedTuple):
+    """The main process that had noted a task's permit, and so acknowledged it with early acks."""
+
+    life: Life
+    at: float
+
+
+@dataclass
+class Said:
+    """What the workers' logs say of one task."""
+
+    noted: Noted | None = None  # the last one
+    received: int = 0
+    published: list[float] = field(
+        default_factory=list
+    )  # when the broker confirmed it, while it waited
+
+
+def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
+    """Read the logs of all workers."""
+    found: dict[str, Said] = defaultdict(Said)
+    for life, log in logs:
+        for what, task, at in SAID.findall(log):
+            if what == "noted":
+                found[task].noted = Noted(life, float(at))
+            else:
+                found[task].published.append(float(at))
+        for task in RECEIVED.findall(log):
+            found[task].received += 1
+    return found
+
+
+class Bound(NamedTuple):
+    """How many were inside at an entry, and how many might have been."""
+
+    at: float
+    inside: int
+    limit: int
+    pure: bool  # whether all limits that may have been in force were the same
+
+
+def runs_of(log: Iterable[Entry], lives: Iterable[Life]) -> list[Run]:
+    """Return all runs of a resource, by their entries."""
+    by_pid = {life.worker.pid: life for life in lives}
+    runs: dict[str, Run] = {}
+    for at, event, task, name, pid, _ in log:
+        if event == "entered":
+            runs[name] = Run(task, by_pid[pid], at)
+        else:
+            runs[name].ended, runs[name].how = at, event
+    return list(runs.values())
+
+
+def bounds(log: Sequence[Entry], lives: Sequence[Life]) -> list[Bound]:
+    """Return what was inside at each entry of one limited resource, beside what may be."""
+    entries = [entry for entry in log if entry[1] == "entered"]
+    in_force = [(life.limit, life.began, _last_in_force(life, entries)) for life in lives]
+    found = []
+    for at, _, _, _, _, inside in entries:
+        limits = {limit for limit, since, until in in_force if since <= at <= until}
+        found.append(Bound(at, inside, max(limits), len(limits) == 1))
+    return found
+
+
+def _last_in_force(life: Life, entries: Sequence[Entry]) -> float:
+    """Return until when a task may enter that was admitted by this worker's limit."""
+    if life.gone is None:
+        return float("inf")
+    certain = life.gone + ADMITTED_S
+    replaced = next((entry[0] for entry in entries if entry[0] > certain), float("inf"))
+    return replaced + TAKE_UP_S + ADMITTED_S
+
+
+@dataclass
+class Findings:
+    """What became of the tasks of one kind."""
+
+    sent: int = 0
+    completed: int = 0
+    cut: int = 0  # tasks of which a run was cut
+    exposed: int = (
+        0  # tasks that ran shortly before their worker was told to end, or the broker was away
+    )
+    lost: list[str] = field(default_factory=list)  # never completed
+    popped: list[str] = field(default_factory=list)  # of these: lost between kombu and Redis
+    repeated: list[str] = field(default_factory=list)  # ran again beyond their acks
+    faults: dict[str, str] = field(default_factory=dict)  # what no way of ending excuses
+
+
+class Judge:
+    """Knows when workers and brokers came to an end, and so what each end excuses."""
+
+    def __init__(
+        self,
+        lives: Sequence[Life],
+        said: Mapping[str, Said],
+        away: Windows,
+        *,
+        pops: bool,
+    ) -> None:
+        self._lives = lives
+        self._said = said
+        self._away = away  # when the broker was
+        killed = [
+            (life.cold, life.gone)
+            for life in lives
+            if (life.hung or life.crashed) and life.cold and life.gone
+        ]
+        self._pops = [*away, *killed] if pops else []
+
+    def findings(
+        self, sent: Mapping[str, Sent], logs: Mapping[str, Sequence[Entry]]
+    ) -> dict[Kind, Findings]:
+        """Return what became of all tasks, by whether they are plain and by their acks."""
+        runs: dict[str, list[Run]] = defaultdict(list)
+        for log in logs.values():
+            for run in runs_of(log, self._lives):
+                runs[run.task].append(run)
+        found: dict[Kind, Findings] = defaultdict(Findings)
+        for task, how in sent.items():
+            self._look(task, how, runs[task], found[how.is_plain, how.acks])
+        return dict(found)
+
+    def _look(self, task: str, how: Sent, runs: list[Run], found: Findings) -> None:
+        completed = any(run.how == "completed" for run in runs)
+        found.sent += 1
+        found.completed += completed
+        found.cut += any(run.is_cut for run in runs)
+        found.exposed += any(self._is_exposed(run) for run in runs)
+        if not completed:
+            found.lost.append(task)
+        if not completed and self._is_popped(task, how):
+            found.popped.append(task)
+            return
+        if _is_repeated(runs, late=how.is_late):
+            found.repeated.append(task)
+        if fault := self._fault(task, how, runs, completed=completed):
+            known = self._said.get(task) or Said()
+            found.faults[task] = (
+                f"{fault}: sent at {how.at:.3f}, received {known.received} times, published"
+                f" {known.published}; the broker was away {self._away}"
+            )
+
+    def _fault(self, task: str, how: Sent, runs: list[Run], *, completed: bool) -> str | None:
+        """Say what no end of a worker or broker excuses."""
+        if any(run.is_cut and run.ended < _cut_from(run.life) for run in runs):
+            return "was cut by a warm end"
+        if not completed and how.is_late:
+            return "has late acks and never completed"
+        if not runs and not self._was_cut_at_its_beginning(task):
+            return "never began, and no cold end cut it at its beginning"
+        if _is_repeated(runs, late=how.is_late) and not any(map(self._is_exposed, runs)):
+            return "ran again, though neither its worker's end nor the broker's touched it"
+        return None
+
+    def _was_cut_at_its_beginning(self, task: str) -> bool:
+        """Tell whether an early-ack task was cut between its acknowledgement and its first line."""
+        noted = self._said[task].noted if task in self._said else None
+        return noted is not None and noted.at >= _cut_from(noted.life)
+
+    def _is_popped(self, task: str, how: Sent) -> bool:
+        """Tell whether kombu lost it between Redis and itself, as it does with every task.
+
+        It pops a message before it keeps it as unacknowledged. When the server stops, or a worker that hangs is
+        killed or crashes, in between, the message is in neither.
+        """
+        said = self._said.get(task) or Said()
+        last = max([how.at, *said.published])
+        popped = 1 + len(said.published) > said.received
+        return popped and any(begin - LATELY_S <= last <= end for begin, end in self._pops)
+
+    def _is_exposed(self, run: Run) -> bool:
+        """Tell whether its acknowledgement may have been lost with its worker or with the broker."""
+        if any(run.began <= end and run.ended >= begin - LATELY_S for begin, end in self._away):
+            return True
+        told = run.life.told
+        return told is not None and run.ended >= told - LATELY_S
+
+
+def _cut_from(life: Life) -> float:
+    """Return since when the cold end of a worker cuts what it does; never, if its end is warm."""
+    return float("inf") if life.cold is None else life.cold - LATELY_S
+
+
+def _is_repeated(runs: list[Run], *, late: bool) -> bool:
+    """Tell whether it ran again: at all with early acks, though its last run was not cut with late ones."""
+    ordered = sorted(runs, key=lambda run: run.began)
+    return any(
+        not (late and one.is_cut and one.ended <= two.began) for one, two in pairwise(ordered)
+    )

@@ -1,0 +1,52 @@
+"""The app of the rolling soak: each task with and without a limit, with early and with late acks."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from billiard import pool
+from celery import Celery
+
+from celery_semaphore import LimitedTask
+from tests.soak.kinds import PLAIN, WAITS
+from tests.support.counter import Counter
+from tests.worker import faults
+
+LATE = {"acks_late": True, "reject_on_worker_lost": True}
+
+app = Celery("rolling", broker=os.environ["BROKER"])
+app.conf.update(
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+    task_ignore_result=True,
+    semaphore_url=os.environ["STORE"],
+    **json.loads(os.environ["CONF"]),
+)
+counter = Counter.from_env()
+
+
+def visit(self: Any, resource: str, seconds: float) -> None:
+    """Be counted under the worker's main process."""
+    with counter.inside(resource, self.request.id, os.getppid()):
+        time.sleep(seconds)
+
+
+for acks, options in (("early", {}), ("late", LATE)):
+    given: dict[str, Any] = {"bind": True, "shared": False, **options}
+    app.task(**given, name=f"{PLAIN} {acks}")(visit)
+    for wait in WAITS:
+        app.task(
+            **given,
+            name=f"{wait} {acks}",
+            base=LimitedTask,
+            semaphore=wait,
+            limit=int(os.environ["LIMIT"]),
+            on_saturated=wait,
+        )(visit)
+faults.log_noted()
+# Seconds that a process waits at its end until its last result was read, which for a task that Celery forgot
+# at a warm shutdown never happens: 1, not 30.
+pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 10

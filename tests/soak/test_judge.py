@@ -1,0 +1,264 @@
+"""The judge of the rolling soak finds each fault, and nothing in a life without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.store import Store
+from celery_semaphore.stores import store_from_url
+from tests.support.rabbit import Rabbit
+from tests.support.servers import ValkeyServer
+
+from .fleet import Life
+from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Noted, Said, bounds, said
+from .kinds import Sent
+from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
+from .rates import Rate, exceeds
+from .report import crashes_in, hangs_in, is_ours
+
+LIMIT = 2
+AFTER = TAKE_UP_S + 2 * ADMITTED_S
+
+
+def life(way: str = "TERM", *, pid: int = 1, limit: int = LIMIT, **times: Any) -> Life:
+    worker: Any = SimpleNamespace(pid=pid)
+    return Life(worker, way, limit, **{"began": 0.0} | times)
+
+
+def ran(task: str, began: float, ended: float, how: str = "completed", pid: int = 1) -> list[Any]:
+    """The entries of one run; how many were inside is of no interest."""
+    name = f"{task} at {began}"
+    return [(began, "entered", task, name, pid, 1), (ended, how, task, name, pid, 0)]
+
+
+def judged(
+    acks: str,
+    log: list[Any],
+    *lives: Life,
+    noted: Noted | None = None,
+    away: list[tuple[float, float]] | None = None,
+    pops: bool = False,
+) -> Findings:
+    """What the judge says of one limited task."""
+    judge = Judge(lives, {"t": Said(noted)}, away or [], pops=pops)
+    found = judge.findings({"t": Sent("park", acks, 0.05, 1.0)}, {"park": log})
+    return found[False, acks]
+
+
+TERM = {"told": 9.0, "gone": 12.0}
+QUIT = {"told": 9.0, "cold": 9.0, "gone": 12.0}
+
+
+@pytest.mark.parametrize("acks", ["early", "late"])
+def test_a_task_that_ran_once(acks: str) -> None:
+    found = judged(acks, ran("t", 1, 2), life(**TERM))
+    assert (found.sent, found.completed, found.lost, found.faults) == (1, 1, [], {})
+
+
+@pytest.mark.parametrize("acks", ["early", "late"])
+def test_a_task_that_only_waited_is_lost(acks: str) -> None:
+    found = judged(acks, [], life("QUIT", **QUIT))
+    assert found.lost == ["t"]
+    assert "never" in found.faults["t"]
+
+
+def test_an_early_task_is_lost_long_before_the_cold_end() -> None:
+    cold, warm = life("QUIT", **QUIT), life(**TERM)
+    assert not judged("early", [], cold, noted=Noted(cold, 8.9)).faults
+    assert judged("early", [], cold, noted=Noted(cold, 5.0)).faults
+    assert judged("early", [], warm, noted=Noted(warm, 8.9)).faults
+
+
+def test_a_task_that_is_cut() -> None:
+    log = ran("t", 8, 9.5, "failed")
+    assert not judged("early", log, life("QUIT", **QUIT)).faults
+    assert "warm" in judged("early", log, life(**TERM)).faults["t"]
+    assert "late" in judged("late", log, life("QUIT", **QUIT)).faults["t"]
+
+
+def test_a_task_that_runs_twice() -> None:
+    """It counts at each end of its worker, and is a fault where there was none."""
+    first, second = life("QUIT", **QUIT), life(pid=2, began=5.0)
+    cut = [*ran("t", 8, 9.5, "failed"), *ran("t", 10, 11, pid=2)]
+    assert not judged("late", cut, first, second).repeated
+    assert judged("early", cut, first, second).repeated
+    again = [*ran("t", 8, 9.5), *ran("t", 10, 11, pid=2)]
+    found = judged("late", again, first, second)
+    assert (found.repeated, found.faults) == (["t"], {})
+    long_before = [*ran("t", 2, 3), *ran("t", 10, 11, pid=2)]
+    assert "ran again" in judged("late", long_before, first, second).faults["t"]
+    assert not judged("late", long_before, first, second, away=[(3.5, 4.0)]).faults
+
+
+def test_a_task_that_runs_beside_itself() -> None:
+    both = [*ran("t", 1, 4), *ran("t", 2, 3, "failed")]
+    assert judged("late", both, life(**TERM)).repeated
+
+
+@pytest.mark.parametrize(("pops", "away"), [(True, []), (False, [(1.5, 2.0)])])
+def test_kombu_pops_nothing_from_rabbitmq_and_nothing_while_redis_lives(
+    pops: bool, away: list[tuple[float, float]]
+) -> None:
+    assert judged("late", [], away=away, pops=pops).faults
+
+
+def test_kombu_pops_a_message_when_redis_stops() -> None:
+    found = judged("late", [], away=[(1.5, 2.0)], pops=True)
+    assert (found.popped, found.lost, found.faults) == (["t"], ["t"], {})
+
+
+def test_the_logs_are_read() -> None:
+    log = "noted t at 1.5\npublished t at 2.5\nTask park late[t] received\n"
+    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, [2.5])}
+
+
+def entries(*times_and_inside: tuple[float, int]) -> list[Any]:
+    return [(at, "entered", "t", f"{at}", 1, inside) for at, inside in times_and_inside]
+
+
+def above(log: list[Any], *lives: Life) -> list[float]:
+    return [bound.at for bound in bounds(log, lives) if bound.inside > bound.limit]
+
+
+def test_above_the_limit() -> None:
+    assert above(entries((1, 1), (2, 2), (3, 3)), life()) == [3]
+
+
+def test_above_a_limit_that_was_lowered() -> None:
+    """What was inside may stay, but no task may join it."""
+    old, new = life(limit=4, gone=10.0), life(pid=2, limit=2, began=8.0)
+    replaced = entries((9, 4), (12, 4))
+    assert not above([*replaced, *entries((12 + AFTER - ADMITTED_S - 0.1, 4))], old, new)
+    assert above([*replaced, *entries((12 + AFTER, 3))], old, new) == [12 + AFTER]
+
+
+def test_the_limit_of_a_worker_that_is_gone_holds_until_another_acquires() -> None:
+    old, new = life(limit=4, gone=10.0), life(pid=2, limit=2, began=8.0)
+    assert not above(entries((30, 4)), old, new)
+
+
+def test_a_limit_that_is_not_in_force_yet() -> None:
+    assert above(entries((5, 3)), life(), life(pid=2, limit=4, began=6.0)) == [5]
+
+
+@pytest.mark.parametrize(
+    ("ours", "plain", "worse"),
+    [
+        ((10, 500), (0, 500), True),
+        ((9, 500), (0, 500), False),
+        ((30, 500), (30, 500), False),
+        ((60, 500), (20, 500), True),
+        ((0, 0), (0, 0), False),
+    ],
+)
+def test_rates(ours: tuple[int, int], plain: tuple[int, int], worse: bool) -> None:
+    assert exceeds(Rate(*ours), Rate(*plain)) is worse
+
+
+FRAME = '  File "/x/{}", line 1{} in {}\n'.format
+
+
+def test_a_worker_that_hangs() -> None:
+    amqp = FRAME("amqp/transport.py", "", "write")
+    handler = FRAME("celery/worker.py", "", "on_cold_shutdown")
+    ours = FRAME("celery_semaphore/worker/bootstep.py", "", "stop")
+    tail = f"Thread 1\n{ours}Current thread 2 (most recent call first):\n"
+    assert not is_ours(hangs_in(tail + amqp + handler))
+    assert is_ours(hangs_in(tail + amqp + ours))
+    assert is_ours(hangs_in("it says nothing"))
+
+
+def test_a_worker_that_crashes() -> None:
+    error = "[x] Unrecoverable error: A\nTraceback:\n" + FRAME("kombu/redis.py", ",", "close")
+    after = "[x] something else\n" + FRAME("celery_semaphore/task.py", ",", "run")
+    assert crashes_in(error + after) == ["/x/kombu/redis.py:1:close"]
+    assert not is_ours(crashes_in(error + after))
+    assert is_ours(crashes_in(error + FRAME("celery_semaphore/task.py", ",", "run")))
+    assert is_ours(crashes_in(after))
+
+
+@pytest.fixture(params=["valkey", "postgres"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with store_of(request.param) as place:
+        yield place
+
+
+def refused(store: Store, holder: str) -> str:
+    answer = store.acquire([CLAIM], holder, Wait(Kind.PARK))
+    assert isinstance(answer, Refusal)
+    assert answer.ticket
+    return answer.ticket
+
+
+CLAIM = Claim("s", None, 1)
+
+
+def test_what_is_left_in_a_store(place: Place) -> None:
+    """A permit, a ticket, a message: each keeps it from being empty, also over a polite restart."""
+    store = store_from_url(place.url, prefix="celery-semaphore", lease=60.0)
+    assert not place.left()
+    store.acquire([CLAIM], "a")
+    permit = place.left()
+    ticket = refused(store, "b")
+    waiter = place.left()
+    store.attach(ticket, [CLAIM], b"a message")
+    message = place.left()
+    assert len({str(left) for left in (permit, waiter, message)}) > 1
+    assert total(permit) < total(waiter) <= total(message)
+    store.close()
+    place.stop_politely()
+    place.start()
+    assert place.left() == message
+    store = store_from_url(place.url, prefix="celery-semaphore", lease=60.0)
+    store.release("a", [CLAIM])
+    assert place.left()
+    store.release(ticket, [CLAIM])
+    assert not place.left()
+    store.close()
+
+
+def total(left: Left) -> int:
+    return sum(left.values())
+
+
+def test_what_is_left_in_redis() -> None:
+    with ValkeyBroker() as broker:
+        with Connection(broker.url) as connection:
+            queue = connection.SimpleQueue("celery")
+            queue.put("a message")
+            assert broker.left() == {"celery": 1}
+            message = queue.get(timeout=2)
+            assert broker.left() == {"unacked": 1, "unacked_index": 1}
+            message.ack()
+            queue.close()
+        assert not broker.left()
+
+
+@pytest.mark.rabbitmq
+def test_what_is_left_in_rabbitmq(rabbitmq_server: Rabbit) -> None:
+    broker = RabbitBroker({})
+    broker.node = rabbitmq_server.node
+    with Connection(broker.url) as connection:
+        queue = connection.SimpleQueue("left")
+        queue.put("a message")
+        assert broker.left()["left"] == 1
+        queue.get(timeout=2).ack()
+        queue.close()
+        connection.default_channel.queue_delete("left")
+    assert "left" not in broker.left()
+
+
+def test_a_valkey_that_stops_politely_keeps_its_data() -> None:
+    with ValkeyServer(appendonly="yes") as server:
+        with server.client() as client:
+            client.set("a", "1")
+        server.stop_politely()
+        server.start()
+        with server.client() as client:
+            assert client.get("a") == b"1"
