@@ -60,6 +60,13 @@ FORMATS = (
         "",
     ),
     postgresql(
+        "due resources are claimed in any format",
+        "whoever claims them finds them too new, and others look a second later",
+        "v1/reap.sql",
+        "    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;\n",
+        "",
+    ),
+    postgresql(
         "in a newer format a ticket is given up with its grant",
         "a release is a release",
         "v1/newer.sql",

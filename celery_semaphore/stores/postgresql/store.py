@@ -165,8 +165,8 @@ class PostgresStore:
             return frozenset()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
-        ((names,),) = self._call("overdue", self._clock(), self._durations[0], limit)
         try:
+            ((names,),) = self._call("overdue", self._clock(), self._durations[0], limit)
             return self._look_at(texts(names))
         except NewerFormat:
             return frozenset()  # newer workers reap

@@ -114,11 +114,12 @@ class Formats(Suite):
         assert list(store.resources()) == []
 
     def test_what_was_given_back_is_handed_on_at_the_next_look(self, store: Store) -> None:
-        """By a newer worker: lines may be written otherwise."""
+        """By a newer worker, for lines may be written otherwise; nothing is claimed before it."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         self.set_format(store, NEWER)
         assert store.release("a", claim()) == frozenset()
+        assert store.reap() == frozenset()
         self.set_format(store, FORMAT)
         assert store.snapshot("api").holders == ()
         assert messages(reaped(store)) == [b"b"]

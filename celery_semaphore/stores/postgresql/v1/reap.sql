@@ -14,6 +14,7 @@ DECLARE
     asked text;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
+    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     asked := set_config('synchronous_commit', 'off', true);
     now := celery_semaphore.v1_clock(_clock);
     names := ARRAY(
