@@ -4,11 +4,11 @@
 -- has seen a newer epoch: it was with a server that took over meanwhile, and came back to this one. The first caller
 -- of a store that was never used waits for nothing; if a caller knew an older epoch, even later, the living first put
 -- their permits back.
-local memory = call("HMGET", EPOCH, "id", "run_id", "created", "grace_until", "limited", "format")
-if memory[6] ~= FORMAT and (tonumber(memory[6]) or 0) > tonumber(FORMAT) then -- nothing may be written here
-    return {err = "NEWERFORMAT " .. memory[6]}
+local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format")
+if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- nothing may be written here
+    return {err = "NEWERFORMAT " .. memory[5]}
 end
-local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[4]), memory[5] == "1"
+local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[3]), memory[4] == "1"
 if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened since the caller was here
     local run, known, recovered = memory[2], tonumber(ARGV[5]), now + math.floor(LEASE * 2 / 3)
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
@@ -18,11 +18,11 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)
         limited = call("EXISTS", LIMITS) == 1
         call("HSET", EPOCH, "id", epoch, "run_id", ARGV[4], "created", now, "limited", limited and 1 or 0,
-            "format", memory[6] or FORMAT)
-    elseif known and known ~= epoch and grace_until == 0 and now < memory[3] + LEASE then
+            "format", memory[5] or FORMAT)
+    elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then
         grace_until = recovered
     end
-    if grace_until ~= tonumber(memory[4]) then
+    if grace_until ~= tonumber(memory[3]) then
         even_if_full()
         call("HSET", EPOCH, "grace_until", grace_until)
     end

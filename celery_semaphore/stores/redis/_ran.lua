@@ -1,13 +1,13 @@
--- Remember that the task of this holder ran: its other messages are copies from now on.
-local function has_run(holder, message, remember)
-    if not message then
-        return
-    end
+-- Of a release that says which message brought the holder: its task ran, and its other messages are copies from now on.
+--   arg 1 holder  2 the message, if its task ran  3 for how long to remember that
+--   the last key is what is remembered of the task's messages, where these are given
+if arg(2) then
     local messages = KEYS[11 * #resources + 5]
     local task = call("GET", messages)
     task = task and cmsgpack.unpack(task)
-    if task and task.holder == holder and task.admitted == message then
-        task.ran, task["until"] = true, now + remember
-        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(remember / 1000))
+    if task and task.holder == arg(1) and task.admitted == arg(2) then
+        even_if_full()
+        task.ran, task["until"] = true, now + arg(3)
+        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(arg(3) / 1000))
     end
 end

@@ -1,6 +1,5 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
---   arg 1 holder, or ticket  2 the message that brought the holder, if its task ran  3 for how long to remember that
---   the last key is what is remembered of the task's messages, where these are given
+--   arg 1 holder, or ticket; for the others see _ran.lua
 -- Returns epoch if nobody waits, or as answer_hand_on
 -- Most calls end here, for nobody waits; release_else.lua is for all others.
 local holder, quiet = arg(1), true
@@ -29,8 +28,6 @@ for _, at in ipairs(resources) do
     end
     bury(at, holder)
 end
-
-has_run(holder, arg(2), arg(3))
 
 if quiet then
     for _, at in ipairs(resources) do

@@ -1,7 +1,6 @@
 -- Of release, in a store of a newer format: take out the permit that this release wrote, and mark its resources for a look.
 -- Lines, grants and outboxes may be written otherwise by now: a newer worker hands on when it looks.
---   arg 1 holder  2 the message that brought the holder, if its task ran  3 for how long to remember that
---   the last key is what is remembered of the task's messages, where these are given
+--   arg 1 holder; for the others see _ran.lua
 -- Returns {epoch}
 local holder = arg(1)
 for _, at in ipairs(resources) do
@@ -13,5 +12,4 @@ for _, at in ipairs(resources) do
         use(at, now)
     end
 end
-has_run(holder, arg(2), arg(3))
 return {epoch}
