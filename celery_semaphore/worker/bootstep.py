@@ -102,8 +102,6 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
-        if self.granted is not None:
-            self.granted.close()
         limiter_of(c.app).close(FAREWELL)
 
 

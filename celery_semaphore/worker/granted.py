@@ -47,15 +47,13 @@ class GrantedQueues:
         self._own.consume()
 
     def cancel(self) -> None:
-        """No more messages; those that were delivered can still be acknowledged."""
+        """No more messages; those that were delivered can still be acknowledged.
+
+        Once only: over a stream that a cold shutdown broke, RabbitMQ would never answer a second attempt. The
+        channel ends with its connection, and the broker delivers again what was not acknowledged.
+        """
         if self._own is not None:
             ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
-
-    def close(self) -> None:
-        """The end of it. What was not acknowledged the broker delivers again once the connection is closed."""
-        if self._own is not None:
-            ignore_errors(self._c, self._own.close)  # type: ignore[no-untyped-call]
-            self._own = None
 
     def add(self, queue: str, *args: Any, **options: Any) -> None:
         """Consume one more."""
