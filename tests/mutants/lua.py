@@ -750,8 +750,8 @@ KEYS_LEFT = [
         "a number has 14 digits",
         "Lua's own conversion rounds what a token and an epoch need",
         "_permits",
-        'string.format("%.0f %.0f %d %.0f ", permit.token, permit.since, weight, epoch)',
-        'permit.token .. " " .. permit.since .. " " .. weight .. " " .. epoch .. " "',
+        'string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. EPOCH',
+        'permit.token .. " " .. permit.since .. " " .. weight .. " " .. EPOCH',
     ),
 ]
 
@@ -831,7 +831,7 @@ FORMATS = [
         "in a newer format a new epoch confirms what is renewed",
         "it is there, after all",
         "renew_newer",
-        " or permit.epoch ~= epoch or ",
+        " or not permit.confirmed or ",
         " or ",
     ),
     lua(

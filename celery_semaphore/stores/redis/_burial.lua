@@ -2,12 +2,14 @@
 local AT_ONCE = 50 -- overdue entries ended in one call: the server must not stand still for a crowd
 local SELDOM = 8 -- calls to one that also forgets; AT_ONCE is more than come in between
 
--- Put back ("r") is what this epoch had forgotten; in the next one it is remembered as all others.
+-- `confirmed`: written or renewed in this epoch. Put back ("r") is what this epoch had forgotten; in the next one it is
+-- remembered as all others.
 local function parsed(record)
-    local token, since, weight, confirmed, by = record:match("^(%d+) (%d+) (%d+) (%d+) (.*)$")
+    local token, since, weight, written, by = record:match("^(%d+) (%d+) (%d+) (%d+) (.*)$")
+    local confirmed = written == EPOCH_WRITTEN
     return {
-        token = tonumber(token), since = tonumber(since), weight = tonumber(weight), epoch = tonumber(confirmed),
-        by = by ~= "r" and by or "", restored = by == "r" and tonumber(confirmed) == epoch,
+        token = tonumber(token), since = tonumber(since), weight = tonumber(weight), confirmed = confirmed,
+        by = by ~= "r" and by or "", restored = confirmed and by == "r",
     }
 end
 

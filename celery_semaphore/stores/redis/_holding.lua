@@ -11,7 +11,7 @@ local function has_room_for_living(claim, own, other)
     for n = 1, #ledger, 2 do
         local name = ledger[n]:match("^of:(.*)$")
         local each = name and parsed(ledger[n + 1])
-        if each and each.epoch == epoch and name ~= own and name ~= other then living = living + each.weight end
+        if each and each.confirmed and name ~= own and name ~= other then living = living + each.weight end
         if each and not each.restored then remembered = remembered + each.weight end
     end
     return living + claim.weight <= math.max(limit, remembered)
@@ -20,7 +20,7 @@ end
 -- An overdue lease is dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given
 -- back: its ticket asks anew.
 local function lives(claim, name, mine)
-    if mine.epoch ~= epoch and (mine.by ~= "" or not has_room_for_living(claim, name)) then
+    if not mine.confirmed and (mine.by ~= "" or not has_room_for_living(claim, name)) then
         return false
     end
     return mine.ends > now or in_grace

@@ -16,6 +16,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         even_if_full()
         grace_until = (known or epoch) and recovered or 0
         epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)
+        memory[1] = string.format("%.0f", epoch)
         limited = call("EXISTS", LIMITS) == 1
         call("HSET", EPOCH, "id", epoch, "run_id", ARGV[4], "created", now, "limited", limited and 1 or 0,
             "format", memory[5] or FORMAT)
@@ -27,6 +28,8 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         call("HSET", EPOCH, "grace_until", grace_until)
     end
 end
+local EPOCH_WRITTEN = memory[1] -- as records have it: comparing texts costs less than reading numbers
+
 -- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
 -- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
 local FURTHEST = now + 3 * math.max(LEASE, tonumber(ARGV[2]))

@@ -67,7 +67,7 @@ end
 local function write(at, name, weight, permit, ends, restored)
     at.token = math.max(known(at).token, permit.token)
     local by = restored and "r" or permit.by
-    local record = string.format("%.0f %.0f %d %.0f ", permit.token, permit.since, weight, epoch) .. by
+    local record = string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. EPOCH_WRITTEN .. " " .. by
     call("ZADD", at.holders, ends, name)
     call("HSET", at.ledger, "token", at.token, "of:" .. name, record)
     if weight ~= 1 then
