@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
 from .events import Announcer, PermitLost, PermitRestored
-from .permit import Permit, Renewal
+from .permit import Permit, Renewal, Renewals
 from .store import Outgoing, Store
 
 logger = logging.getLogger(__name__)
@@ -105,16 +105,29 @@ class LeaseKeeper:
     def _beat(self) -> float:
         """Renew everything; the seconds until the next beat."""
         try:
-            self._renew()
-            self._handed_on(self._store.reap())
+            all_answered = self._renew()
+            self._reap()
         except StoreUnavailable as error:
             self._warn(error)
-            # Soon enough to find the grace of a store that comes back without its memory.
-            return min(PATIENCE, self._store.lease / 10)
+            return self._soon()
         if self._warned:
             logger.warning("the store answers again, permits are renewed")
             self._warned = False
-        return self._store.lease / BEATS
+        return self._store.lease / BEATS if all_answered else self._soon()
+
+    def _soon(self) -> float:
+        """Seconds after which the grace of a store is found that comes back without its memory."""
+        return min(PATIENCE, self._store.lease / 10)
+
+    def _reap(self) -> None:
+        try:
+            outgoing = self._store.reap()
+        except StoreUnavailable:
+            raise
+        except Exception:
+            logger.exception("what is overdue could not be ended; permits are renewed all the same")
+            return
+        self._handed_on(outgoing)
 
     def _warn(self, error: StoreUnavailable) -> None:
         """Once per outage, and only if there is something to lose."""
@@ -126,15 +139,30 @@ class LeaseKeeper:
                 error,
             )
 
-    def _renew(self) -> None:
+    def _renew(self) -> bool:
+        """Renew all; tell whether each permit had an answer."""
         for holder, each in self._kept.copy().items():
             if each.gone is not None and each.gone():
                 self.discard(holder)
         kept = {name: each for name, each in self._kept.copy().items() if each.missed is None}
         before = self._clock()
-        renewals = self._store.renew([each.permit for each in kept.values()])
+        renewals = self._answers([each.permit for each in kept.values()])
         for holder, renewal in renewals.items():
             self._take(kept[holder], renewal, before)
+        return len(renewals) == len(kept)
+
+    def _answers(self, permits: Sequence[Permit]) -> Renewals:
+        """Ask for all at once; if the store refuses that, in halves: one permit costs no other its answer."""
+        try:
+            return self._store.renew(permits)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it may concern one permit only
+            if len(permits) <= 1:
+                logger.warning("a permit cannot be renewed, trying on: %r", error)
+                return {}
+            middle = len(permits) // 2
+            return self._answers(permits[:middle]) | self._answers(permits[middle:])
 
     def _take(self, kept: _Kept, renewal: Renewal, before: float) -> None:
         if renewal is not Renewal.LOST:

@@ -81,7 +81,11 @@ class Semaphore:
         if not holdings_in(self._store).has(permit):
             msg = f"{permit.holder}: this process does not hold the permit"
             raise PermitLost(msg)
-        if self._store.renew([permit])[permit.holder] is Renewal.LOST:
+        renewal = self._store.renew([permit]).get(permit.holder)
+        if renewal is None:
+            msg = f"{permit.holder}: the store could not renew the permit now"
+            raise StoreUnavailable(msg)
+        if renewal is Renewal.LOST:
             msg = f"{permit.holder}: the lease ended, somebody else may hold the permit now"
             raise PermitLost(msg)
 

@@ -72,7 +72,11 @@ class Store(Protocol):
         """
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
-        """Extend the leases of what is still there; put back only what the store forgot."""
+        """Extend the leases of what is still there; put back only what the store forgot.
+
+        A permit that cannot be looked at now gets no answer: it is neither renewed nor lost, and the caller asks
+        for it again soon. So one that is stuck costs no other its lease.
+        """
 
     def release(
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None

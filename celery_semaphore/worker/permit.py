@@ -44,6 +44,9 @@ class TaskPermit:
         """
         try:
             renewals = self.store.renew(self.permits)
+            if not renewals:
+                msg = "the store could not look at the permit now"
+                raise StoreUnavailable(msg)  # noqa: TRY301 - no answer is no answer
         except StoreUnavailable as error:
             self._unanswered = self._unanswered or time.monotonic()
             silent = time.monotonic() - self._unanswered

@@ -9,7 +9,7 @@ import pytest
 from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRestored
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 
 
 class Renewing:
@@ -21,15 +21,23 @@ class Renewing:
         self.renewed: list[list[str]] = []
         self.answers: dict[str, Renewal] = {}
         self.fails = False
+        self.poison: set[str] = set()  # holders of which the store makes an error of its own
+        self.busy: set[str] = set()  # holders that it cannot look at now
+        self.reaps_badly = False
 
     def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:
         holders = [permit.holder for permit in permits]
         self.renewed.append(holders)
         if self.fails:
             raise StoreUnavailable("hung")
-        return {holder: self.answers.get(holder, Renewal.OK) for holder in holders}
+        if self.poison & set(holders):
+            raise SemaphoreError("cannot take it")
+        asked = [holder for holder in holders if holder not in self.busy]
+        return {holder: self.answers.get(holder, Renewal.OK) for holder in asked}
 
     def reap(self, limit: int = 100) -> list[object]:
+        if self.reaps_badly:
+            raise ZeroDivisionError
         return []
 
 
@@ -227,3 +235,46 @@ def test_an_outage_is_not_told_without_permits(
     keeper.add(permit("a"))
     passes(keeper, clock, 10)
     assert len(caplog.messages) == 1
+
+
+def test_one_that_the_store_refuses_costs_no_other_its_lease(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    for n in range(9):
+        keeper.add(permit(f"h{n}"))
+    store.poison = {"h3"}
+    passes(keeper, clock, 3 * store.lease)
+    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["h3"]
+    assert len(events) == 1
+    asked = [len(holders) for holders in store.renewed]
+    assert max(asked) == 9
+    assert asked.count(1) <= 4 * asked.count(9)  # in halves, not one by one
+
+
+def test_one_that_is_busy_is_asked_for_again_soon(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    """It is neither renewed nor lost, and costs no other its lease."""
+    keeper.add(permit("a"))
+    keeper.add(permit("b"))
+    store.busy = {"b"}
+    clock.now += store.lease / 3
+    keeper.tick()
+    asked = len(store.renewed)
+    passes(keeper, clock, 3)
+    assert len(store.renewed) >= asked + 2
+    store.busy = set()
+    passes(keeper, clock, 3 * store.lease)
+    assert events == []
+    store.busy = {"b"}
+    passes(keeper, clock, store.lease)
+    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["b"]
+
+
+def test_reaping_that_fails_ends_no_renewals(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.reaps_badly = True
+    passes(keeper, clock, 3 * store.lease)
+    assert events == []

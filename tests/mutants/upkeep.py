@@ -294,4 +294,115 @@ NAMING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING, *NAMING)
+STUCK = ("tests/stores/postgresql/test_faults.py::TestStuckResources", "-k", "not embedded")
+KEEPER = ("tests/core/test_lease.py",)
+LEASES = (
+    "tests/stores/test_conformance.py::TestValkeyStore",
+    "-k",
+    "renew or lease or part or grace or living",
+)
+POISON = ("tests/stores/test_faults.py::TestRefusals", "-k", "one_of_many_renewals and not redis")
+TOGETHER = "stores/redis/renew_many.lua"
+
+RENEWING = (
+    upkeep(
+        "renewals wait for each other's resources",
+        "all of a batch are locked in one order",
+        "stores/postgresql/v1/renew.sql",
+        "    IF NOT _waits THEN\n",
+        "    IF false THEN\n",
+        *STUCK,
+    ),
+    upkeep(
+        "what is busy comes next time",
+        "it is free again in a moment",
+        "stores/postgresql/store.py",
+        "        return renewals | self._renewed_in_turn(busy)\n",
+        "        return renewals\n",
+        *STUCK,
+    ),
+    upkeep(
+        "what is busy is claimed",
+        "the look will wait for it",
+        "stores/postgresql/v1/reap.sql",
+        "        WHERE r.look <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))\n",
+        "        WHERE r.look <= now\n",
+        f"{STUCK[0]}::test_others_are_reaped",
+        "-k",
+        "not embedded",
+    ),
+    upkeep(
+        "one that is stuck ends the looks at all",
+        "it was claimed, so it must be free",
+        "stores/postgresql/store.py",
+        "            if not is_busy(error):\n                raise\n        outgoing",
+        "            raise\n        outgoing",
+        *STUCK,
+    ),
+    upkeep(
+        "one refusal is the answer of all",
+        "the store refused the call",
+        "core/lease.py",
+        "            if len(permits) <= 1:\n",
+        "            if permits:\n",
+        *KEEPER,
+    ),
+    upkeep(
+        "no answer is a good answer",
+        "it is not lost",
+        "core/lease.py",
+        "        return self._store.lease / BEATS if all_answered else self._soon()\n",
+        "        return self._store.lease / BEATS\n",
+        *KEEPER,
+    ),
+    upkeep(
+        "one error in a batch is the batch's",
+        "all were sent together",
+        "stores/redis/runner.py",
+        "        if not lenient or not is_final(said(answer)):\n",
+        "        if True:\n",
+        *POISON,
+    ),
+    upkeep(
+        "whoever is in the ledger is there",
+        "the ledger says so",
+        TOGETHER,
+        '            or tonumber(call("ZSCORE", holders, holder) or 0) <= now\n',
+        "            or false\n",
+        *LEASES,
+    ),
+    upkeep(
+        "whoever has a lease is there",
+        "whatever its record says",
+        TOGETHER,
+        '        if call("HGET", ledger, "of:" .. holder) ~= ARGV[word + 1 + n] .. written_now\n            or',
+        "        if",
+        *LEASES,
+    ),
+    upkeep(
+        "an index cannot be lost",
+        "it has no expiry",
+        TOGETHER,
+        'local usual = call("EXISTS", INDEX) == 1',
+        "local usual = true",
+        "tests/stores/test_redis.py::TestPartialLoss::test_a_lost_index_is_made_again[valkey]",
+    ),
+    upkeep(
+        "a permit is renewed at its first claim",
+        "one lease is enough",
+        TOGETHER,
+        "for n = 1, there and claims or 0 do",
+        "for n = 1, there and 1 or 0 do",
+        *LEASES,
+    ),
+    upkeep(
+        "each permit begins where the last began",
+        "they have one claim each",
+        TOGETHER,
+        "    key, word = key + 2 * claims, word + 2 + claims\n",
+        "    key, word = key + 2, word + 2 + claims\n",
+        "tests/stores/test_redis.py::TestRoundTrips::test_many_are_renewed_in_one_call[valkey]",
+    ),
+)
+
+MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING, *NAMING, *RENEWING)

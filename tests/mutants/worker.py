@@ -401,8 +401,8 @@ RENEWING = [
         "a failing store is asked at each tick",
         "the sooner the better",
         "core/lease",
-        "            return min(PATIENCE, self._store.lease / 10)\n",
-        "            return 0.0\n",
+        "        return min(PATIENCE, self._store.lease / 10)\n",
+        "        return 0.0\n",
         *LEASES,
     ),
     worker(

@@ -11,6 +11,7 @@ from celery_semaphore.core.permit import Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.connection import is_final
+from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
@@ -112,6 +113,35 @@ class TestRefusals:
             store.acquire(claim(), "a")
         assert not isinstance(caught.value, StoreUnavailable)
         permit_of(store.acquire(claim(of="disk"), "b"))
+
+    def test_one_of_many_renewals(self, server: RedisServer, store: RedisStore) -> None:
+        """Each other one has its answer."""
+        permits = [permit_of(store.acquire(claim(of=name), name)) for name in ("a", "b", "c")]
+        with server.client() as client:
+            client.set("{celery-semaphore}:b:ledger", "of others")
+        try:
+            renewals = store.renew(permits)
+        except SemaphoreError:
+            renewals = {}
+        assert renewals == {"a": Renewal.OK, "c": Renewal.OK}
+
+    def test_one_of_many_that_are_due(self, server: RedisServer, open_at: OpenAt) -> None:
+        """What is handed on at the others is told."""
+        store = open_at(server.url, lease=0.2)
+        for name in ("a", "b", "c"):
+            permit_of(store.acquire(claim(of=name), name))
+            ticket = refusal_of(store.acquire(claim(of=name), f"{name}2", PARK)).ticket or ""
+            store.attach(ticket, claim(of=name), name.encode())
+        with server.client() as client:
+            client.set("{celery-semaphore}:b:ledger", "of others")
+        sent: list[bytes] = []
+
+        def came() -> bool:
+            sent.extend(grant.payload for grant in store.take(store.reap()))
+            return len(sent) == 2
+
+        wait_until(came, 5)
+        assert sorted(sent) == [b"a", b"c"]
 
     def test_too_few_replicas(self, start_server: StartServer, open_at: OpenAt) -> None:
         store = open_at(start_server(min_replicas_to_write="1").url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import time
@@ -30,6 +31,9 @@ _FINAL = ("22", "54")
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 NEWER = "CS002"  # the code of v1_check_format
 INSTALL = "celery -A <your app> semaphore install"
+
+
+logger = logging.getLogger(__name__)
 
 
 class Unanswered(psycopg.OperationalError):
@@ -172,3 +176,19 @@ def translated() -> Iterator[None]:
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         msg = f"The store did not answer: {reason}"
         raise StoreUnavailable(msg, reason) from error
+
+
+def is_busy(error: StoreUnavailable) -> bool:
+    """Tell whether another call had what this one wanted, for as long as this one waited."""
+    return isinstance(error.__cause__, errors.LockNotAvailable)
+
+
+@contextmanager
+def passed_over_if_busy() -> Iterator[None]:
+    """Leave out what another call has: it is asked for again soon."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        if not is_busy(error):
+            raise
+        logger.info("passed over for now: %s", error.reason)

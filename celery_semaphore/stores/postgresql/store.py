@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
+from ...errors import StoreUnavailable
 from ..asking import (
     ROUNDS,
     asks,
@@ -33,7 +36,7 @@ from ..asking import (
 )
 from . import answers
 from .answers import texts
-from .connection import Parameter, Row
+from .connection import Parameter, Row, is_busy, passed_over_if_busy
 from .health import examine
 from .link import Link
 from .listener import Ears, PostgresListener
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
 _ANYHOW = Wait(Kind.REQUEUE)
 BATCH = 100  # what one call may lock or renew; more of them would keep others waiting
 SEEN = 20  # resources in one call, which counts their lines within the time of one
+SHORTEST = 20  # milliseconds for what another call has
+BUSY = "busy"  # instead of a renewal: another call has its resource
 TAKEN = 500  # messages of one resource in one call
 PAGE = 1000  # names in one call
 
@@ -141,16 +146,37 @@ class PostgresStore:
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         permits, renewals = list(permits), Renewals()
         for start in range(0, len(permits), BATCH):
-            some = permits[start : start + BATCH]
-            try:
-                said = self._run("renew", json.dumps([renewed(each) for each in some]))
-            except NewerFormat:
-                renewals |= {each.holder: self._renewed_in_newer(each) for each in some}
-                continue
-            ((epoch, became),) = said
-            self.epoch = int(epoch)
-            for permit, word in zip(some, texts(became), strict=True):
-                renewals[permit.holder] = Renewal(word)
+            renewals |= self._renewed(permits[start : start + BATCH])
+        busy = [permit for permit in permits if permit.holder not in renewals]
+        return renewals | self._renewed_in_turn(busy)
+
+    def _renewed(self, permits: list[Permit], patience: int | None = None) -> Renewals:
+        """Renew them together; without ``patience`` those that another call has now get no answer."""
+        try:
+            words = json.dumps([renewed(each) for each in permits])
+            said = self._run("renew", words, patience is not None, patience=patience)
+        except NewerFormat:
+            return {each.holder: self._renewed_in_newer(each) for each in permits}
+        ((epoch, became),) = said
+        self.epoch = int(epoch)
+        answered = zip(permits, texts(became), strict=True)
+        return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
+
+    def _renewed_in_turn(self, busy: list[Permit]) -> Renewals:
+        """Wait for each that another call has, all together for no longer than for one answer.
+
+        A resource that many use is free again in a moment; one that is stuck costs no other its lease.
+        """
+        renewals = Renewals()
+        until = time.monotonic() + self._patience / 1000
+        patience = max(SHORTEST, self._patience // (len(busy) + 1))
+        for permit in random.sample(
+            busy, len(busy)
+        ):  # else the same ones would always come too late
+            if time.monotonic() > until:
+                break
+            with passed_over_if_busy():
+                renewals |= self._renewed([permit], patience)
         return renewals
 
     def release(
@@ -167,7 +193,7 @@ class PostgresStore:
     def reap(self, limit: int = 100) -> Outgoing:
         try:
             ((names,),) = self._call("overdue", self._clock(), self._durations[0], limit)
-            return self._look_at(texts(names))
+            return self._looked_at(texts(names))
         except NewerFormat:
             return frozenset()  # newer workers reap
 
@@ -260,11 +286,24 @@ class PostgresStore:
                     break
         return outgoing
 
-    def _look_at(self, names: list[str]) -> Outgoing:
+    def _looked_at(self, names: list[str]) -> Outgoing:
+        """Look at those; what another call has had since they were claimed comes up again."""
+        try:
+            return self._look_at(names, self._patience // 4)  # before the answer counts as lost
+        except StoreUnavailable as error:
+            if not is_busy(error):
+                raise
+        outgoing: Outgoing = frozenset()
+        for name in names:
+            with passed_over_if_busy():
+                outgoing |= self._handed_on([name], self._run("reap", [name], patience=SHORTEST))
+        return outgoing
+
+    def _look_at(self, names: list[str], patience: int | None = None) -> Outgoing:
         outgoing: Outgoing = frozenset()
         for start in range(0, len(names), BATCH):
             some = names[start : start + BATCH]
-            outgoing |= self._handed_on(some, self._run("reap", some))
+            outgoing |= self._handed_on(some, self._run("reap", some, patience=patience))
         return outgoing
 
     def _handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
@@ -281,9 +320,12 @@ class PostgresStore:
             said = self._run("reap", names)
         return outgoing
 
-    def _run(self, operation: str, *parameters: Parameter) -> list[Row]:
+    def _run(
+        self, operation: str, *parameters: Parameter, patience: int | None = None
+    ) -> list[Row]:
         """An operation at one instant of the store's memory."""
-        moment = (self._clock(), *self._durations, self.epoch, self._patience)
+        waits = self._patience if patience is None else patience
+        moment = (self._clock(), *self._durations, self.epoch, waits)
         return self._call(operation, *moment, *parameters)
 
     def _call(self, operation: str, *parameters: Parameter) -> list[Row]:

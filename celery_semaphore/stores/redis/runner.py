@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from redis.exceptions import NoScriptError
 
 from ..asking import Ask, microseconds
 from .answers import figures
-from .connection import Link, Word, exchanged, pack, run_id_of
+from .connection import Link, Word, exchanged, is_final, pack, run_id_of, said
 from .keys import Keys
 from .scripts import PARTS, Script
 
@@ -20,7 +21,13 @@ COMMON = ("epoch", "limits", "index", "names")
 FIXED = 6  # arguments that each script gets, see _memory.lua
 NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more of them would keep others waiting
-Call = tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", bytes]
+# What a call declares, its own arguments, and the keys behind those that it declares, each packed with their number.
+Call = (
+    tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", "tuple[int, bytes]"]
+)
+NONE = (0, b"")
+
+logger = logging.getLogger(__name__)
 
 
 class Runner:
@@ -42,41 +49,55 @@ class Runner:
         self._common = pack([keys.common(name) for name in COMMON])
         # What most calls have in common with the one before is packed once.
         self._of = lru_cache(maxsize=10_000)(self._packed_resource)
+        self.keys_of = lru_cache(maxsize=10_000)(self._packed_keys)
         self._known = lru_cache(maxsize=16)(_packed_words)
 
     def run(
-        self, script: Script, wanted: list[Ask], words: Sequence[Word] = (), key: bytes = b""
+        self,
+        script: Script,
+        wanted: list[Ask],
+        words: Sequence[Word] = (),
+        keys: tuple[int, bytes] = NONE,
     ) -> list[Any]:
-        return self.run_all(script, [(wanted, words, key)])[0]
+        return self.run_all(script, [(wanted, words, keys)])[0]
 
     def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
-        """One round trip for many calls; another for all of them where the server has to learn the script."""
-        said: list[list[Any]] = []
-        for start in range(0, len(calls), BATCH):
-            said += self._run_batch(script, calls[start : start + BATCH])
-        return said
+        """Run many calls in one round trip; another for all of them where the server has to learn the script."""
+        return [answer for answer in self._run(script, calls, lenient=False) if answer is not None]
 
-    def _run_batch(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
+    def run_each(self, script: Script, calls: Sequence[Call]) -> list[list[Any] | None]:
+        """Run many calls likewise; None for each that the server refuses for ever, which is logged."""
+        return self._run(script, calls, lenient=True)
+
+    def _run(
+        self, script: Script, calls: Sequence[Call], *, lenient: bool
+    ) -> list[list[Any] | None]:
+        answers: list[list[Any] | None] = []
+        for start in range(0, len(calls), BATCH):
+            answers += self._run_batch(script, calls[start : start + BATCH], lenient=lenient)
+        return answers
+
+    def _run_batch(
+        self, script: Script, calls: Sequence[Call], *, lenient: bool
+    ) -> list[list[Any] | None]:
         def exchange(connection: Any) -> list[Any]:
             commands = [self._command(script, connection, *call) for call in calls]
-            said = exchanged(connection, commands)
+            found = exchanged(connection, commands)
             while unknown := [
-                n for n, answer in enumerate(said) if isinstance(answer, NoScriptError)
+                n for n, answer in enumerate(found) if isinstance(answer, NoScriptError)
             ]:
                 commands[unknown[0]] = self._command(
                     script, connection, *calls[unknown[0]], whole=True
                 )
                 again = exchanged(connection, [commands[n] for n in unknown])
                 for n, answer in zip(unknown, again, strict=True):
-                    said[n] = answer
-            for answer in said:
-                if isinstance(answer, Exception):
-                    raise answer
-            return [answer if isinstance(answer, list) else figures(answer) for answer in said]
+                    found[n] = answer
+            return [_read(answer, lenient=lenient) for answer in found]
 
-        said = self._link.ask(exchange)
-        self.epoch = said[-1][0]
-        return said
+        answers = self._link.ask(exchange)
+        for answer in filter(None, answers):
+            self.epoch = answer[0]
+        return answers
 
     def _command(
         self,
@@ -84,7 +105,7 @@ class Runner:
         connection: Any,
         wanted: list[Ask],
         words: Sequence[Word],
-        key: bytes = b"",
+        behind: tuple[int, bytes] = NONE,
         *,
         whole: bool = False,
     ) -> bytes:
@@ -96,13 +117,26 @@ class Runner:
         known = self._known(run_id_of(connection), epoch, count)
         now = NOTHING if self._now is None else pack((microseconds(self._now()),))
         start = script.start(
-            len(COMMON) + count * len(PARTS) + bool(key), FIXED + count + len(words), whole=whole
+            len(COMMON) + count * len(PARTS) + behind[0], FIXED + count + len(words), whole=whole
         )
-        return b"".join((start, keys, key, self._durations, now, known, names, pack(words)))
+        return b"".join((start, keys, behind[1], self._durations, now, known, names, pack(words)))
 
     def _packed_resource(self, resource: str) -> tuple[bytes, bytes]:
         """Its keys, and its name."""
         return pack([self._keys.part(resource, part) for part in PARTS]), pack((resource,))
+
+    def _packed_keys(self, resource: str) -> bytes:
+        """Its holders and its ledger, for what needs no more of it."""
+        return pack([self._keys.part(resource, part) for part in PARTS[:2]])
+
+
+def _read(answer: Any, *, lenient: bool) -> list[Any] | None:
+    if isinstance(answer, Exception):
+        if not lenient or not is_final(said(answer)):
+            raise answer
+        logger.warning("the store refuses one of many calls: %s", said(answer))
+        return None
+    return answer if isinstance(answer, list) else figures(answer)
 
 
 def _packed_words(*words: Word) -> bytes:

@@ -58,6 +58,7 @@ ACQUIRE = Script(
 RELEASE = Script(*BEGIN, "_burial", "_ran", "release", "_ends", *HAND_ON, "release_else")
 RELEASE_NEWER = Script(*NEWER, "_burial", "_ran", "release_newer")
 RENEW = Script(*BEGIN, "_permits", *ENDS, "_holding", "renew")
+RENEW_MANY = Script(*BEGIN, "renew_many")
 RENEW_NEWER = Script(*NEWER, "_burial", "renew_newer")
 ATTACH = Script(*BEGIN, *ENDS, *HAND_ON, "_holding", "attach")
 END = Script(*BEGIN, *ENDS, *HAND_ON, "end")

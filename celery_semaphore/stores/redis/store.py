@@ -14,7 +14,6 @@ from ...core.permit import (
     Kind,
     Permit,
     Publication,
-    Renewal,
     Renewals,
     Snapshot,
     Wait,
@@ -37,7 +36,8 @@ from .connection import Link, Word, pack, plain
 from .health import channel_warnings, denied_is_misconfigured, examine
 from .keys import Keys
 from .listener import RedisListener
-from .runner import BATCH, Call, Runner
+from .renewals import Renewer, figures_of
+from .runner import BATCH, NONE, Call, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,6 +71,7 @@ class RedisStore:
         self._link = Link(pool)
         self._keys = Keys(prefix)
         self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
+        self._renewer = Renewer(self._runner)
         self._pool = pool
 
     @property
@@ -101,7 +102,7 @@ class RedisStore:
         wanted = asks(claims)
         ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
         words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
-        words += [_brought_by(publication), *_figures(wanted)]
+        words += [_brought_by(publication), *figures_of(wanted)]
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
@@ -121,29 +122,16 @@ class RedisStore:
         check_name("message", name)
         wanted = asks(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
-        words = [ticket, payload, name, ends, packed(claims), *_figures(wanted)]
+        words = [ticket, payload, name, ends, packed(claims), *figures_of(wanted)]
         return self._handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
-        permits = list(permits)
-        calls: list[tuple[list[Ask], list[Word]]] = []
-        for permit in permits:
-            wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
-            words: list[Word] = [permit.holder, permit.token, since, permit.epoch]
-            calls.append((wanted, [*words, *_figures(wanted)]))
-        try:
-            said = self._runner.run_all(scripts.RENEW, calls)
-        except NewerFormat:
-            said = self._renewed_in_newer(permits)
-        return {
-            permit.holder: Renewal(answer[1].decode())
-            for permit, answer in zip(permits, said, strict=True)
-        }
+        return self._renewer.renew(list(permits))
 
     def release(
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
     ) -> Outgoing:
-        wanted, words, key = asks(claims), [holder], b""
+        wanted, words, key = asks(claims), [holder], NONE
         if publication is not None and not publication.is_first:
             words += [publication.id, str(microseconds(publication.remember))]
             key = self._key_of(wanted, publication)
@@ -156,7 +144,8 @@ class RedisStore:
     def reap(self, limit: int = 100) -> Outgoing:
         try:
             _, names = self._runner.run(scripts.OVERDUE, [], [limit])
-            return self._look_at([name.decode() for name in names])
+            calls: list[Call] = [([Ask(name.decode(), 0, 0)], ()) for name in names]
+            return self._all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
         except NewerFormat:
             return frozenset()  # newer workers reap
 
@@ -224,18 +213,14 @@ class RedisStore:
     def close(self) -> None:
         self._link.close()
 
-    def _renewed_in_newer(self, permits: Sequence[Permit]) -> list[list[Any]]:
-        calls: list[Call] = []
-        for permit in permits:
-            wanted = asks(permit.claims)
-            words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
-            calls.append((wanted, words))
-        return self._runner.run_all(scripts.RENEW_NEWER, calls)
-
     def _look_at(self, names: list[str]) -> Outgoing:
         calls: list[Call] = [([Ask(name, 0, 0)], ()) for name in names]
-        said = zip(calls, self._runner.run_all(scripts.REAP, calls), strict=True)
-        return frozenset().union(*(self._handed_on(call[0], answer) for call, answer in said))
+        return self._all_handed_on(calls, self._runner.run_all(scripts.REAP, calls))
+
+    def _all_handed_on(self, calls: list[Call], said: Sequence[list[Any] | None]) -> Outgoing:
+        answered = zip(calls, said, strict=True)
+        handed = (self._handed_on(call[0], answer) for call, answer in answered if answer)
+        return frozenset().union(*handed)
 
     def _to_parked(self, script: scripts.Script, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()
@@ -261,11 +246,11 @@ class RedisStore:
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing
 
-    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> bytes:
+    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> tuple[int, bytes]:
         """Of what is remembered of a task's messages."""
         if publication is None:
-            return b""
-        return pack([self._keys.messages(wanted[0].resource, publication.of)])
+            return NONE
+        return 1, pack([self._keys.messages(wanted[0].resource, publication.of)])
 
     def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:
         """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
@@ -281,10 +266,6 @@ class RedisStore:
             more |= {name.decode(): Ask(name.decode(), 0, 0) for name in needed}
             answer = self._runner.run(scripts.REAP, list(more.values()))
         return outgoing
-
-
-def _figures(wanted: list[Ask]) -> list[Word]:
-    return [figure for ask in wanted for figure in (ask.limit, ask.weight)]
 
 
 def _waiting(wait: Wait | None) -> str:

@@ -54,6 +54,37 @@ class Leases(Suite):
         clock.advance(LEASE - 1)
         assert store.snapshot("disk").occupied == store.snapshot("api").occupied == 1
 
+    def test_each_of_many_renewals_has_its_own_answer(self, store: Store, clock: Clock) -> None:
+        asked = [claim(9, key=f"{n % 50}", weight=1 + n % 3) for n in range(130)]
+        asked = [
+            wanted + claim(200, of="all") if n % 4 else wanted for n, wanted in enumerate(asked)
+        ]
+        permits = [admitted(store, wanted, f"h{n}") for n, wanted in enumerate(asked)]
+        gone = {f"h{n}" for n in range(0, 130, 7)}
+        for permit in permits:
+            if permit.holder in gone:
+                store.release(permit.holder, permit.claims)
+        clock.advance(1)
+        renewals = store.renew(permits)
+        assert {holder for holder, said in renewals.items() if said is Renewal.LOST} == gone
+        assert {str(said) for said in renewals.values()} == {"ok", "lost"}
+        for permit in permits:
+            for one in permit.claims:
+                held = {each.holder: each for each in store.snapshot(one.resource).holders}
+                assert (permit.holder in held) is (permit.holder not in gone)
+                assert permit.holder in gone or held[permit.holder].expires_at == clock.now + LEASE
+
+    def test_what_is_there_in_part_is_renewed_nowhere(self, store: Store, clock: Clock) -> None:
+        """It was dropped at one of its claims, and somebody else is there: it is renewed at none."""
+        both = claim() + claim(of="disk")
+        permit = admitted(store, both, "a")
+        store.release("a", claim(of="disk"))
+        admitted(store, claim(of="disk"), "b")
+        clock.advance(1)
+        assert store.renew([permit]) == {"a": Renewal.LOST}
+        assert [held.holder for held in store.snapshot("disk").holders] == ["b"]
+        assert store.snapshot("api").occupied == 0
+
     def test_a_renewal_after_the_end_comes_too_late(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")
         clock.advance(LEASE)

@@ -183,6 +183,61 @@ class TestRestarts:
         assert wait_until(came, 10) == [b"b"]
 
 
+class TestStuckResources:
+    def test_the_permits_of_others_are_renewed(
+        self, store: PostgresStore, server: PostgresServer
+    ) -> None:
+        asked = {name: claim(2, of=name) for name in "abc"}
+        asked["d"] = claim(2, of="d") + claim(2, of="b")
+        permits = [permit_of(store.acquire(wanted, holder)) for holder, wanted in asked.items()]
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+            began = time.monotonic()
+            assert store.renew(permits) == {"a": Renewal.OK, "c": Renewal.OK}
+            assert (
+                time.monotonic() - began < 2 * 5.0
+            )  # the store's timeout, once for all that are stuck
+        assert store.renew(permits) == dict.fromkeys("abcd", Renewal.OK)
+
+    def test_what_many_use_is_waited_for(
+        self, store: PostgresStore, server: PostgresServer
+    ) -> None:
+        """Its turn comes in a moment: it must not be passed over each time."""
+        permits = [permit_of(store.acquire(claim(of=name), name)) for name in "ab"]
+        with ThreadPoolExecutor() as others:
+            with server.client() as client, client.transaction():
+                client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+                asked = others.submit(store.renew, permits)
+                wait_until(lambda: server.run(WAITING), 5)
+            assert asked.result() == dict.fromkeys("ab", Renewal.OK)
+
+    def test_others_are_reaped(self, server: PostgresServer, open_at: OpenAt) -> None:
+        store = open_at(server.url, lease=0.1, timeout=20.0)
+        for name in "abc":
+            store.acquire(claim(of=name), "killed")
+        wait_until(lambda: len(server.run(DUE)) == 3, 5)
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+            began = time.monotonic()
+            store.reap()
+            assert time.monotonic() - began < 4, "it waits for nothing"
+            assert list(store.resources()) == ["b"]
+        store.reap()
+        assert list(store.resources()) == []
+
+    def test_what_is_stuck_since_it_was_claimed_is_passed_over(
+        self, server: PostgresServer, open_at: OpenAt
+    ) -> None:
+        store = open_at(server.url, lease=0.1, timeout=0.5)
+        for name in "abc":
+            store.acquire(claim(of=name), "killed")
+        wait_until(lambda: len(server.run(DUE)) == 3, 5)
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+            assert store._looked_at(["a", "b", "c"]) == frozenset()
+            assert list(store.resources()) == ["b"]
+
+
 def test_what_was_sent_is_not_sent_again_after_a_crash(
     start_server: StartServer, open_at: OpenAt
 ) -> None:

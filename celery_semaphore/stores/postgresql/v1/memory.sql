@@ -22,6 +22,21 @@ BEGIN
     ) AS keys;
 END $$;
 
+-- Those of them that no other call has now. What another call has may be stuck for long: a standby that does not
+-- confirm holds up the end of a transaction, with its locks.
+CREATE FUNCTION celery_semaphore.v1_lock_free(_names text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+    locked text[] := '{}';
+BEGIN
+    FOREACH one IN ARRAY _names LOOP
+        IF pg_try_advisory_xact_lock(celery_semaphore.v1_key(one)) THEN
+            locked := locked || one;
+        END IF;
+    END LOOP;
+    RETURN locked;
+END $$;
+
 CREATE FUNCTION celery_semaphore.v1_key(_name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$ SELECT hashtextextended(_name, 'celery_semaphore.permit'::regclass::oid::bigint) $$;
 

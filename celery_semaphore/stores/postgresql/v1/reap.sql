@@ -1,13 +1,13 @@
 -- Who needs a look, and the look itself.
 
 -- Claim resources that need a look for the caller: of many workers that ask at the same moment each gets others. The
--- claim ends by itself after a second, for its caller may die before it looks. A row that is in use right now is
--- skipped, so that no two calls wait for each other.
+-- claim ends by itself after a second, for its caller may die before it looks. What another call has right now is
+-- passed over: that call may be stuck for long, and the looks at all others would wait for it.
 --
 -- Of a clock that stepped back, also what would be looked at when it is there again: one that is idle is looked at ten
 -- leases after its last use.
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     now bigint;
     names text[];
@@ -19,10 +19,12 @@ BEGIN
     now := celery_semaphore.v1_clock(_clock);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
-        WHERE r.look <= now ORDER BY r.look LIMIT _most FOR UPDATE SKIP LOCKED);
+        WHERE r.look <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
+        ORDER BY r.look LIMIT _most FOR UPDATE SKIP LOCKED);
     IF cardinality(names) < _most THEN
         names := names || ARRAY(
             SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look > now + 13 * _lease
+            AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
             ORDER BY r.look LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
     END IF;
     UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);

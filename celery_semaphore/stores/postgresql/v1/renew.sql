@@ -1,24 +1,33 @@
 -- Extend leases on all resources; put back only what the store forgot.
 --   permits  [{"holder", "token", "since", "epoch", "resources": [...], "limits": [...], "weights": [...]}...]
--- Answers 'ok', 'restored' or 'lost' for each, in order.
+-- Answers 'ok', 'restored' or 'lost' for each, in order, or 'busy' where another call has one of its resources and
+-- this one does not wait (`_waits`).
 CREATE FUNCTION celery_semaphore.v1_renew(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb,
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb, _waits bool,
     OUT epoch bigint, OUT became text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     permit record;
+    wanted text[] := ARRAY(
+        SELECT DISTINCT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p);
 BEGIN
+    IF NOT _waits THEN
+        wanted := celery_semaphore.v1_lock_free(wanted);
+    END IF;
     m := celery_semaphore.v1_enter(
-        ARRAY(SELECT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p),
-        _clock, _lease, _take_up, _known, _patience);
+        CASE WHEN _waits THEN wanted ELSE '{}' END, _clock, _lease, _take_up, _known, _patience);
     epoch := m.epoch;
     FOR permit IN
         SELECT * FROM jsonb_to_recordset(_permits) AS p (
             holder text, token bigint, since bigint, epoch bigint, resources text[], limits bigint[], weights bigint[])
     LOOP
-        became := became || celery_semaphore.v1_renew_one(
-            permit.holder, permit.token, permit.since, permit.epoch, permit.resources, permit.limits, permit.weights, m);
+        IF permit.resources <@ wanted THEN
+            became := became || celery_semaphore.v1_renew_one(
+                permit.holder, permit.token, permit.since, permit.epoch, permit.resources, permit.limits, permit.weights, m);
+        ELSE
+            became := became || 'busy'::text;
+        END IF;
     END LOOP;
 END $$;
 
