@@ -751,7 +751,7 @@ KEYS_LEFT = [
         "Lua's own conversion rounds what a token and an epoch need",
         "_permits",
         'string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. EPOCH',
-        'permit.token .. " " .. permit.since .. " " .. weight .. " " .. EPOCH',
+        'string.format("%.0f %.0f %d ", permit.token - permit.token % 100, permit.since, weight) .. EPOCH',
     ),
 ]
 
