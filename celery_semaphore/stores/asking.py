@@ -39,7 +39,7 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
         msg = "a permit needs at least one claim"
         raise ValueError(msg)
     for claim in claims:
-        if max(claim.limit, claim.weight) > HIGHEST:
+        if claim.limit > HIGHEST or claim.weight > HIGHEST:
             msg = f"limit={claim.limit}, weight={claim.weight}: {HIGHEST} is the highest that can be counted"
             raise SemaphoreError(msg)
     if len(claims) == 1:
