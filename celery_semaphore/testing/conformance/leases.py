@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Reason, Renewal
-from .suite import LEASE, Suite, admitted, claim, why
+from .suite import GRACE, LEASE, Suite, admitted, claim, why
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -42,6 +42,18 @@ class Leases(Suite):
         assert (seen.occupied, seen.holders[0].token) == (3, permit.token)
         later = admitted(store, claim(9), "b").token
         store.renew([permit])
+        assert admitted(store, claim(9), "c").token > later > permit.token
+
+    def test_renewing_what_was_put_back_changes_nothing_else(
+        self, store: Store, clock: Clock
+    ) -> None:
+        permit = admitted(store, claim(9), "a")
+        clock.advance(1)
+        self.forget(store)
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+        clock.advance(GRACE)
+        later = admitted(store, claim(9), "b").token
+        assert store.renew([permit]) == {"a": Renewal.OK}
         assert admitted(store, claim(9), "c").token > later > permit.token
 
     def test_renewals_are_one_batch(self, store: Store, clock: Clock) -> None:
