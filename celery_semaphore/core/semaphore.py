@@ -104,7 +104,7 @@ class Semaphore:
 
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise where a wait would stop an event loop, and so whatever would release in it."""
-        if _is_in_event_loop():
+        if is_in_event_loop():
             msg = (
                 f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
                 " thread, `await loop.run_in_executor(executor, semaphore.acquire)`, with an executor for such waits"
@@ -154,7 +154,8 @@ class Semaphore:
 _entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
 
 
-def _is_in_event_loop() -> bool:
+def is_in_event_loop() -> bool:
+    """Whether an asyncio loop runs in this thread, and in this greenlet, so that a wait would stop it."""
     asyncio = sys.modules.get("asyncio")  # where it is not imported, no loop of it runs
     try:
         loop = asyncio and asyncio.get_running_loop()

@@ -21,8 +21,9 @@ from ..core.events import Announcer, Event, PermitLost, PermitRestored
 from ..core.lease import LeaseKeeper
 from ..core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
 from ..core.saturation import OnSaturated, Patience
+from ..core.semaphore import is_in_event_loop
 from ..core.store import Outgoing, Store
-from ..errors import SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
+from ..errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from .headers import ASKING
 from .limiter import Limiter
 from .permit import permit_of
@@ -103,7 +104,7 @@ def _wait(
         waits = patience.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
         if not waits and answer.reason is not Reason.RECOVERING:
             raise refusal_of(task, answer, patience)
-        _sleep(answer, deadline, bound)
+        _sleep(task, answer, deadline, bound)
         ticket = answer.ticket
 
 
@@ -160,7 +161,7 @@ def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Perm
         raise SemaphoreSaturated(msg)
 
 
-def _sleep(refusal: Refusal, deadline: float, bound: float) -> None:
+def _sleep(task: Any, refusal: Refusal, deadline: float, bound: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         msg = (
@@ -168,6 +169,13 @@ def _sleep(refusal: Refusal, deadline: float, bound: float) -> None:
             f" {refusal.occupied} of {refusal.limit} in use (semaphore_eager_timeout)"
         )
         raise SemaphoreTimeout(msg)
+    if is_in_event_loop():
+        msg = (
+            f"task {task.name}: semaphore {refusal.claim.semaphore!r} is saturated, and an eager run that waits here"
+            " stops the asyncio loop of this thread. Call it in a thread, `await loop.run_in_executor(executor,"
+            " task.apply)`, or let it ask once: semaphore_eager_timeout = 0."
+        )
+        raise SemaphoreError(msg)
     time.sleep(min(refusal.retry_after, left))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.permit import Permit, Renewal
@@ -24,7 +24,8 @@ class TaskPermit:
         self.permits = tuple(permits)
         self.store = store
         self._permit = self.permits[0]
-        self._unanswered: float | None = None  # monotonic time of the first check without an answer
+        # Monotonic time of the first check without an answer, by holder.
+        self._unanswered: dict[str, float] = {}
 
     @property
     def token(self) -> int:
@@ -40,24 +41,30 @@ class TaskPermit:
         """Ask the store whether the permit is still held, and those that cover an eager run; raises ``PermitLost`` if not.
 
         A store that does not answer proves nothing, since the main process may well renew: only when
-        checks stayed without an answer for a whole lease is the permit taken for lost.
+        checks stayed without an answer for a whole lease is a permit taken for lost.
         """
+        renewals: Mapping[str, Renewal] = {}
+        outage = None
         try:
             renewals = self.store.renew(self.permits)
-            if not renewals:
-                msg = "the store could not look at the permit now"
-                raise StoreUnavailable(msg)  # noqa: TRY301 - no answer is no answer
         except StoreUnavailable as error:
-            self._unanswered = self._unanswered or time.monotonic()
-            silent = time.monotonic() - self._unanswered
-            if silent > self.store.lease:
-                msg = f"{self.holder}: the store has not confirmed the permit for {silent:.0f} s"
-                raise PermitLost(msg) from error
-            return
-        self._unanswered = None
+            outage = error
         if lost := [name for name, renewal in renewals.items() if renewal is Renewal.LOST]:
             msg = f"{', '.join(lost)}: the lease ended, somebody else may hold the permit now"
             raise PermitLost(msg)
+        self._check_answers(renewals, outage)
+
+    def _check_answers(
+        self, renewals: Mapping[str, Renewal], outage: StoreUnavailable | None
+    ) -> None:
+        """Count for each permit by itself: the answer for one says nothing of another."""
+        now, before = time.monotonic(), self._unanswered
+        silent = [permit.holder for permit in self.permits if permit.holder not in renewals]
+        self._unanswered = {holder: before.get(holder, now) for holder in silent}
+        for holder, since in self._unanswered.items():
+            if now - since > self.store.lease:
+                msg = f"{holder}: the store has not confirmed the permit for {now - since:.0f} s"
+                raise PermitLost(msg) from outage
 
 
 def permit_of(request: Any) -> TaskPermit | None:

@@ -83,9 +83,11 @@ class ReceiverThread:
     def _call_all(self) -> None:
         while self._calls:
             try:
-                self._calls.popleft()()
+                call = self._calls.popleft()
             except IndexError:  # close() dropped the rest
                 break
+            try:
+                call()  # not above: an IndexError of its own must not end the round
             except (Exception, SystemExit):
                 # The thread must go on: without it no signal is sent any more.
                 logger.exception("a receiver failed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 SECRETS = "tests/worker/test_secrets.py"
+CHECKS = "tests/worker/test_permit.py"
 EAGER = "tests/worker/test_eager.py"
 LOOPS = "tests/core/test_semaphore_loops.py"
 EVENTS = "tests/worker/test_events.py"
@@ -152,6 +153,22 @@ MUTANTS = [
         f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
     ),
     beside(
+        "one answer confirms all permits of a run",
+        "the store was there",
+        "worker/permit",
+        "if permit.holder not in renewals]",
+        "if not renewals]",
+        f"{CHECKS}::test_a_permit_that_is_never_answered_is_taken_for_lost_after_a_lease",
+    ),
+    beside(
+        "an eager run stops an event loop",
+        "its wait is bounded",
+        "worker/eager",
+        "    if is_in_event_loop():\n",
+        "    if False:\n",
+        f"{EAGER}::TestInAnEventLoop::test_it_does_not_wait",
+    ),
+    beside(
         "the report shows the store's password",
         "Celery hides what is secret",
         "ops/cli",
@@ -229,6 +246,14 @@ MUTANTS = [
         "worker/receivers",
         "except (Exception, SystemExit):",
         "except Exception:",
+        f"{RECEIVERS}::test_a_receiver_that_fails_stops_no_other",
+    ),
+    beside(
+        "an IndexError of a receiver ends the round",
+        "the queue is empty then",
+        "worker/receivers",
+        "call = self._calls.popleft()",
+        "call = self._calls.popleft()()",
         f"{RECEIVERS}::test_a_receiver_that_fails_stops_no_other",
     ),
     beside(

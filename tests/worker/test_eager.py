@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from celery_semaphore import (
     Limit,
     LimitedTask,
     PermitLost,
+    SemaphoreError,
     SemaphoreSaturated,
     SemaphoreTimeout,
     permit_acquired,
@@ -340,3 +342,41 @@ class TestWhatCovers:
         finally:
             task_postrun.disconnect(at_the_end)
         assert seen == [0, 1]
+
+
+class TestInAnEventLoop:
+    """It may ask, which is one short call of the store, but a wait would stop the loop."""
+
+    def run(self, call: Callable[[], Any]) -> Any:
+        async def in_loop() -> Any:
+            return call()
+
+        return asyncio.run(in_loop())
+
+    def test_it_runs_where_there_is_a_permit(self, app: Celery) -> None:
+        assert self.run(task(app, lambda self: 7, name="body").apply).result == 7
+
+    def test_it_does_not_wait(self, any_app: Celery) -> None:
+        store_of(any_app).acquire([ONE], "other")
+        body = task(any_app, lambda self: None, name="body")
+        start = time.monotonic()
+        with pytest.raises(SemaphoreError, match="task body: semaphore 'one' is saturated") as told:
+            self.run(body.apply)
+        assert not isinstance(told.value, SemaphoreTimeout)
+        assert time.monotonic() - start < 10
+        seen = store_of(any_app).snapshot("one")
+        assert (seen.occupied, seen.waiting) == (1, 0)
+        store_of(any_app).release("other", [ONE])
+
+    def test_it_waits_in_a_thread_beside_the_loop(self, app: Celery) -> None:
+        store_of(app).acquire([ONE], "other")
+        body = task(app, lambda self: 7, name="body")
+
+        async def both() -> Any:
+            loop = asyncio.get_running_loop()
+            run = loop.run_in_executor(None, body.apply)
+            await asyncio.sleep(0.1)
+            store_of(app).release("other", [ONE])
+            return await run
+
+        assert asyncio.run(both()).result == 7

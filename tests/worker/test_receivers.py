@@ -58,7 +58,7 @@ def test_calls_in_order_but_the_urgent_first(thread: ReceiverThread, hanging: Ha
     wait_until(lambda: called == ["urgent", "a", "b"])
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit])
+@pytest.mark.parametrize("error", [ValueError, IndexError, SystemExit])
 def test_a_receiver_that_fails_stops_no_other(
     thread: ReceiverThread, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
