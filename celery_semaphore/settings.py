@@ -38,7 +38,8 @@ class Settings:
         7200.0  # how long a copy that a crash left of a waiting task's message is
     )
     # known as such; default: twice the visibility timeout, for the broker may give it back that late
-    longest_delay: float = inf  # a quarter of the broker's visibility timeout; not a setting
+    # For which a message may wait or stay in hand: a quarter of the broker's visibility timeout; not a setting.
+    longest_delay: float = inf
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 

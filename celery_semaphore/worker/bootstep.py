@@ -92,13 +92,17 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def stop(self, c: Any) -> None:
         """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
         limiter = limiter_of(c.app)
-        if self.granted is not None:
-            self.granted.cancel()
-        if c.blueprint.state != bootsteps.RUN:  # a shutdown, whichever; not a new connection
-            _cease_to_consume(c)
-            # What went back must be acknowledged while there is a connection, or it runs twice.
-            limiter.porter.flush(limiter.settings.publish_timeout)
-        limiter.connections += 1
+        ends = c.blueprint.state != bootsteps.RUN  # a shutdown, whichever; not a new connection
+        try:
+            if self.granted is not None:
+                self.granted.cancel()
+            if ends:
+                _cease_to_consume(c)
+        finally:  # whatever kombu raises
+            if ends:
+                # What went back must be acknowledged while there is a connection, or it runs twice.
+                limiter.porter.flush(limiter.settings.publish_timeout)
+            limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
@@ -114,7 +118,7 @@ def _cease_to_consume(c: Any) -> None:
     """Cancel the worker's own consumers, as Celery is about to, and leave no message unread."""
     if c.connection is not None:
         ignore_errors(c, c.task_consumer.cancel)  # type: ignore[no-untyped-call]
-        ignore_errors(c, partial(give_back_unread, c.connection))  # type: ignore[no-untyped-call]
+        give_back_unread(c.connection)
 
 
 def _check_prefork(parent: Any, limiter: Limiter) -> None:

@@ -33,8 +33,8 @@ class Errand(Protocol):
     def run(self) -> None:
         """Do it; called again after an exception, which may be ``NotNow``."""
 
-    def lasts(self, error: Exception) -> bool:
-        """Say whether to go on after this error however long it takes, and never to give up."""
+    def lasts(self, error: Exception, tried_for: float) -> bool:
+        """Say whether to go on after this error, so many seconds after the first attempt."""
 
     def gave_up(self) -> None:
         """It failed for too long."""
@@ -133,7 +133,8 @@ class Errands:
 
     def _again(self, entry: _Entry, error: Exception, pause: float) -> None:
         now = time.monotonic()
-        if now - entry.since > self._timeout and not entry.errand.lasts(error):
+        tried_for = now - entry.since
+        if tried_for > self._timeout and not entry.errand.lasts(error, tried_for):
             level = logging.DEBUG if isinstance(error, NotNow) else logging.ERROR
             logger.log(level, "%s: given up, %r", entry.errand.name, error)
             entry.errand.gave_up()

@@ -30,7 +30,8 @@ class Porter:
 
     def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
         """Into its queue, to come back after so many seconds."""
-        self._errands.add(PutBack(self._publisher, request, ticket, delay))
+        longest = self._settings.longest_delay
+        self._errands.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
 
     def park(
         self,
@@ -49,6 +50,7 @@ class Porter:
             claims,
             ends_in=ends_in,
             largest=self._settings.park_max_size,
+            longest=self._settings.longest_delay,
             instead=lambda: self.put_back(request, ticket, delay),
             outgoing=self.bring_back,
         )

@@ -37,7 +37,7 @@ from .headers import (
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
-from .route import came_by_fanout, queue_of
+from .route import came_by_fanout, queue_by_tag, queue_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class LimitedRequestMixin(EventsMixin):
         super().__init__(*args, **kwargs)
         self._limiter = limiter_of(self._app)  # type: ignore[attr-defined]
         self._connection = self._limiter.connections
+        self._by_tag = queue_by_tag(self._limiter.consumer, self.message.delivery_info)
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # to the broker, which delivers it again
@@ -156,7 +157,7 @@ class LimitedRequestMixin(EventsMixin):
     def came_from(self) -> str:
         """The name of its own queue."""
         info = self.message.delivery_info
-        came_by = queue_of(self._app, self._limiter.consumer, info)  # type: ignore[attr-defined]
+        came_by = queue_of(self._app, self._by_tag, info)  # type: ignore[attr-defined]
         return self._limiter.home_of(came_by)
 
     def comes_back_to(self) -> str:

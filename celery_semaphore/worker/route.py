@@ -63,15 +63,26 @@ def route_to(app: Any, queue: str, delay: float, driver: str) -> Route:
     return Route("", queue)
 
 
-def queue_of(app: Any, consumer: Any, came_by: dict[str, Any]) -> str:
-    """The queue that a message came from, by its ``delivery_info``; raises ``Unroutable``."""
-    exchange, routing_key = came_by.get("exchange"), came_by.get("routing_key") or ""
-    if not exchange:
-        return routing_key
+def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
+    """Return the queue that the message's consumer tag stands for; None where the broker tells no tag.
+
+    To be asked when the message comes: a consumer that is cancelled forgets its tags, and a shutdown does that
+    before all waiting messages are back in their queues.
+    """
     if consumer is not None and (tag := came_by.get("consumer_tag")) is not None:
         for name, used in consumer._active_tags.items():  # noqa: SLF001 - no other way to know
             if used == tag:
                 return str(name)
+    return None
+
+
+def queue_of(app: Any, by_tag: str | None, came_by: dict[str, Any]) -> str:
+    """The queue that a message came from, by its ``delivery_info``; raises ``Unroutable``."""
+    exchange, routing_key = came_by.get("exchange"), came_by.get("routing_key") or ""
+    if not exchange:
+        return routing_key
+    if by_tag is not None:
+        return by_tag
     for queue in app.amqp.queues.consume_from.values():
         # kombu's virtual transports do not say which one it was: any that got a copy may have this one.
         if _is_bound(queue, exchange, routing_key):

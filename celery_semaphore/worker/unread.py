@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from queue import Empty
 from typing import Any
 
+from kombu.common import ignore_errors
+
 LATE_S = 1.0  # for an answer that is due
+BRPOP_TIMEOUT_S = 1  # of kombu 5.5, whose channels do not say it
 
 
 def give_back_unread(connection: Any) -> None:
@@ -26,15 +29,21 @@ def give_back_unread(connection: Any) -> None:
     transport option ``polling_interval`` says otherwise; and little longer if the server hangs.
     """
     for channel in unanswered(connection):
-        if _has_answered(channel):
-            with contextlib.suppress(Empty):  # the answer was that there is no message
-                channel._brpop_read()  # noqa: SLF001 - kombu puts back what has no consumer
+        # One that lost its socket must not keep the others from being read.
+        ignore_errors(connection, _give_back, channel)  # type: ignore[no-untyped-call]
+
+
+def _give_back(channel: Any) -> None:
+    if _has_answered(channel):
+        with contextlib.suppress(Empty):  # the answer was that there is no message
+            channel._brpop_read()  # noqa: SLF001 - kombu puts back what has no consumer
 
 
 def _has_answered(channel: Any) -> bool:
     """Wait for the answer to a channel's BRPOP."""
     connection = channel._in_poll  # noqa: SLF001 - as above
-    if connection.can_read(channel.brpop_timeout + LATE_S):
+    longest = getattr(channel, "brpop_timeout", BRPOP_TIMEOUT_S)
+    if connection.can_read(longest + LATE_S):
         return True
     # A signal handler that takes longer than the wait (a cold shutdown on top of a warm one) makes it return
     # nothing, although the answer came meanwhile.

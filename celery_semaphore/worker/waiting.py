@@ -64,19 +64,36 @@ class Waiting(Protocol):
         """It is not: give the old message back to the broker."""
 
 
+def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
+    """Return whether a message that cannot go back yet stays unacknowledged.
+
+    Each return to the broker counts as a delivery, and a quorum queue drops a message after twenty of them. But
+    a broker ends the channel of a worker that holds a message for too long (RabbitMQ's ``consumer_timeout``), and
+    Celery then ends the worker. A message without a way back is returned.
+    """
+    return tried_for < longest and not isinstance(error, Unroutable)
+
+
 class PutBack:
     """Publish a message again, to come back after so many seconds."""
 
     urgent = False
 
     def __init__(
-        self, publisher: Publisher, request: Waiting, ticket: str | None, delay: float
+        self,
+        publisher: Publisher,
+        request: Waiting,
+        ticket: str | None,
+        delay: float,
+        *,
+        longest: float,
     ) -> None:
         self.name = f"putting task {request.id} back"
         self._publisher = publisher
         self._request = request
         self._ticket = ticket
         self._due = time.monotonic() + delay
+        self._longest = longest
         self._attempts = 0
 
     def run(self) -> None:
@@ -92,12 +109,9 @@ class PutBack:
         self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)
         request.went_back()
 
-    def lasts(self, error: Exception) -> bool:
-        """Keep the message as long as its connection lives: each return to the broker counts as a delivery.
-
-        A quorum queue drops a message after twenty of them. Only one without a way back is returned.
-        """
-        return not isinstance(error, Unroutable)
+    def lasts(self, error: Exception, tried_for: float) -> bool:
+        """Keep the message while its connection lives, for ``longest`` seconds: see ``_stays_in_hand``."""
+        return _stays_in_hand(error, tried_for, self._longest)
 
     def gave_up(self) -> None:
         """The broker shall deliver it again, perhaps to another."""
@@ -118,6 +132,7 @@ class Park:
         *,
         ends_in: float | None,
         largest: int,
+        longest: float,
         instead: Callable[[], None],
         outgoing: Callable[[Outgoing], None],
     ) -> None:
@@ -128,6 +143,7 @@ class Park:
         self._claims = claims
         self._ends_in = ends_in
         self._largest = largest
+        self._longest = longest
         self._instead = instead
         self._outgoing = outgoing
 
@@ -160,9 +176,9 @@ class Park:
         request.went_back()
         self._outgoing(outgoing)
 
-    def lasts(self, error: Exception) -> bool:
+    def lasts(self, error: Exception, tried_for: float) -> bool:
         """See PutBack."""
-        return not isinstance(error, Unroutable)
+        return _stays_in_hand(error, tried_for, self._longest)
 
     def gave_up(self) -> None:
         """See PutBack."""
@@ -206,7 +222,7 @@ class BringBack:
             if sent:
                 self._store.sent(sent)
 
-    def lasts(self, error: Exception) -> bool:  # noqa: ARG002 - another errand's depends on it
+    def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - another's depend on them
         """Let go of what could not be sent for a while: the store offers it again, to any worker."""
         return False
 

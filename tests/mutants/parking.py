@@ -259,7 +259,7 @@ OUT_OF_THE_STORE = [
         "an errand is never given up",
         "the message stays with a worker that cannot do anything with it",
         "errands",
-        "        if now - entry.since > self._timeout and not entry.errand.lasts(error):\n",
+        "        if tried_for > self._timeout and not entry.errand.lasts(error, tried_for):\n",
         "        if False:\n",
         f"{ERRANDS}::test_what_fails_holds_up_nobody",
     ),

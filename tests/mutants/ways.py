@@ -186,29 +186,49 @@ AWAY = [
         "a message that cannot be put back is returned",
         "another worker may do better; but a quorum queue drops it after a few deliveries",
         "worker/waiting",
-        "a message after twenty of them. Only one without a way back is returned.\n"
-        '        """\n'
-        "        return not isinstance(error, Unroutable)\n",
-        '        """\n        return False\n',
+        "    return tried_for < longest and not isinstance(error, Unroutable)\n",
+        "    return False\n",
         f"{BROKER}::test_what_cannot_be_put_back_stays_in_hand",
     ),
     worker(
         "a message without a way back is kept",
         "it is tried for ever, and does not run while its worker lives",
         "worker/waiting",
-        "a message after twenty of them. Only one without a way back is returned.\n"
-        '        """\n'
-        "        return not isinstance(error, Unroutable)\n",
-        '        """\n        return True\n',
+        "    return tried_for < longest and not isinstance(error, Unroutable)\n",
+        "    return tried_for < longest\n",
         f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
+    ),
+    worker(
+        "a message is kept however long it takes",
+        "RabbitMQ ends the channel after its consumer_timeout, and Celery the worker",
+        "worker/waiting",
+        "    return tried_for < longest and not isinstance(error, Unroutable)\n",
+        "    return not isinstance(error, Unroutable)\n",
+        f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
+    ),
+    worker(
+        "what lasts is asked how long it has lasted in vain",
+        "each failure is the first",
+        "worker/errands",
+        "        tried_for = now - entry.since\n",
+        "        tried_for = 0.0\n",
+        f"{ERRANDS}::test_what_lasts_for_a_time_is_given_up_then",
+    ),
+    worker(
+        "a message's queue is looked up when it goes back",
+        "its consumer knows its tags; but it forgets them when it is cancelled",
+        "worker/request",
+        "queue_of(self._app, self._by_tag, info)",
+        "queue_of(self._app, None, info)",
+        f"{BROKER}::test_a_shutdown_puts_each_message_back_into_its_own_queue",
     ),
     worker(
         "what lasts is given up too",
         "a time-out is a time-out",
         "worker/errands",
-        "> self._timeout and not entry.errand.lasts(error):\n",
+        "> self._timeout and not entry.errand.lasts(error, tried_for):\n",
         "> self._timeout:\n",
-        f"{ERRANDS}::test_what_lasts_is_never_given_up",
+        f"{ERRANDS}::test_what_lasts_is_not_given_up",
     ),
     worker(
         "each failure is said",
@@ -216,7 +236,7 @@ AWAY = [
         "worker/errands",
         "logging.DEBUG if entry.attempts else logging.WARNING",
         "logging.WARNING",
-        f"{ERRANDS}::test_what_lasts_is_never_given_up",
+        f"{ERRANDS}::test_what_lasts_is_not_given_up",
     ),
     worker(
         "pauses double for ever",

@@ -143,12 +143,14 @@ def cut_off(
     start_proxy: Callable[[int], Proxy],
     timeout: float,
     env: dict[str, str] | None = None,
+    **options: Any,
 ) -> tuple[Any, Proxy]:
     """A worker that gets its tasks as always, and cannot publish."""
     port = int(re.search(r":(\d+)/", site.broker)[1])  # type: ignore[index]
     proxy = start_proxy(port)
     env = {"PUBLISH_BY": at_port(site.broker, proxy.port)} | (env or {})
-    worker = site.start(concurrency=2, env=env, conf={"semaphore_publish_timeout": timeout})
+    conf = {"semaphore_publish_timeout": timeout}
+    worker = site.start(concurrency=2, env=env, conf=conf, **options)
     proxy.cut()
     return worker, proxy
 
@@ -175,6 +177,35 @@ def test_what_cannot_be_put_back_stays_in_hand(
     done([result])
     assert worker.log().count("waiting tasks stay here") == 1
     store.close()
+
+
+@pytest.mark.rabbitmq
+def test_a_shutdown_puts_each_message_back_into_its_own_queue(
+    rabbit_site: Site, start_proxy: Callable[[int], Proxy], rabbitmq_server: Rabbit
+) -> None:
+    """Two queues have a copy each, and the worker has cancelled its consumers when the broker can be reached."""
+    site, queues = rabbit_site, {"all": "#", "orders": "orders.*"}
+    site.lease = 60.0
+    named = [["celery", "celery", "direct", "celery", {}]]
+    named += [[name, "events", "topic", key, {}] for name, key in queues.items()]
+    env = {"QUEUES": json.dumps(named)}
+    worker, proxy = cut_off(site, start_proxy, 8.0, env=env, options=["--loglevel", "DEBUG"])
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    site.send(
+        "early", "success", "w", exchange="events", exchange_type="topic", routing_key="orders.1"
+    )
+    wait_until(lambda: worker.log().count("] waits") == 2, 20, "they wait")
+    worker.warm()
+    stopping = "Stopping SemaphoreConsumerStep"
+    worker.wait_until(lambda: stopping in worker.log(), 10, "it consumes no more")
+    proxy.restore()
+    worker.wait(20)
+    store.close()
+    counts = rabbitmq_server.control(
+        "list_queues", "-p", site.broker.rpartition("/")[2], "name", "messages"
+    )
+    assert {name: f"{name}\t1" in counts for name in queues} == dict.fromkeys(queues, True)
 
 
 @pytest.mark.parametrize("how", ["warm", "cold"])

@@ -142,6 +142,7 @@ def park(store: MemoryStore, request: Request, largest: int = 1000) -> list[str]
         [ONE],
         ends_in=None,
         largest=largest,
+        longest=60.0,
         instead=lambda: did.append("instead"),
         outgoing=did.extend,
     ).run()
@@ -262,7 +263,7 @@ def test_each_that_is_brought_back_is_another_message(store: Store) -> None:
 def test_each_attempt_is_another_message() -> None:
     """One that was not confirmed may have arrived."""
     broker, request = Broker(ConnectionError("gone")), Request()
-    errand = PutBack(broker, request, "t", 1.0)  # type: ignore[arg-type]
+    errand = PutBack(broker, request, "t", 1.0, longest=60.0)  # type: ignore[arg-type]
     with pytest.raises(ConnectionError):
         errand.run()
     errand.run()

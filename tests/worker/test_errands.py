@@ -35,7 +35,7 @@ class Errand:
 
     def __init__(self, log: list[Any], *, urgent: bool = False, fails: bool = False) -> None:
         self.log, self.urgent, self.fails = log, urgent, fails
-        self.attempts, self.given_up, self.lasting = 0, False, False
+        self.attempts, self.given_up, self.lasting = 0, False, 0.0
         self.error: Exception = ValueError("not yet")
         self.may_go, self.began = threading.Event(), threading.Event()
         self.may_go.set()
@@ -48,9 +48,9 @@ class Errand:
             raise self.error
         self.log.append(self)
 
-    def lasts(self, error: Exception) -> bool:
+    def lasts(self, error: Exception, tried_for: float) -> bool:
         assert error is self.error
-        return self.lasting
+        return tried_for < self.lasting
 
     def gave_up(self) -> None:
         self.given_up = True
@@ -104,11 +104,11 @@ def test_what_was_not_even_tried_is_no_attempt() -> None:
     assert 7 < errand.attempts <= 17
 
 
-def test_what_lasts_is_never_given_up(errands: Errands, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_lasts_is_not_given_up(errands: Errands, caplog: pytest.LogCaptureFixture) -> None:
     """And says so once, however often it fails."""
     errands._timeout = 0.1
     lasting, other = Errand([], fails=True), Errand([], fails=True)
-    lasting.lasting = True
+    lasting.lasting = 60.0
     with caplog.at_level(logging.WARNING):
         errands.add(lasting)
         wait_until(lambda: lasting.attempts > 2, 10, "it is tried again and again")
@@ -135,17 +135,29 @@ def test_pauses_grow_and_are_bounded() -> None:
     assert pauses == [0.2, 0.4, 0.8, 1.6, 5.0, 5.0]
 
 
+def test_what_lasts_for_a_time_is_given_up_then(errands: Errands) -> None:
+    errands._timeout = 0.1
+    errand = Errand([], fails=True)
+    errand.lasting = 1.0
+    errands.add(errand)
+    wait_until(lambda: errand.given_up, 10, "it is given up")
+    assert errand.attempts > 2
+
+
 @pytest.mark.parametrize("errand", [PutBack, Park])
 def test_a_message_is_kept_unless_it_has_no_way_back(errand: Any) -> None:
+    """Nor for so long that the broker ends its channel, which ends the worker."""
     own = errand.__new__(errand)
-    assert own.lasts(OSError("the broker is away"))
-    assert own.lasts(Returned("its queue is gone"))
-    assert not own.lasts(Unroutable("which queue?"))
+    own._longest = 450.0
+    assert own.lasts(OSError("the broker is away"), 449.0)
+    assert own.lasts(Returned("its queue is gone"), 60.0)
+    assert not own.lasts(Unroutable("which queue?"), 60.0)
+    assert not own.lasts(OSError("the broker is away"), 451.0)
 
 
 def test_what_is_brought_back_is_let_go_of() -> None:
     """The store offers it again, to any worker."""
-    assert not BringBack.__new__(BringBack).lasts(OSError("the broker is away"))
+    assert not BringBack.__new__(BringBack).lasts(OSError("the broker is away"), 11.0)
 
 
 def test_a_broker_that_hangs_holds_up_one_message(

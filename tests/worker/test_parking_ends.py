@@ -170,6 +170,7 @@ def test_revoked_before_it_is_attached(site: Site) -> None:
         [ONE],
         ends_in=None,
         largest=1000,
+        longest=60.0,
         instead=lambda: None,
         outgoing=outgoing.append,
     )
