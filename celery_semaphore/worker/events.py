@@ -12,18 +12,22 @@ from .limiter import Limiter
 STARTED = "task-started"
 # Not ``task-…``: monitors would take it for a state of the task, and show that for ever.
 SATURATED = "semaphore-saturated"
-ENDS = frozenset({"task-succeeded", "task-failed", "task-retried", "task-rejected", "task-revoked"})
+ENDS = frozenset(
+    f"task-{how}" for how in ("succeeded", "failed", "retried", "rejected", "revoked", "cancelled")
+)
 
 
 class EventsMixin:
     """Goes before a ``Request`` class: ``task-started`` is sent when the permit is held, not before.
 
     Celery sends it when a process takes the task, which is at each attempt to get a permit. Of a permit the main
-    process hears in any of its threads, and perhaps only when the task ends; the event has the time of the
-    acquire, is sent by the event loop, which alone may use the connection, and before the event of the end.
+    process hears in any of its threads, and perhaps only when the task ends. The event has the time of the
+    acquire. The event loop sends it, or the thread that sends the event of the end, right before that: with
+    ``--pool threads`` Celery does this in the thread that ran the task (a dispatcher has a lock for its connection).
     """
 
     _limiter: Limiter
+    task: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -45,7 +49,7 @@ class EventsMixin:
             self._unstarted.pop()  # one step: two threads may come here
         except IndexError:
             return
-        if getattr(self._eventer, "enabled", False):  # type: ignore[attr-defined]
+        if self._is_heard():
             self._started_at.append(time.time() - (time.monotonic() - since))
             self._limiter.in_loop(self._send_started)
 
@@ -54,7 +58,17 @@ class EventsMixin:
         how = {"terminated": False, "signum": None, "expired": False}
         self.send_event("task-revoked", **how)
         request = self._context  # type: ignore[attr-defined]
-        task_revoked.send(sender=self.task, request=request, **how)  # type: ignore[attr-defined]
+        task_revoked.send(sender=self.task, request=request, **how)
+
+    def _is_heard(self) -> bool:
+        """Whether events of this task are sent: nothing else pays for a call into the loop, which it wakes.
+
+        A worker without ``--task-events`` has a dispatcher that is enabled, for the group ``worker``.
+        """
+        eventer = self._eventer  # type: ignore[attr-defined]
+        if not (eventer and eventer.enabled and self.task.send_events):
+            return False
+        return not eventer.groups or "task" in eventer.groups
 
     def _send_started(self) -> None:
         try:

@@ -39,6 +39,22 @@ MUTANTS = [
         f"{EVENTS}::test_each_run_is_started_before_it_ends",
     ),
     beside(
+        "a cancelled task was never started",
+        "to be cancelled is no end",
+        "worker/events",
+        ', "cancelled")',
+        ")",
+        f"{EVENTS}::test_a_task_that_a_cold_shutdown_ends_was_started_before",
+    ),
+    beside(
+        "a dispatcher sends what it is given",
+        "it is enabled",
+        "worker/events",
+        'return not eventer.groups or "task" in eventer.groups',
+        "return True",
+        f"{EVENTS}::test_the_loop_is_called_only_for_an_event_that_is_sent",
+    ),
+    beside(
         "a task starts when its event is sent",
         "that is about the same time",
         "worker/events",

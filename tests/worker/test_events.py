@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.events.state import State
+from kombu.utils.imports import symbol_by_name
 
+from celery_semaphore import LimitedTask
+from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
 from .conftest import Site
+from .test_interrupted import quits_inside
 from .test_parking import BROKERS, PARK, done
 
 Event = dict[str, Any]
@@ -166,3 +172,51 @@ def test_a_task_that_fails_for_want_of_a_permit_was_never_started(
     done(held)
     assert monitor.of(failing) == ["task-received", "task-failed"]
     assert monitor.shown(failing) == "FAILURE"
+
+
+def test_a_task_that_a_cold_shutdown_ends_was_started_before(
+    site: Site, monitor: Monitor, tmp_path: Path
+) -> None:
+    """Celery cancels it in a signal handler, here right after its permit was entered."""
+    env = quits_inside(tmp_path, 1)
+    worker = site.start(options=["--task-events"], concurrency=1, env=env)
+    task = site.send("early", "sleep", "w")
+    worker.wait(30)
+    ended(monitor, task, end="task-cancelled")
+    assert monitor.of(task) == ["task-received", "task-started", "task-cancelled"]
+
+
+# -- in this process
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    app = Celery("events", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    yield app
+    limiter_of(app).side.store.close()
+
+
+@pytest.mark.parametrize(
+    ("groups", "task_sends", "expected"),
+    [(["worker"], True, 0), (None, False, 0), (None, True, 1), (["worker", "task"], True, 1)],
+)
+def test_the_loop_is_called_only_for_an_event_that_is_sent(
+    app: Celery, groups: list[str] | None, task_sends: bool, expected: int
+) -> None:
+    """A worker without ``--task-events`` has a dispatcher, too: for those of the group ``worker``."""
+    options = {"semaphore": "one", "limit": 1, "shared": False, "send_events": task_sends}
+
+    @app.task(base=LimitedTask, **options)  # type: ignore[untyped-decorator]
+    def task() -> None:
+        """Do nothing."""
+
+    calls: list[Callable[[], object]] = []
+    limiter_of(app).in_loop = calls.append
+    with app.connection_for_write() as connection:
+        task.apply_async(connection=connection)
+        message = app.amqp.queues["celery"](connection.default_channel).get(accept=["json"])
+        dispatcher = app.events.Dispatcher(connection, groups=groups)
+        request = symbol_by_name(task.Request)(message, app=app, eventer=dispatcher, task=task)
+        request.started(time.monotonic())
+    assert len(calls) == expected
