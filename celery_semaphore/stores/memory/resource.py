@@ -80,6 +80,7 @@ class Resource:
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
     learnt: int = 0  # how many made the mean
+    ceiling: tuple[int, float] = (0, inf)  # an epoch, and the most that could live in it
     touched: int = 0  # by any call
     looked_at: int = 0  # by reaping, which looks at so many at a time
 
@@ -91,15 +92,34 @@ class Resource:
     ) -> bool:
         """Return whether a permit of an earlier epoch fits beside those that are known to live.
 
-        One that is only remembered may have ended in the moments that the store forgot. As much as
-        is remembered was admitted once, though a limit may have been lowered since.
+        One that is only remembered may have ended in the moments that the store forgot. A limit may
+        have been lowered since so many were admitted.
         """
-        living = remembered = 0
-        for name, entry in self.holders.items():
-            confirmed = entry.epoch == epoch
-            living += entry.weight if confirmed and name not in own else 0
-            remembered += 0 if confirmed and entry.restored else entry.weight
-        return living + weight <= max(limit, remembered)
+        others = [entry for name, entry in self.holders.items() if name not in own]
+        if sum(entry.weight for entry in others) + weight <= limit:
+            return True  # beside all of them
+        living = sum(entry.weight for entry in others if entry.epoch == epoch)
+        remembered = sum(
+            entry.weight
+            for entry in self.holders.values()
+            if not (entry.restored and entry.epoch == epoch)
+        )
+        return living + weight <= max(limit, min(remembered, self._ceiling_in(epoch, limit)))
+
+    def _ceiling_in(self, epoch: int, limit: int) -> float:
+        """The most that can live of what this epoch remembers, whatever the limit is now.
+
+        That is all of it, for it was admitted once. But where the epoch before put permits back,
+        they stand beside the dead whose places they have: then it is no more than that epoch let
+        live, or admitted since.
+        """
+        known_in, ceiling = self.ceiling
+        if known_in != epoch:
+            entries = self.holders.values()
+            since = sum(entry.weight for entry in entries if entry.epoch >= known_in)
+            ceiling = min(self.occupied(), max(limit, ceiling, since))
+            self.ceiling = (epoch, ceiling)
+        return ceiling
 
     def remembers(self, epoch: int, names: Sequence[str]) -> bool:
         """Return whether this epoch began with a permit of one of these."""

@@ -9,6 +9,7 @@ local function parsed(record)
     local confirmed = written == EPOCH_WRITTEN
     return {
         token = tonumber(token), since = tonumber(since), weight = tonumber(weight), confirmed = confirmed,
+        epoch = tonumber(written),
         by = by ~= "r" and by or "", restored = confirmed and by == "r",
     }
 end

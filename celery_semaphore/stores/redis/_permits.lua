@@ -4,7 +4,8 @@
 --                   written or renewed last; by is "g" for a grant, "k" for one that is kept for who comes back by
 --                   itself, "r" for a permit that was put back in that epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
---                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua)
+--                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
+--                   ceiling (an epoch, and the most that could live in it, see _holding.lua)
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1
 --   released  zset  holder that never runs again -> when that may be forgotten
 

@@ -213,6 +213,60 @@ class LostHandOvers(Suite):
         assert store.renew([living]) == {"b": Renewal.LOST}
         assert names(store) == ["a"]
 
+    @pytest.mark.parametrize("epochs", [1, 2])
+    def test_nor_does_the_dead_holder_come_back_then(self, store: Store, epochs: int) -> None:
+        """Both are remembered; only one of them can have been alive."""
+        dead, living = self.handed_over(store)
+        assert store.renew([living]) == {"b": Renewal.RESTORED}
+        for _ in range(epochs):
+            self.remember(store)()
+            assert store.renew([living]) == {"b": Renewal.OK}
+        assert store.renew([dead]) == {"a": Renewal.LOST}
+        assert names(store) == ["b"]
+
+    @pytest.mark.parametrize("epochs", [1, 2])
+    def test_nor_do_both_live_if_the_dead_holder_comes_first(
+        self, store: Store, epochs: int
+    ) -> None:
+        dead, living = self.handed_over(store)
+        store.renew([living])
+        for _ in range(epochs):
+            self.remember(store)()
+        assert store.renew([dead, living]) == {"a": Renewal.OK, "b": Renewal.LOST}
+        assert names(store) == ["a"]
+
+    def test_of_two_losses_at_once_a_lowered_limit_takes_nothing_from_the_living(
+        self, store: Store
+    ) -> None:
+        """One of them had no time to renew between."""
+        living = [admitted(store, claim(4), holder) for holder in "abc"]
+        dead = admitted(store, claim(4), "d")
+        assert why(store, claim(2), "x") is Reason.SATURATED
+        lose_the_rest = self.remember(store)
+        store.release("d", claim(4))
+        restored = admitted(store, claim(4), "e")
+        lose_the_rest()
+        said = store.renew([restored, *living[:2]])
+        assert said == {"e": Renewal.RESTORED, "a": Renewal.OK, "b": Renewal.OK}
+        self.remember(store)()
+        order = [living[2], *living[:2], restored]
+        assert store.renew(order) == dict.fromkeys("cabe", Renewal.OK)
+        assert store.renew([dead]) == {"d": Renewal.LOST}
+
+    def test_what_a_higher_limit_admitted_between_two_losses_lives(
+        self, store: Store, clock: Clock
+    ) -> None:
+        dead, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(GRACE)
+        store.renew([living])
+        store.set_limit(3, "api")
+        newcomer = admitted(store, claim(), "c")
+        store.set_limit(1, "api")
+        self.remember(store)()
+        said = store.renew([living, newcomer, dead])
+        assert said == {"b": Renewal.OK, "c": Renewal.OK, "a": Renewal.LOST}
+
     def test_a_grant_of_before_is_not_taken_up_beside_the_living(
         self, store: Store, clock: Clock
     ) -> None:
