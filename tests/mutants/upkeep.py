@@ -335,7 +335,7 @@ RENEWING = (
         "one that is stuck ends the looks at all",
         "it was claimed, so it must be free",
         "stores/postgresql/store.py",
-        "            if not is_busy(error):\n                raise\n        outgoing",
+        "            if not is_one_resources(error):\n                raise\n        outgoing",
         "            raise\n        outgoing",
         *STUCK,
     ),

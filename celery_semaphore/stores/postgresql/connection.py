@@ -27,6 +27,8 @@ Row = list[Any]
 # Data that is none, and limits of the program such as the size of an index row: no outage, for the server would
 # refuse the same for ever.
 _FINAL = ("22", "54")
+# Such as a row that breaks a constraint, a number that overflows, a damaged page, or a call that takes too long.
+_OF_ONE = (*_FINAL, "21", "23", "40", "55P03", "57014", "P0", "XX")
 # While the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 NEWER = "CS002"  # the code of v1_check_format
@@ -178,9 +180,15 @@ def translated() -> Iterator[None]:
         raise StoreUnavailable(msg, reason) from error
 
 
-def is_busy(error: StoreUnavailable) -> bool:
+def is_busy(error: SemaphoreError) -> bool:
     """Tell whether another call had what this one wanted, for as long as this one waited."""
     return isinstance(error.__cause__, errors.LockNotAvailable)
+
+
+def is_one_resources(error: SemaphoreError) -> bool:
+    """Tell whether a call about other resources may succeed: the server is there, and could do this one not."""
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    return state.startswith(_OF_ONE)
 
 
 @contextmanager

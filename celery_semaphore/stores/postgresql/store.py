@@ -21,7 +21,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ...errors import StoreUnavailable
+from ...errors import SemaphoreError
 from ..asking import (
     ROUNDS,
     asks,
@@ -36,7 +36,8 @@ from ..asking import (
 )
 from . import answers
 from .answers import texts
-from .connection import Parameter, Row, is_busy, passed_over_if_busy
+from .broken import Broken
+from .connection import Parameter, Row, is_one_resources, passed_over_if_busy
 from .health import examine
 from .link import Link
 from .listener import Ears, PostgresListener
@@ -88,6 +89,7 @@ class PostgresStore:
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
         self._patience = round(timeout * 1000)  # milliseconds for others at the same resource
         self._now = now
+        self._broken = Broken()
 
     def check(self, *, parks: bool = False) -> list[str]:
         return examine(self._link, self._place, parks=parks)
@@ -290,13 +292,13 @@ class PostgresStore:
         """Look at those; what another call has had since they were claimed comes up again."""
         try:
             return self._look_at(names, self._patience // 4)  # before the answer counts as lost
-        except StoreUnavailable as error:
-            if not is_busy(error):
+        except SemaphoreError as error:
+            if not is_one_resources(error):
                 raise
         outgoing: Outgoing = frozenset()
         for name in names:
-            with passed_over_if_busy():
-                outgoing |= self._handed_on([name], self._run("reap", [name], patience=SHORTEST))
+            with passed_over_if_busy(), self._broken.passed_over(name):
+                outgoing |= self._look_at([name], SHORTEST)
         return outgoing
 
     def _look_at(self, names: list[str], patience: int | None = None) -> Outgoing:

@@ -15,8 +15,11 @@ from .suite import (
     admitted,
     came_back,
     claim,
+    messages,
     parked,
     reaped,
+    refused,
+    released,
     why,
 )
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 FIRST = Publication("task:0", remember=3600.0)
+DISK = claim(of="disk")
 AGAIN = Publication("task:0", redelivered=True, remember=3600.0)
 
 
@@ -52,6 +56,36 @@ class ChangedTasks(Suite):
         heavy = claim(2, weight=2)
         admitted(store, claim(2), "z")
         assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED
+
+    @pytest.mark.parametrize("promoted", ["never", "before", "after"])
+    def test_a_ticket_that_stands_in_two_lines_stops_neither(
+        self, store: Store, clock: Clock, promoted: str
+    ) -> None:
+        """Parked for two claims it was delivered again by a broker, and asks for the second one alone."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "d")
+        clock.advance(1)
+        ticket = parked(store, claim() + DISK, "b", name="b")
+        if promoted == "before":
+            store.promote(["b"])
+        again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
+        assert again
+        assert not store.attach(again, DISK, b"b", name="b")
+        if promoted == "after":
+            store.promote(["b"])
+        assert not store.release("a", claim())
+        store.promote(["b"])
+        grants = released(store, "d", DISK)
+        store.sent(grants)
+        assert messages(grants) == [b"b"]
+        admitted(store, DISK, "b3", came_back(grants[0].ticket, Kind.PARK))
+        store.release("b3", DISK)
+        for grant in reaped(store):  # perhaps once more: its task's copies are told apart
+            store.sent([grant])
+            store.release(grant.ticket, DISK)
+        clock.advance(2 * LEASE)
+        store.reap()
+        assert list(store.resources()) == []
 
     @pytest.mark.parametrize("taken", [True, False])
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(

@@ -238,6 +238,49 @@ class TestStuckResources:
             assert list(store.resources()) == ["b"]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE celery_semaphore.permit SET weight = 9223372036854775807 WHERE resource = 'b'",
+        "ALTER TABLE celery_semaphore.permit ADD CHECK (resource <> 'b' OR holder IS NOT NULL)",
+    ],
+)
+def test_others_are_reaped_where_one_cannot_be(
+    server: PostgresServer,
+    open_at: OpenAt,
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+    damage: str,
+) -> None:
+    """A row that breaks each look at one resource: the others have nothing to do with it."""
+    clock = Clock()
+    store = open_at(server.database(database), now=clock)
+    store.install()
+    for name in "abc":
+        for holder in ("killed", "killed too"):
+            store.acquire(claim(2, of=name), holder)
+    server.run(damage, database=database)
+    for _ in range(2):
+        clock.advance(2 * store.lease)
+        store.reap()
+    assert server.run(HELD, database=database) == [("b",)]
+    (told,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "'b' cannot be reaped" in told.getMessage()
+
+
+def test_a_store_that_fails_as_a_whole_says_so(
+    server: PostgresServer, open_at: OpenAt, database: str
+) -> None:
+    clock = Clock()
+    store = open_at(server.database(database), now=clock)
+    store.install()
+    store.acquire(claim(), "killed")
+    clock.advance(2 * store.lease)
+    server.run("DROP FUNCTION celery_semaphore.v1_reap", database=database)
+    with pytest.raises(StoreUnavailable, match="semaphore install"):
+        store.reap()
+
+
 def test_what_was_sent_is_not_sent_again_after_a_crash(
     start_server: StartServer, open_at: OpenAt
 ) -> None:
@@ -290,6 +333,7 @@ def isolated(server: PostgresServer, request: pytest.FixtureRequest) -> str:
 
 
 DUE = "SELECT name FROM celery_semaphore.resource WHERE look <= date_part('epoch', now()) * 1000000"
+HELD = "SELECT DISTINCT resource FROM celery_semaphore.permit WHERE holder IS NOT NULL"
 WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 

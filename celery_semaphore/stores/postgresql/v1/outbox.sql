@@ -151,6 +151,11 @@ BEGIN
         WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
         AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL);
     IF _promote THEN
+        -- A ticket that asked again elsewhere may have come back to where it stands raised: see v1_move.
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id IN (
+            SELECT celery_semaphore.v1_digest(raised.resource, celery_semaphore.v1_raised(raised.ticket))
+            FROM celery_semaphore.waiter AS raised
+            WHERE raised.id = ANY (here) AND raised.ticket <> celery_semaphore.v1_raised(raised.ticket));
         UPDATE celery_semaphore.waiter AS w
         SET ticket = celery_semaphore.v1_raised(w.ticket),
             id = celery_semaphore.v1_digest(w.resource, celery_semaphore.v1_raised(w.ticket))

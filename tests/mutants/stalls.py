@@ -1,0 +1,52 @@
+"""Wrong ideas about what one resource of a PostgreSQL store can do to all others, and what it forgets."""
+
+from __future__ import annotations
+
+from .postgresql import CONFORMANCE, FAULTS, postgresql
+
+CHANGED = (*CONFORMANCE, "-k", "two_lines")
+BROKEN = (FAULTS, "-k", "not embedded and (cannot_be or as_a_whole)")
+
+MUTANTS = [
+    postgresql(
+        "a ticket stands in one line",
+        "it leaves one before it joins another; but only those of its claims are looked for",
+        "v1/hand_on.sql",
+        "    DELETE FROM celery_semaphore.waiter AS w\n"
+        "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.ticket);\n",
+        "",
+        tests=CHANGED,
+    ),
+    postgresql(
+        "a ticket is raised once",
+        "it is known as it was raised; but not where it asks for other claims",
+        "v1/outbox.sql",
+        "        DELETE FROM celery_semaphore.waiter AS w WHERE w.id IN (\n",
+        "        DELETE FROM celery_semaphore.waiter AS w WHERE false AND w.id IN (\n",
+        tests=CHANGED,
+    ),
+    postgresql(
+        "only a lock concerns one resource",
+        "whatever else fails is the store; but one bad row fails each batch that it is in",
+        "connection.py",
+        '_OF_ONE = (*_FINAL, "21", "23", "40", "55P03", "57014", "P0", "XX")\n',
+        '_OF_ONE = ("55P03",)\n',
+        tests=BROKEN,
+    ),
+    postgresql(
+        "each failure concerns one resource",
+        "so none is heard of where all of them fail",
+        "connection.py",
+        "    return state.startswith(_OF_ONE)\n",
+        "    return True\n",
+        tests=BROKEN,
+    ),
+    postgresql(
+        "what fails is told each time",
+        "it fails each time; but it is looked at each second",
+        "broken.py",
+        "                self._told.add(name)\n",
+        "",
+        tests=BROKEN,
+    ),
+]
