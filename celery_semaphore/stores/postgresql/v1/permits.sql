@@ -62,16 +62,53 @@ END $$;
 
 CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, kept bool, token bigint, since bigint, ends bigint);
 
+-- The most that can live of what this epoch remembers, whatever the limit is now: all of it, for it was admitted once.
+-- But where the epoch before put permits back, they stand beside the dead whose places they have: then no more than
+-- that epoch let live, or admitted since.
+CREATE FUNCTION celery_semaphore.v1_ceiling(
+    _resource text, _limit bigint, _m celery_semaphore.v1_moment
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    known celery_semaphore.resource;
+    most bigint;
+BEGIN
+    SELECT * INTO known FROM celery_semaphore.resource AS r WHERE r.name = _resource;
+    IF known.ceiling_in = _m.epoch THEN
+        RETURN known.ceiling;
+    END IF;
+    SELECT CASE WHEN known.ceiling IS NULL THEN sum(p.weight) ELSE least(
+        sum(p.weight), greatest(_limit, known.ceiling, sum(p.weight) FILTER (WHERE p.epoch >= known.ceiling_in))
+    ) END INTO most
+    FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
+    INSERT INTO celery_semaphore.resource AS r (name, look, ceiling, ceiling_in)
+    VALUES (_resource, _m.now + _m.lease, coalesce(most, 0), _m.epoch)
+    ON CONFLICT (name) DO UPDATE SET ceiling = excluded.ceiling, ceiling_in = excluded.ceiling_in;
+    RETURN coalesce(most, 0);
+END $$;
+
 -- Whether a permit of an earlier epoch fits beside those that are known to live. One that is only remembered may have
--- ended in the moments that the store forgot. As much as is remembered was admitted once, though a limit may have been
--- lowered since. `_own` are the names that it has itself.
+-- ended in the moments that the store forgot. A limit may have been lowered since so many were admitted. `_own` are
+-- the names that it has itself.
 CREATE FUNCTION celery_semaphore.v1_has_room_for_living(
-    _resource text, _weight bigint, _limit bigint, _own text[], _epoch bigint
-) RETURNS bool LANGUAGE sql AS $$
-    SELECT _weight + coalesce(sum(p.weight) FILTER (WHERE p.epoch = _epoch AND p.holder = ANY (_own) IS NOT TRUE), 0)
-        <= greatest(_limit, sum(p.weight) FILTER (WHERE NOT (p.restored AND p.epoch = _epoch)))
-    FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL
-$$;
+    _resource text, _weight bigint, _limit bigint, _own text[], _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    others bigint;
+    living bigint;
+    remembered bigint;
+BEGIN
+    SELECT
+        coalesce(sum(p.weight) FILTER (WHERE p.holder = ANY (_own) IS NOT TRUE), 0),
+        coalesce(sum(p.weight) FILTER (WHERE p.epoch = _m.epoch AND p.holder = ANY (_own) IS NOT TRUE), 0),
+        coalesce(sum(p.weight) FILTER (WHERE NOT (p.restored AND p.epoch = _m.epoch)), 0)
+    INTO others, living, remembered
+    FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
+    IF others + _weight <= _limit THEN
+        RETURN true; -- beside all of them
+    END IF;
+    RETURN living + _weight
+        <= greatest(_limit, least(remembered, celery_semaphore.v1_ceiling(_resource, _limit, _m)));
+END $$;
 
 -- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease is
 -- dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given back: its ticket asks
@@ -84,7 +121,7 @@ CREATE FUNCTION celery_semaphore.v1_has(
         count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace) AND CASE
             WHEN p.epoch = _m.epoch THEN true
             WHEN p.granted THEN false
-            ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m.epoch)
+            ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)
         END) = cardinality(_resources),
         bool_or(p.kept),
         max(p.token), max(p.since), min(p.ends)

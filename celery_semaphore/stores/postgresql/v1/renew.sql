@@ -87,7 +87,7 @@ BEGIN
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
         IF _ats[n].buried OR NOT celery_semaphore.v1_has_room_for_living(
-            _ats[n].name, _weights[n], _limits[n], _own, _m.epoch)
+            _ats[n].name, _weights[n], _limits[n], _own, _m)
         THEN
             RETURN false;
         END IF;
