@@ -14,6 +14,7 @@ from kombu.common import ignore_errors
 from ..errors import ConfigurationError, StoreUnavailable
 from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
+from .events import buffer_refusals
 from .granted import GrantedQueues
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
@@ -78,6 +79,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter = limiter_of(c.app)
         limiter.connections += 1
         limiter.consumer = c.task_consumer
+        buffer_refusals(c)
         if c.hub:
             limiter.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.parks and limiter.settings.granted_queues:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
+from celery.concurrency.thread import TaskPool as ThreadsPool
+from celery.events.event import group_from
 from celery.signals import task_revoked
 
 from .limiter import Limiter
@@ -54,11 +57,17 @@ class EventsMixin:
             self._limiter.in_loop(self._send_started)
 
     def dropped(self) -> None:
-        """Tell monitors and receivers of ``task_revoked`` of a task that ends unrun, as of one that is revoked."""
+        """Tell monitors and receivers of ``task_revoked`` of a task that ends unrun, as of one that is revoked.
+
+        Receivers run where those of our signals do: they may wait, to give a lock back, say, and this is the event
+        loop. Celery sends the signal from there; but it revokes few tasks, and a crowd may be dropped at once.
+        """
         how = {"terminated": False, "signum": None, "expired": False}
         self.send_event("task-revoked", **how)
-        request = self._context  # type: ignore[attr-defined]
-        task_revoked.send(sender=self.task, request=request, **how)
+        if task_revoked.receivers:
+            request = self._context  # type: ignore[attr-defined]
+            send = partial(task_revoked.send, sender=self.task, request=request, **how)
+            self._limiter.side.receivers.add(send)
 
     def _is_heard(self) -> bool:
         """Whether events of this task are sent: nothing else pays for a call into the loop, which it wakes.
@@ -76,3 +85,14 @@ class EventsMixin:
         except IndexError:
             return
         super().send_event(STARTED, timestamp=timestamp)  # type: ignore[misc]
+
+
+def buffer_refusals(consumer: Any) -> None:
+    """Have events of refusals sent many at once, as Celery sends those of tasks: each message blocks the event loop.
+
+    Not with ``--pool threads``: there the threads that run tasks send them, not the loop, and before 5.7 Celery
+    loses what one thread adds to a buffer while another one sends it.
+    """
+    dispatcher = consumer.event_dispatcher
+    if "task" in dispatcher.buffer_group and not isinstance(consumer.pool, ThreadsPool):
+        dispatcher.buffer_group = {*dispatcher.buffer_group, group_from(SATURATED)}

@@ -1,4 +1,4 @@
-"""ReceiverThread: calls the receivers of our signals, so that nothing of the worker waits for them."""
+"""ReceiverThread: calls the receivers of signals that we send, so that nothing of the worker waits for them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ReceiverThread:
             left = len(self._calls)
             self._calls.clear()
             logger.warning(
-                "a receiver of permit_lost or permit_released still runs after %g s: the worker ends,"
+                "a receiver of permit_lost, permit_released or task_revoked still runs after %g s: the worker ends,"
                 " and %d signals are not sent",
                 timeout,
                 left,
@@ -93,11 +93,11 @@ class ReceiverThread:
                 logger.exception("a receiver failed")
         if self._behind:
             self._behind = False
-            logger.warning("receivers of permit_released and permit_lost keep up again")
+            logger.warning("receivers of signals keep up again")
 
     def _log_dropped(self) -> None:
         logger.error(
-            "receivers of permit_released or permit_lost are too slow: %d signals wait, the next ones are"
+            "receivers of permit_released, permit_lost or task_revoked are too slow: %d signals wait, the next ones are"
             " dropped; let receivers hand work to a thread or a queue of their own",
             len(self._calls),
         )

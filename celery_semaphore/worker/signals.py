@@ -7,6 +7,9 @@ else: a slow receiver delays other receivers, but neither renewals nor tasks. ``
 1,000 signals wait, further ones are dropped (``permit_lost``: while 2,000 wait), which is logged once. A worker that
 ends sends what is left within 5 seconds. Processes that run no worker send neither, nor do
 eager runs.
+
+Celery's own ``task_revoked`` of a task that is dropped is sent from the same thread, as ``permit_released`` is. Of a
+task that is revoked or expires Celery sends it, in the worker's event loop, which a slow receiver stops.
 """
 
 from __future__ import annotations

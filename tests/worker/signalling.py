@@ -41,5 +41,7 @@ for name in ("permit_acquired", "permit_released", "permit_lost", "task_saturate
 @task_revoked.connect
 def hear_revoked(sender: Any, request: Any, **_: Any) -> None:
     where = "main" if os.getpid() == MAIN else "child"
+    if HANGS == "task_revoked":
+        wait_until(FREED.exists, 120, "the test lets go of a receiver that hangs")
     text = f"heard task_revoked of {sender.name}[{request.id}] in {where}: args {request.args}"
     logger.warning(text)

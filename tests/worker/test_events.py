@@ -6,15 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import celery
 import pytest
 from celery import Celery
 from celery.events.state import State
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
@@ -27,10 +30,13 @@ Event = dict[str, Any]
 
 
 class Monitor:
-    """As Flower: a State, and beside it each event."""
+    """As Flower: a State, and beside it each event, and how each message came."""
 
     def __init__(self) -> None:
-        self.state, self.events = State(), list[Event]()
+        self.state, self.events, self.routes = State(), list[Event](), list[str]()
+
+    def came(self, _body: Any, message: Any) -> None:
+        self.routes.append(message.delivery_info["routing_key"])
 
     def heard(self, event: Event) -> None:
         self.events.append(event)
@@ -48,12 +54,20 @@ class Monitor:
         return str(self.state.tasks[result.id].state)
 
 
+def consumers(receiver: Any, monitor: Monitor, consumer: Any, _channel: Any) -> list[Any]:
+    """The receiver's own, and the monitor beside it."""
+    called = [monitor.came, receiver._receive]
+    options = {"no_ack": True, "accept": receiver.accept}
+    return [consumer(queues=[receiver.queue], callbacks=called, **options)]
+
+
 @contextmanager
 def monitoring(site: Site) -> Iterator[Monitor]:
     """Hear what the workers say that are started within."""
     monitor = Monitor()
     with site.client.connection_for_read() as connection:
         receiver = site.client.events.Receiver(connection, handlers={"*": monitor.heard})
+        receiver.get_consumers = partial(consumers, receiver, monitor)
         thread = threading.Thread(target=receiver.capture, kwargs={"wakeup": False}, daemon=True)
         thread.start()
         try:
@@ -67,6 +81,16 @@ def monitoring(site: Site) -> Iterator[Monitor]:
 def monitor(site: Site) -> Iterator[Monitor]:
     with monitoring(site) as monitor:
         yield monitor
+
+
+# Celery buffers events where the worker has a hub. Threads of the threads pool send, not the event loop.
+ROUTES = {
+    "prefork": "semaphore.multi",
+    "solo": "semaphore.multi",
+    "threads": "semaphore.saturated",
+    "gevent": "semaphore.saturated",
+    "eventlet": "semaphore.saturated",
+}
 
 
 def start(site: Site, monitor: Monitor, **options: Any) -> CeleryWorker:
@@ -109,20 +133,39 @@ def test_a_waiting_task_is_received_and_started_once_it_has_its_permit(
         assert monitor.shown(waits) == "SUCCESS"
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
+# Their flush() empties a buffer after it was sent, of what other threads added meanwhile, too; and such an event
+# does not wake the loop that sends it. Plain tasks lose events as well.
+loses_events = pytest.mark.skipif(
+    celery.VERSION < (5, 7), reason="Celery before 5.7 loses buffered events of the threads pool"
+)
+THREADS = pytest.param("threads", marks=loses_events)
+
+
+@pytest.mark.parametrize("pool", ["prefork", THREADS, "gevent", "eventlet", "solo"])
 def test_each_run_is_started_before_it_ends(site: Site, monitor: Monitor, pool: str) -> None:
     start(site, monitor, pool=pool, concurrency=6)
     results = [site.send(("call", "call_late")[n % 2], 0.02) for n in range(20)]
     done(results)
-
-    def heard() -> bool:
-        site.send("free")  # threads of Celery before 5.7 leave an event until the loop wakes
-        return all("task-succeeded" in monitor.of(result) for result in results)
-
-    wait_until(heard, 20, "the end of all is heard", interval=0.2)
+    ended(monitor, *results)
     for result in results:
         said = [kind for kind in monitor.of(result) if kind in ("task-started", "task-succeeded")]
         assert said == ["task-started", "task-succeeded"]
+
+
+@pytest.mark.parametrize("pool", ROUTES)
+def test_refusals_are_sent_as_events_of_tasks_are(site: Site, monitor: Monitor, pool: str) -> None:
+    """One message for each would stop the event loop for each."""
+    site.lease = 60.0
+    store = site.store()
+    store.acquire([Claim("one", None, 1)], "other")
+    store.close()
+    start(site, monitor, pool=pool, concurrency=2, conf={"semaphore_requeue_delay": 30})
+    waiting = [site.send("hold", 0.0, "w") for _ in range(10)]
+    ended(monitor, *waiting, end="semaphore-saturated")
+    assert {route for route in monitor.routes if "semaphore" in route} == {ROUTES[pool]}
+    assert {monitor.shown(each) for each in waiting} == {"RECEIVED"}
+    for each in waiting:
+        assert "'one' is saturated" in monitor.one(each, "semaphore-saturated")["reason"]
 
 
 @pytest.mark.parametrize("name", ["early", "late"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from celery.exceptions import TaskRevokedError
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
@@ -90,6 +91,29 @@ def test_a_receiver_of_permit_released_that_hangs_holds_up_no_task(
     assert "heard permit_released" not in worker.log(), "the receiver hangs"
     Path(env["RECEIVER_FREED"]).touch()
     wait_until(lambda: worker.log().count("heard permit_released") == 10, 20, "all are told")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "solo", "gevent"])
+def test_a_receiver_of_task_revoked_that_hangs_holds_up_no_task(
+    site: Site, tmp_path: Path, pool: str
+) -> None:
+    """Celery's own signal, which it sends in the event loop; that of a dropped task is sent as ours are."""
+    site.lease = 60.0
+    store = site.store()
+    store.acquire([Claim("one", None, 1)], "other")
+    store.close()
+    env = hanging("task_revoked", tmp_path)
+    worker = site.start(app="tests.worker.signalling", pool=pool, concurrency=2, env=env)
+    dropped = [site.send("dropped", "w") for _ in range(10)]
+    others = [site.send("free") for _ in range(10)]
+    for each in others:
+        each.get(timeout=20)
+    for each in dropped:
+        with pytest.raises(TaskRevokedError):
+            each.get(timeout=20)
+    assert "heard task_revoked" not in worker.log(), "the receiver hangs"
+    Path(env["RECEIVER_FREED"]).touch()
+    wait_until(lambda: worker.log().count("heard task_revoked") == 10, 20, "all are told")
 
 
 def test_releases_at_shutdown_are_announced(site: Site) -> None:
