@@ -271,6 +271,20 @@ CLOCK_STEPS = [
         "if #names < most then",
         "if false then",
     ),
+    lua(
+        "a permit is held for less than no time",
+        "what the clock says is so",
+        "release",
+        "math.max(0, now - permit.since)",
+        "now - permit.since",
+    ),
+    memory(
+        "a permit is held for less than no time",
+        "what the clock says is so",
+        "store",
+        "max(0, books.now - entry.since)",
+        "books.now - entry.since",
+    ),
     postgresql(
         "the grace lasts until its time has come",
         "the clock steps back, and nobody is admitted for as long",

@@ -236,8 +236,8 @@ ENDS = [
         "the mean is not learnt",
         "how long permits are held is never known, so the delays are the default's",
         "release",
-        "        learn(at, now - permit.since, mean, learnt)\n",
-        "        local _ = learn\n",
+        "        learn(at, math.max(0, now - permit.since), mean, learnt)",
+        "        local _ = learn",
     ),
     lua(
         "the last one is the mean",

@@ -244,7 +244,7 @@ class MemoryStore:
             at = books.at(ask.resource)
             entry = at.holders.pop(holder, None)
             if entry and not entry.granted:
-                at.learn(books.now - entry.since)
+                at.learn(max(0, books.now - entry.since))  # the clock may have stepped back
             at.bury(holder, books.now + books.lease)
             made = at.made_by(holder)
             if made and at.tickets[made].payload is None:

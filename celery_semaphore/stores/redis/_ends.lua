@@ -46,13 +46,16 @@ end
 
 -- The wait of a parked message is over: it must be sent without a permit, again and again until it was.
 local function end_wait(at, ticket)
-    if not call("ZSCORE", at.holders, ticket) then -- else it is granted, and on its way
-        call("ZREM", at.parked, ticket)
-        call("ZREM", at.aside, ticket)
-        call("ZADD", at.outbox, 0, ticket)
-        forget_name(at, ticket)
-        use(at, now)
+    local granted_until = call("ZSCORE", at.holders, ticket)
+    if granted_until then -- on its way; if that comes to nothing, its wait ends then, before the next grant
+        call("ZADD", at.due, granted_until, ticket)
+        return
     end
+    call("ZREM", at.parked, ticket)
+    call("ZREM", at.aside, ticket)
+    call("ZADD", at.outbox, 0, ticket)
+    forget_name(at, ticket)
+    use(at, now)
     call("ZADD", at.due, now + TAKE_UP, ticket)
 end
 

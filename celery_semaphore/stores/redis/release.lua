@@ -24,7 +24,7 @@ for _, at in ipairs(resources) do
     local permit = record and parsed(record)
     local counts = permit and permit.by == "" and not overdue(at, permit)
     if erase(at, holder, permit and permit.weight) and counts then
-        learn(at, now - permit.since, mean, learnt)
+        learn(at, math.max(0, now - permit.since), mean, learnt) -- the clock may have stepped back
     end
     bury(at, holder)
 end

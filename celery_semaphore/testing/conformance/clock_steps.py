@@ -89,6 +89,16 @@ class ClockSteps(Suite):
         (held,) = store.snapshot("api").holders
         assert held.expires_at == clock.now + LEASE
 
+    def test_no_permit_was_held_for_less_than_no_time(self, store: Store, clock: Clock) -> None:
+        """Else all that wait would ask again at once, all the time."""
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        clock.advance(1)
+        store.release("a", claim(2))
+        clock.advance(-STEP)
+        store.release("b", claim(2))
+        assert store.snapshot("api").mean_held == 0.5
+
     def test_reaping_finds_the_dead(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         parked(store, claim(), "b")

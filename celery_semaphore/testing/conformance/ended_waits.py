@@ -109,6 +109,39 @@ class EndedWaits(Suite):
         clock.advance(2)
         admitted(store, claim(), "b2", came_back(ticket, Kind.PARK, timeout=10.0))
 
+    def test_a_wait_that_ends_while_it_is_granted_is_granted_once(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Its message was taken, and the worker that took it died before the broker had it."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b", ends_in=10.0)
+        assert [grant.token > 0 for grant in released(store, "a", claim())] == [True]
+        clock.advance(TAKE_UP / 2 + 1)
+        assert reaped(store) == []
+        clock.advance(TAKE_UP / 2 - 1)
+        (over,) = reaped(store)
+        assert (over.ticket, over.token, over.payload) == (ticket, 0, b"b")
+        assert store.snapshot("api").occupied == 0
+        late = came_back(ticket, Kind.PARK, timeout=10.0)
+        assert why(store, claim(), "b2", late) is Reason.TIMED_OUT
+
+    def test_waits_that_end_while_they_are_granted_keep_no_other_from_its_end(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """However many they are: each call looks at so many only."""
+        most = 60
+        for n in range(most):
+            admitted(store, claim(most), f"a{n}")
+        for n in range(most):
+            parked(store, claim(most), f"b{n}", ends_in=5.0)
+        for n in range(most):
+            released(store, f"a{n}", claim(most))
+        assert store.snapshot("api").occupied == most
+        parked(store, claim(most), "c", ends_in=6.0)
+        clock.advance(7)
+        found = [message for _ in range(5) for message in messages(reaped(store))]
+        assert found == [b"c"]
+
     def test_an_ended_wait_may_park_again(self, store: Store, clock: Clock) -> None:
         """Its message came, and Celery let it run after all: the revocation was unknown there."""
         admitted(store, claim(), "a")
