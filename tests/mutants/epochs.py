@@ -212,6 +212,14 @@ GOING_BACK = [
         "if not epoch or restarted or known and known > epoch then",
         "if not epoch or restarted or known and known ~= epoch then",
     ),
+    lua(
+        "a run of the server that was unknown at first stays so",
+        "its record has all that its first caller knew",
+        "_memory",
+        'if run == "" and ARGV[4] ~= "" then',
+        "if false then",
+        tests=("tests/stores/test_redis.py", "-k", "RunId"),
+    ),
     postgresql(
         "a server that never restarted forgot nothing",
         "its run is the same, and its data is complete",

@@ -203,8 +203,8 @@ OUTBOX = [
         "nobody is told that a wait ended",
         "the index says when to look, and nobody sets it",
         "_ends",
-        "        use(at, now)\n    end\n",
-        "    end\n",
+        "    forget_name(at, ticket)\n    use(at, now)\n",
+        "    forget_name(at, ticket)\n",
     ),
     lua(
         "a parked message waits for ever",

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -322,6 +322,32 @@ class TestFormat:
             store.release("a", claim())
             store.reap()
             assert client.hgetall(self.RECORD) == before
+
+
+class TestRunId:
+    RECORD = "{celery-semaphore}:epoch"
+
+    @pytest.fixture
+    def without_info(self, server: RedisServer, open_at: OpenAt) -> Iterator[RedisStore]:
+        """One whose user may not ask which run of the server this is."""
+        with server.client() as client:
+            client.execute_command("ACL SETUSER blind on >secret ~* &* +@all -info")
+            yield open_at(server.url.replace("://", "://blind:secret@"))
+            client.execute_command("ACL DELUSER blind")
+
+    def test_one_that_may_not_ask_for_it_does_not_blind_the_others(
+        self, server: RedisServer, store: RedisStore, without_info: RedisStore
+    ) -> None:
+        permits = [permit_of(without_info.acquire(claim(9), "a"))]
+        with server.client() as client:
+            assert client.hget(self.RECORD, "run_id") == b""
+            permits.append(permit_of(store.acquire(claim(9), "b")))
+            run_id: Any = client.info("server")["run_id"]
+            assert client.hget(self.RECORD, "run_id") == run_id.encode()
+        permits.append(permit_of(without_info.acquire(claim(9), "c")))
+        assert len({permit.epoch for permit in permits}) == 1
+        with server.client() as client:
+            assert client.hget(self.RECORD, "run_id") == run_id.encode()
 
 
 class TestHandOnInSeveralCalls:

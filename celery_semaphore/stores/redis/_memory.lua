@@ -23,6 +23,10 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
     elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then
         grace_until = recovered
     end
+    if run == "" and ARGV[4] ~= "" then -- its first caller may not ask for it: all others shall notice a restart
+        even_if_full()
+        call("HSET", EPOCH, "run_id", ARGV[4])
+    end
     if grace_until ~= tonumber(memory[3]) then
         even_if_full()
         call("HSET", EPOCH, "grace_until", grace_until)
