@@ -49,4 +49,20 @@ MUTANTS = [
         "",
         tests=BROKEN,
     ),
+    postgresql(
+        "no limit is none that could rise",
+        "what was put aside is forgotten, where the store forgot which limit was declared",
+        "v1/line.sql",
+        "SET low = CASE WHEN FOUND THEN coalesce(in_force, 0) END",
+        "SET low = in_force",
+        tests=(*CONFORMANCE, "-k", "heavier_than_its_own"),
+    ),
+    postgresql(
+        "what was never held was never used",
+        "there is no row that tells when",
+        "v1/reap.sql",
+        "        IF at.slots = 0 THEN",
+        "        IF false THEN",
+        tests=(*CONFORMANCE, "-k", "not_forgotten_at_once"),
+    ),
 ]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ...core.permit import Kind, Reason, Wait
 from .suite import (
     LEASE,
@@ -163,3 +165,29 @@ class Parking(Suite):
         assert store.snapshot("api").mean_held == mean
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == [b"c"]
+
+    @pytest.mark.parametrize("looked_at", [False, True])
+    def test_one_heavier_than_its_own_limit_goes_on_under_a_higher_one(
+        self, store: Store, clock: Clock, *, looked_at: bool
+    ) -> None:
+        """The store forgot which limit was declared, and its message comes before any other call."""
+        heavy = claim(1, weight=2)
+        ticket = refused(store, heavy, "b", Wait(Kind.PARK)).ticket
+        assert ticket
+        self.forget(store)
+        assert not store.attach(ticket, heavy, b"b")
+        clock.advance(LEASE)
+        if looked_at:
+            assert reaped(store) == []
+        assert why(store, claim(2), "c") is Reason.SATURATED
+        assert messages(reaped(store)) == [b"b"]
+
+    def test_a_resource_that_let_nobody_in_yet_is_not_forgotten_at_once(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Its limit is what people see who ask why nothing runs."""
+        assert why(store, claim(2, weight=3), "a") is Reason.UNSATISFIABLE
+        for _ in range(3):
+            clock.advance(2 * LEASE)
+            store.reap()
+            assert store.snapshot("api").limit == 2

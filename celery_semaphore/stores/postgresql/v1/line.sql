@@ -94,7 +94,10 @@ BEGIN
             SELECT fits.id FROM celery_semaphore.waiter AS fits
             WHERE fits.resource = _at.name AND fits.line = 'a' AND fits.weight <= coalesce(in_force, fits.asked)
             ORDER BY fits.ticket));
-        UPDATE celery_semaphore.resource AS r SET low = in_force WHERE r.name = _at.name;
+        -- While some are left they are looked for again, though no limit was declared: the store may have forgotten it.
+        PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.line = 'a' LIMIT 1;
+        UPDATE celery_semaphore.resource AS r SET low = CASE WHEN FOUND THEN coalesce(in_force, 0) END
+        WHERE r.name = _at.name;
     END IF;
     FOR n IN 1..10 LOOP
         SELECT * INTO first FROM celery_semaphore.waiter AS w

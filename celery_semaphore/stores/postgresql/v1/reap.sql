@@ -70,7 +70,10 @@ DECLARE
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN
-        SELECT least(coalesce(max(p.ends), 0), _m.now) + 10 * _m.lease INTO next
+        IF at.slots = 0 THEN -- it only refused so far: an empty row tells how long ago
+            PERFORM celery_semaphore.v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
+        END IF;
+        SELECT least(max(p.ends), _m.now) + 10 * _m.lease INTO next
         FROM celery_semaphore.permit AS p WHERE p.resource = _name;
         IF next <= _m.now THEN
             DELETE FROM celery_semaphore.permit AS p WHERE p.resource = _name;

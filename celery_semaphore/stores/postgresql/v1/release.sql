@@ -19,7 +19,7 @@ BEGIN
         WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
         AND p.resource = home AND p.holder = _holder AND NOT p.granted AND p.ends > now
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
-        RETURNING e.id, now - p.since INTO epoch, held_for;
+        RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN
             done := celery_semaphore.v1_learn(home, held_for);
             done := celery_semaphore.v1_bury(home, _holder, now + _lease);

@@ -41,7 +41,7 @@ BEGIN
     IF _at.mine IS NOT NULL THEN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         WHERE p.resource = _at.name AND p.slot = _at.mine
-        RETURNING CASE WHEN NOT p.granted THEN _m.now - p.since END INTO held_for;
+        RETURNING CASE WHEN NOT p.granted THEN greatest(0, _m.now - p.since) END INTO held_for;
     END IF;
     IF held_for IS NOT NULL THEN
         PERFORM celery_semaphore.v1_learn(_at.name, held_for);
