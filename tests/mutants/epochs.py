@@ -174,6 +174,23 @@ LOST_HAND_OVERS = [
         "for entry in others if entry.epoch == epoch)",
         "for entry in others if entry.epoch == epoch or not entry.restored)",
     ),
+    lua(
+        "a ticket is looked for among all holders",
+        "there are few of them",
+        "renew",
+        'local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))',
+        'local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))\n'
+        '    for _, name in ipairs(call("ZRANGE", resources[1].holders, 0, -1)) do read(resources[1], name) end',
+        tests=("tests/stores/test_redis.py", "-k", "beside_many"),
+    ),
+    lua(
+        "a token finds its ticket for ever",
+        "the ledger is dropped when its resource is idle",
+        "_burial",
+        '        call("HDEL", at.ledger, "for:" .. record:match("^%d+"))\n',
+        "        local _ = record\n",
+        tests=("tests/stores/test_redis.py", "-k", "grants_that_ended"),
+    ),
     memory(
         "all that is remembered was admitted once",
         "the epoch before may have put back somebody in the place of the dead",

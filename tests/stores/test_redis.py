@@ -70,6 +70,25 @@ class TestRoundTrips:
         claims = 2 * 2 + 2 * 1
         assert (seen["evalsha"], seen["hget"], seen["zscore"], seen["zadd"]) == (1, *[claims] * 3)
 
+    def test_to_put_one_back_costs_the_same_beside_many(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        """All holders of a key come at once, in the grace, and the server must not stand still for them."""
+
+        def put_back(count: int) -> float:
+            store.epoch = None  # there is no grace for who knows of nothing before
+            permits = [permit_of(store.acquire(claim(99), str(n))) for n in range(count)]
+            with server.client() as client:
+                client.flushall()
+            reset_stats(server)
+            assert set(store.renew(permits).values()) == {Renewal.RESTORED}
+            seen = commands(server)
+            with server.client() as client:
+                client.flushall()
+            return sum(seen.values()) / len(permits)
+
+        assert put_back(60) <= put_back(20) + 1
+
     def test_a_script_is_told_once(
         self, start_proxy: Callable[[int], Proxy], start_valkey: StartServer, open_at: OpenAt
     ) -> None:
@@ -322,6 +341,28 @@ class TestFormat:
             store.release("a", claim())
             store.reap()
             assert client.hgetall(self.RECORD) == before
+
+
+class TestLedger:
+    def test_nothing_is_left_in_it_of_grants_that_ended(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        """A resource that is always in use keeps its ledger for ever."""
+
+        def fields() -> set[str]:
+            with server.client() as client:
+                found: Any = client.hkeys("{celery-semaphore}:api:ledger")
+            return {name.decode().partition(":")[0] for name in found}
+
+        store.acquire(claim(), "a")
+        ticket = refusal_of(store.acquire(claim(), "b", PARK)).ticket
+        assert ticket
+        store.attach(ticket, claim(), b"b")
+        store.sent(store.take(store.release("a", claim())))
+        before = fields()
+        assert "for" in before
+        permit_of(store.acquire(claim(), "b2", Wait(Kind.PARK, ticket=ticket)))
+        assert fields() == before - {"for"}
 
 
 class TestRunId:

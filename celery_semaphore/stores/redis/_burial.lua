@@ -14,8 +14,16 @@ local function parsed(record)
     }
 end
 
+local function is_ticket(name)
+    return name:find("^%d%d%d%.%d+%.")
+end
+
 -- Answers whether it was there.
 local function erase(at, name, weight)
+    local record = is_ticket(name) and call("HGET", at.ledger, "of:" .. name)
+    if record then
+        call("HDEL", at.ledger, "for:" .. record:match("^%d+"))
+    end
     call("HDEL", at.ledger, "of:" .. name)
     if weight ~= 1 then
         call("HDEL", at.weights, name)

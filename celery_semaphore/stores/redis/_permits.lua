@@ -5,6 +5,7 @@
 --                   itself, "r" for a permit that was put back in that epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
 --                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
+--                   "for:" and the token of a grant -> the ticket to which it was handed
 --                   ceiling (an epoch, and the most that could live in it, see _holding.lua)
 --   weights   hash  holder or ticket -> weight, of those that do not weigh 1
 --   released  zset  holder that never runs again -> when that may be forgotten
@@ -73,5 +74,8 @@ local function write(at, name, weight, permit, ends, restored)
     call("HSET", at.ledger, "token", at.token, "of:" .. name, record)
     if weight ~= 1 then
         call("HSET", at.weights, name, weight)
+    end
+    if permit.by ~= "" then
+        call("HSET", at.ledger, string.format("for:%.0f", permit.token), name)
     end
 end

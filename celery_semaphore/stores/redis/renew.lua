@@ -18,13 +18,8 @@ end
 
 -- The ticket from which the holder took this very permit up, if that is all the store forgot: a replica lags.
 local function its_ticket()
-    local at = resources[1]
-    for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do
-        local grant = read(at, name)
-        if grant and grant.by ~= "" and grant.token == permit.token then
-            return name
-        end
-    end
+    local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))
+    return ticket and read(resources[1], ticket) and ticket
 end
 
 -- What was handed to it is the holder's, and so is its message, which was delivered.
