@@ -91,7 +91,7 @@ FORMATS = (
         "in a newer format a dead permit is renewed",
         "it was not dropped yet",
         "v1/newer.sql",
-        " AND p.holder = _holder AND p.ends > now\n",
+        " AND p.holder = _holder AND p.ends > _now\n",
         " AND p.holder = _holder\n",
     ),
 )
@@ -369,8 +369,8 @@ MUTANTS = (
         "a new memory need not wait for the disk",
         "a crash forgets that there ever was one",
         "v1/memory.sql",
-        "        asked := set_config('synchronous_commit', 'on', true); --",
-        "        --",
+        "SELECT CASE s.reset_val WHEN 'off' THEN 'on' ELSE s.reset_val END",
+        "SELECT 'off'",
         tests=RESTARTS,
     ),
     postgresql(

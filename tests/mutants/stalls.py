@@ -6,6 +6,7 @@ from .postgresql import CONFORMANCE, FAULTS, postgresql
 
 CHANGED = (*CONFORMANCE, "-k", "two_lines")
 BROKEN = (FAULTS, "-k", "not embedded and (cannot_be or as_a_whole)")
+AWAY = (FAULTS, "-k", "not embedded and TestAwayStandby")
 
 MUTANTS = [
     postgresql(
@@ -64,5 +65,29 @@ MUTANTS = [
         "        IF at.slots = 0 THEN",
         "        IF false THEN",
         tests=(*CONFORMANCE, "-k", "not_forgotten_at_once"),
+    ),
+    postgresql(
+        "in a newer format each renewal waits for its turn",
+        "there are few of them, for a while",
+        "v1/newer.sql",
+        "    IF _waits THEN\n",
+        "    IF true THEN\n",
+        tests=(FAULTS, "-k", "not embedded and so_they_are_in_a_store_of_a_newer"),
+    ),
+    postgresql(
+        "in a newer format commits wait for a standby",
+        "others wait for it as well",
+        "v1/newer.sql",
+        "    done := set_config('synchronous_commit', 'off', true);",
+        "",
+        tests=AWAY,
+    ),
+    postgresql(
+        "a new memory is as durable as can be",
+        "the operator does not know what is at stake",
+        "v1/memory.sql",
+        "THEN 'on' ELSE s.reset_val END",
+        "THEN 'on' ELSE 'on' END",
+        tests=AWAY,
     ),
 ]

@@ -154,13 +154,12 @@ class PostgresStore:
 
     def _renewed(self, permits: list[Permit], patience: int | None = None) -> Renewals:
         """Renew them together; without ``patience`` those that another call has now get no answer."""
+        asked = json.dumps([renewed(each) for each in permits]), patience is not None
         try:
-            words = json.dumps([renewed(each) for each in permits])
-            said = self._run("renew", words, patience is not None, patience=patience)
+            ((epoch, became),) = self._run("renew", *asked, patience=patience)
+            self.epoch = int(epoch)
         except NewerFormat:
-            return {each.holder: self._renewed_in_newer(each) for each in permits}
-        ((epoch, became),) = said
-        self.epoch = int(epoch)
+            ((became,),) = self._in_newer("renew", *asked, patience=patience)
         answered = zip(permits, texts(became), strict=True)
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
 
@@ -266,16 +265,13 @@ class PostgresStore:
         self._ears.shut()
         self._link.close()
 
-    def _renewed_in_newer(self, permit: Permit) -> Renewal:
-        wanted = asks(permit.claims)
-        words = ([ask.resource for ask in wanted], [ask.weight for ask in wanted])
-        ((kept,),) = self._in_newer("renew", stored(permit.holder), *words)
-        return Renewal.OK if kept == "t" else Renewal.LOST
-
-    def _in_newer(self, operation: str, *parameters: Parameter) -> list[Row]:
+    def _in_newer(
+        self, operation: str, *parameters: Parameter, patience: int | None = None
+    ) -> list[Row]:
         """Call what may still be done in a store of a newer format."""
         lease, _ = self._durations
-        return self._call(f"{operation}_newer", self._clock(), lease, self._patience, *parameters)
+        waits = self._patience if patience is None else patience
+        return self._call(f"{operation}_newer", self._clock(), lease, waits, *parameters)
 
     def _to_parked(self, operation: str, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
+from typing import ClassVar
 
 import pytest
 
+from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
@@ -199,6 +201,17 @@ class TestStuckResources:
             )  # the store's timeout, once for all that are stuck
         assert store.renew(permits) == dict.fromkeys("abcd", Renewal.OK)
 
+    def test_so_they_are_in_a_store_of_a_newer_format(
+        self, server: PostgresServer, open_at: OpenAt
+    ) -> None:
+        store = open_at(server.url, timeout=0.5)
+        permits = [permit_of(store.acquire(claim(of=name), name)) for name in "abc"]
+        server.set_format(FORMAT + 1)
+        with server.client() as client, client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+            assert store.renew(permits) == {"a": Renewal.OK, "c": Renewal.OK}
+        assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+
     def test_what_many_use_is_waited_for(
         self, store: PostgresStore, server: PostgresServer
     ) -> None:
@@ -302,6 +315,34 @@ def test_what_was_sent_is_not_sent_again_after_a_crash(
         clock.advance(store.lease)
         assert store.take(store.reap()) == []
     assert list(store.resources()) == []
+
+
+class TestAwayStandby:
+    """A synchronous standby that does not confirm holds up each end of a transaction that waits for it."""
+
+    AWAY: ClassVar[list[str]] = [
+        "ALTER SYSTEM SET synchronous_standby_names = 'away'",
+        "SELECT pg_reload_conf()",
+    ]
+
+    def test_a_newer_format_renews_and_releases(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        server = start_server()
+        store = open_at(server.url, timeout=1.0)
+        permits = [permit_of(store.acquire(claim(of=name), name)) for name in "ab"]
+        server.set_format(FORMAT + 1)
+        server.run(*self.AWAY)
+        wait_until(lambda: server.run("SHOW synchronous_standby_names") == [("away",)], 5)
+        assert store.renew(permits) == dict.fromkeys("ab", Renewal.OK)
+        store.release("a", claim(of="a"))
+        assert server.run(HELD) == [("b",)]
+
+    def test_what_is_durable_enough_for_the_operator_is_for_a_new_memory(
+        self, start_server: StartServer, open_at: OpenAt
+    ) -> None:
+        server = start_server(synchronous_commit="local", synchronous_standby_names="away")
+        permit_of(open_at(server.url, timeout=1.0).acquire(claim(), "a"))
 
 
 def test_many_that_were_sent_cost_one_flush(server: PostgresServer, open_at: OpenAt) -> None:

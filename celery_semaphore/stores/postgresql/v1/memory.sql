@@ -81,7 +81,11 @@ BEGIN
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
     WHERE e.started <> run OR e.id < _known;
     IF FOUND THEN
-        asked := set_config('synchronous_commit', 'on', true); -- that there was a memory must not be forgotten itself
+        -- That there was a memory must not be forgotten itself: on the disk, as durable as the operator has it.
+        asked := set_config('synchronous_commit', (
+            SELECT CASE s.reset_val WHEN 'off' THEN 'on' ELSE s.reset_val END
+            FROM pg_settings AS s WHERE s.name = 'synchronous_commit'
+        ), true);
         INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new, format)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;

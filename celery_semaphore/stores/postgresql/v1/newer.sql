@@ -1,26 +1,60 @@
 -- What a worker of this format still does in tables of a newer one, for the tasks that it runs. Lines, grants and outboxes
 -- may be written otherwise by now: newer workers look after those.
 
--- Move the end of a lease that this format wrote in this epoch, and write nothing else; answers whether the permit was
--- there. What was forgotten is not put back, nor confirmed in a new epoch: that would be a new row in an old format, and
--- whether it fits only newer workers can tell.
+-- As v1_enter does, which reads what a newer format may write otherwise.
+CREATE FUNCTION celery_semaphore.v1_settings_newer(_patience int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    done text;
+BEGIN
+    done := set_config('synchronous_commit', 'off', true); -- or a standby that is away would hold these locks
+    done := set_config('lock_timeout', _patience::text, true);
+END $$;
+
+-- Move the ends of leases that this format wrote in this epoch, and write nothing else; answers as v1_renew does. What
+-- was forgotten is not put back, nor confirmed in a new epoch: that would be a new row in an old format, and whether it
+-- fits only newer workers can tell.
 CREATE FUNCTION celery_semaphore.v1_renew_newer(
-    _clock bigint, _lease bigint, _patience int, _holder text, _resources text[], _weights bigint[]
-) RETURNS bool LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    _clock bigint, _lease bigint, _patience int, _permits jsonb, _waits bool
+) RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now bigint;
-    whole bool;
-    done text := set_config('lock_timeout', _patience::text, true);
+    permit record;
+    became text[];
+    wanted text[] := ARRAY(
+        SELECT DISTINCT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p);
 BEGIN
-    PERFORM celery_semaphore.v1_lock(_resources);
+    PERFORM celery_semaphore.v1_settings_newer(_patience);
+    IF _waits THEN
+        PERFORM celery_semaphore.v1_lock(wanted);
+    ELSE
+        wanted := celery_semaphore.v1_lock_free(wanted);
+    END IF;
     now := celery_semaphore.v1_clock(_clock);
+    FOR permit IN
+        SELECT * FROM jsonb_to_recordset(_permits) AS p (holder text, resources text[], weights bigint[])
+    LOOP
+        became := became || CASE
+            WHEN NOT permit.resources <@ wanted THEN 'busy'
+            WHEN celery_semaphore.v1_renew_one_newer(permit.holder, permit.resources, permit.weights, now, _lease) THEN 'ok'
+            ELSE 'lost'
+        END;
+    END LOOP;
+    RETURN became;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_renew_one_newer(
+    _holder text, _resources text[], _weights bigint[], _now bigint, _lease bigint
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    whole bool;
+BEGIN
     SELECT count(*) = cardinality(_resources) INTO whole
     FROM unnest(_resources, _weights) AS asked (resource, weight)
     JOIN celery_semaphore.permit AS p
-        ON p.resource = asked.resource AND p.weight = asked.weight AND p.holder = _holder AND p.ends > now
+        ON p.resource = asked.resource AND p.weight = asked.weight AND p.holder = _holder AND p.ends > _now
     JOIN celery_semaphore.epoch AS e ON e.id = p.epoch;
     IF whole THEN
-        UPDATE celery_semaphore.permit AS p SET ends = now + _lease
+        UPDATE celery_semaphore.permit AS p SET ends = _now + _lease
         WHERE p.resource = ANY (_resources) AND p.holder = _holder;
     END IF;
     RETURN whole;
@@ -34,8 +68,8 @@ CREATE FUNCTION celery_semaphore.v1_release_newer(
 DECLARE
     now bigint;
     home text;
-    done text := set_config('lock_timeout', _patience::text, true);
 BEGIN
+    PERFORM celery_semaphore.v1_settings_newer(_patience);
     PERFORM celery_semaphore.v1_lock(_resources);
     now := celery_semaphore.v1_clock(_clock);
     FOR home IN
