@@ -96,8 +96,8 @@ class Store(Protocol):
     def promote(self, names: Sequence[str]) -> Outgoing:
         """Let these parked messages go before all others that wait, as if their priority were the highest.
 
-        By name, wherever they are parked; of a name that was used again, the newest. The ticket that was made
-        for them is still good for whoever brings it.
+        By name, wherever they are parked; of a name that was used again, the newest (Redis) or all of them
+        (PostgreSQL, memory). The ticket that was made for them is still good for whoever brings it.
         """
 
     def take(self, outgoing: Outgoing) -> list[Grant]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .postgresql import CONFORMANCE, FAULTS, postgresql
+from .postgresql import CONFORMANCE, FAULTS, HERE, postgresql
 
 CHANGED = (*CONFORMANCE, "-k", "two_lines")
 BROKEN = (FAULTS, "-k", "not embedded and (cannot_be or as_a_whole)")
@@ -62,9 +62,17 @@ MUTANTS = [
         "what was never held was never used",
         "there is no row that tells when",
         "v1/reap.sql",
+        "v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch)",
+        "v1_write(at, NULL, 1, 0, 0, 0, _m.epoch)",
+        tests=(*CONFORMANCE, "-k", "not_forgotten_at_once"),
+    ),
+    postgresql(
+        "what was never held was used just now",
+        "there is no row that tells when, so it is kept for another ten leases, each time",
+        "v1/reap.sql",
         "        IF at.slots = 0 THEN",
         "        IF false THEN",
-        tests=(*CONFORMANCE, "-k", "not_forgotten_at_once"),
+        tests=(f"{HERE}/test_growth.py", "-k", "not embedded and let_nobody_in"),
     ),
     postgresql(
         "in a newer format each renewal waits for its turn",

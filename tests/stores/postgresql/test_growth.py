@@ -55,6 +55,20 @@ def test_rows_are_used_again(server: PostgresServer, open_at: OpenAt) -> None:
     assert float(within_their_page) > 0.95 * float(all_of_them)
 
 
+def test_a_resource_that_let_nobody_in_is_gone_after_a_while(
+    server: PostgresServer, open_at: OpenAt
+) -> None:
+    clock = Clock()
+    store = open_at(server.url, now=clock)
+    assert isinstance(store.acquire([Claim("api", None, 2, weight=3)], "a"), Refusal)
+    clock.advance(2 * store.lease)
+    store.reap()
+    assert rows(server)["resource"] == 1
+    clock.advance(11 * store.lease)
+    store.reap()
+    assert rows(server)["resource"] == rows(server)["permit"] == 0
+
+
 @pytest.mark.parametrize("name", ["order/7", "api"])
 def test_a_limit_reads_the_resources_that_it_concerns(
     server: PostgresServer, open_at: OpenAt, name: str
