@@ -318,8 +318,8 @@ RENEWALS = [
         "any grant is the holder's",
         "some ticket was handed a permit, and it was taken up",
         "renew",
-        'if grant and grant.by ~= "" and grant.token == permit.token then',
-        'if grant and grant.by ~= "" then',
+        '"for:" .. arg(2))',
+        '"for:" .. known(resources[1]).token)',
     ),
     lua(
         "a grant stays beside its holder",

@@ -186,6 +186,20 @@ OUTBOX = [
         "    if false then",
     ),
     lua(
+        "a message is found by the name that it had",
+        "it was the name of its ticket, and that is still there",
+        "attach",
+        "    forget_name(home, ticket)\n",
+        "",
+    ),
+    lua(
+        "no message has a blank in its name",
+        "Celery gives none such; but a program may",
+        "_messages",
+        'match("^(%d+) ?(.*)$")',
+        'match("^(%d+) ?(%S*)$")',
+    ),
+    lua(
         "a wait that ended while it was granted is granted again",
         "when it was over its message was on its way",
         "_ends",

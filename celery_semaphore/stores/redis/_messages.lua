@@ -2,7 +2,7 @@
 --   messages  string  {ticket, admitted: the message that was, if any, holder, ran, until}, packed
 --   arg 5  for how long to remember, and behind a blank the message, unless it is the task's first: then what
 --          is known is of an earlier task, for a sender may use a task id again
-local remembered, message = arg(5):match("^(%d+) ?(%S*)$")
+local remembered, message = arg(5):match("^(%d+) ?(.*)$")
 local first = not arg(5):find(" ")
 local said = messages and not first and call("GET", messages)
 said = said and cmsgpack.unpack(said)

@@ -16,6 +16,9 @@ ticket = known_as(ticket)
 for _, at in ipairs(resources) do
     home = call("HEXISTS", at.tickets, ticket) == 1 and at or home
 end
+if call("HEXISTS", home.payloads, ticket) == 1 then -- by the name that it had its message would still be found
+    forget_name(home, ticket)
+end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
 -- A grant that has ended at one of its claims, or is for another weight, is none: others may have had room since.

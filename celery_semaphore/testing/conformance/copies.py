@@ -83,6 +83,13 @@ class Copies(Suite):
         task.runs("h2", "h1.1")
         assert task.is_refused("h1", redelivered=True) is Reason.COPY
 
+    @pytest.mark.parametrize("blank", [" ", "\n", "  é "])
+    def test_a_message_may_have_any_name(self, task: Task, blank: str) -> None:
+        task.goes_back("h1")
+        task.runs("h2", f"h1{blank}1")
+        assert task.is_refused("h3", f"h1{blank}2") is Reason.COPY
+        task.runs("h4", f"h1{blank}1")
+
     def test_a_copy_of_a_message_that_was_admitted_does_not_run(self, task: Task) -> None:
         """The worker published it anew, and was killed before it acknowledged the old one."""
         task.goes_back("h1")

@@ -189,6 +189,14 @@ class EndedWaits(Suite):
         store.release(first, claim())
         assert messages(store.take(store.end(["b"]))) == [b"newer"]
 
+    def test_a_name_that_a_message_had_finds_it_no_more(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = named(store, "b")
+        store.attach(ticket, claim(), b"anew", name="c")
+        assert not store.end(["b"])
+        assert not store.promote(["b"])
+        assert messages(store.take(store.end(["c"]))) == [b"anew"]
+
     def test_ending_what_is_on_its_way_ends(self, store: Store) -> None:
         admitted(store, claim(), "a")
         named(store, "b")
