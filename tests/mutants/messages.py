@@ -197,7 +197,7 @@ OUTBOX = [
         "Celery gives none such; but a program may",
         "_messages",
         'match("^(%d+) ?(.*)$")',
-        'match("^(%d+) ?(%S*)$")',
+        'match("^(%d+) ?(%S*)")',
     ),
     lua(
         "a wait that ended while it was granted is granted again",
