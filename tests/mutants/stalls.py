@@ -98,4 +98,12 @@ MUTANTS = [
         "THEN 'on' ELSE 'on' END",
         tests=AWAY,
     ),
+    postgresql(
+        "no permit is given back before it was given",
+        "time goes on; but the server's clock may step back, and the mean is negative",
+        "v1/release.sql",
+        "greatest(0, now - p.since)",
+        "now - p.since",
+        tests=(*CONFORMANCE, "-k", "less_than_no_time"),
+    ),
 ]
