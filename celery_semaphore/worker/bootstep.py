@@ -20,7 +20,7 @@ from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
 from .result import UNTRACKED, can_track
-from .unread import give_back_unread
+from .unread import give_back_unread, give_up_unanswered
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,12 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = ("celery.worker.consumer:Tasks",)
     granted: GrantedQueues | None = None
 
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        # Celery has no signal for it, and closes the connection before it stops the steps.
+        close_lost = c.on_connection_error_after_connected
+        c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
+
     def start(self, c: Any) -> None:
         """Connected."""
         limiter = limiter_of(c.app)
@@ -114,6 +120,14 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
     c.call_soon(call)
     limiter.alarm.ring()  # the loop may sleep
+
+
+def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
+    """Close a connection that is lost, as Celery does."""
+    try:
+        give_up_unanswered(c.connection)
+    finally:
+        close(error)
 
 
 def _cease_to_consume(c: Any) -> None:

@@ -50,6 +50,18 @@ def _has_answered(channel: Any) -> bool:
     return bool(connection.can_read(0))
 
 
+def give_up_unanswered(connection: Any) -> None:
+    """Read what has come over a connection that is being given up, and wait for no more of it.
+
+    Celery closes such a connection twice. The first close of a channel fails where it waits for an answer, and the
+    second one then restores its unacknowledged messages through a connection that is taken apart: an AttributeError
+    (kombu 5.7), which ends the worker. A worker that holds waiting tasks has both, an answer to come and such messages.
+    """
+    give_back_unread(connection)
+    for channel in unanswered(connection):
+        channel._in_poll = None  # noqa: SLF001 - as above
+
+
 def unanswered(connection: Any) -> Iterator[Any]:
     """Yield the channels whose BRPOP has not been answered."""
     channels = getattr(connection.transport, "channels", None) or ()
