@@ -94,5 +94,7 @@ def buffer_refusals(consumer: Any) -> None:
     loses what one thread adds to a buffer while another one sends it.
     """
     dispatcher = consumer.event_dispatcher
+    if dispatcher is None:  # a worker without heartbeat and gossip, unless it sends events of tasks
+        return
     if "task" in dispatcher.buffer_group and not isinstance(consumer.pool, ThreadsPool):
         dispatcher.buffer_group = {*dispatcher.buffer_group, group_from(SATURATED)}

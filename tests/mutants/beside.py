@@ -243,6 +243,14 @@ MUTANTS = [
         "prefork",
     ),
     beside(
+        "each worker sends events",
+        "a worker has a dispatcher",
+        "worker/events",
+        "    if dispatcher is None:",
+        "    if False:",
+        "tests/worker/test_second_worker.py::test_each_finds_what_others_handed_on[the same app]",
+    ),
+    beside(
         "each refusal is a message",
         "Celery buffers events",
         "worker/events",

@@ -349,7 +349,8 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     side.ledger.asked("x", [ONE])
     assert isinstance(side.store.acquire([ONE], "x"), Permit)
     side.ledger.ended("x")
-    SemaphoreConsumerStep(None).shutdown(SimpleNamespace(app=app))
+    consumer = SimpleNamespace(app=app, on_connection_error_after_connected=None)
+    SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert side.store.snapshot("one").occupied == 0
 
 
