@@ -56,7 +56,7 @@ class Semaphore:
         """Wait in line for a permit, ``timeout`` seconds at most instead of the semaphore's own.
 
         With 0 it asks once. Raises ``SemaphoreTimeout``; while the store is out of reach it goes on trying.
-        In a signal handler give it a timeout: it may have interrupted whoever has what it waits for. In the thread
+        In a signal handler give it a timeout: it may have interrupted the code that has what it waits for. In the thread
         of a running asyncio loop it may only ask once, for a wait stops the loop; ``release`` may be called there.
         """
         seconds = self._timeout if timeout is None else _seconds(timeout)

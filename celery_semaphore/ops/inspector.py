@@ -145,7 +145,7 @@ class Inspector:
     # -- changing
 
     def set_limit(self, limit: int | None, resource: str) -> None:
-        """Put a limit in force until it is cleared with None. It takes nothing from those who hold.
+        """Put a limit in force until it is cleared with None. Permits that are held stay.
 
         A store that lost its data has lost this limit too.
         """

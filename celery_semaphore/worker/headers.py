@@ -36,7 +36,7 @@ class Carried:
 
     ``message`` names this very publication, of all that its task may have. The ticket is the place of the wait; it is
     empty where a task waits that has none yet. The first two words mean the same in all formats. What follows the
-    second blank is the format's own: whoever cannot read it passes it on as it came.
+    second blank is the format's own: a release that cannot read it passes it on as it came.
     """
 
     format: int

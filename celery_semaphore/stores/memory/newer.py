@@ -40,7 +40,7 @@ def _is_there(books: Books, holder: str, ask: Ask) -> bool:
 def release_in_newer(
     books: Books, holder: str, wanted: Sequence[Ask], publication: Publication | None
 ) -> None:
-    """Take the permit out; whoever waits may be written otherwise by now, so a newer process hands on."""
+    """Take the permit out; waiters may be written otherwise by now, so a newer process hands on."""
     for ask in wanted:
         at = books.at(ask.resource)
         entry = at.holders.get(holder)

@@ -87,7 +87,7 @@ class Leases(Suite):
                 assert permit.holder in gone or held[permit.holder].expires_at == clock.now + LEASE
 
     def test_what_is_there_in_part_is_renewed_nowhere(self, store: Store, clock: Clock) -> None:
-        """It was dropped at one of its claims, and somebody else is there: it is renewed at none."""
+        """It was dropped at one of its claims, and another holder is there: it is renewed at none."""
         both = claim() + claim(of="disk")
         permit = admitted(store, both, "a")
         store.release("a", claim(of="disk"))

@@ -60,7 +60,7 @@ BEGIN
     RETURN whole;
 END $$;
 
--- Take out the permit that this format wrote, and mark its resources for a look: whoever looks hands on.
+-- Take out the permit that this format wrote, and mark its resources for a look: the process that looks hands on.
 CREATE FUNCTION celery_semaphore.v1_release_newer(
     _clock bigint, _lease bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
