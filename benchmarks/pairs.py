@@ -33,11 +33,11 @@ local info = {claims = ARGV[4], names = {name}, weights = {[name] = 1}, limits =
 info.kind, info.due = "requeue", soon
 info = cmsgpack.pack(info)
 for n = first, first + count - 1 do
-    local maker = string.format("waiter-%d", n)
-    local ticket = string.format("255.%016.0f.%s", start + n, maker)
-    redis.call("HSET", tickets, ticket, info, "by:" .. maker, ticket)
+    local nonce = string.format("waiter-%d", n)
+    local ticket = string.format("255.%016.0f.%s", start + n, nonce)
+    redis.call("HSET", tickets, nonce, ticket:sub(1, 20) .. info)
     redis.call("ZADD", waiters, 0, ticket)
-    redis.call("ZADD", due, soon, ticket)
+    redis.call("ZADD", due, soon, nonce)
 end
 """
 

@@ -10,9 +10,9 @@ from typing import Any
 from ..core.key import names_of, resource_name, semaphore_of
 from ..core.permit import Claim, Kind, Snapshot
 from ..core.store import Store
+from ..core.ticket import HIGHEST_PRIORITY
 from ..errors import SemaphoreError
 from ..settings import Settings
-from ..stores.asking import is_promoted
 from .control import Heard, ask_workers, named, revoke
 from .directory import Directory, declared_by, place_of
 from .views import PermitView, ResourceView, SemaphoreView, WaiterView
@@ -185,7 +185,7 @@ class Inspector:
         self._store.promote(list(task_ids))
         still = self._waiting(task_ids, resource)
         missed = [
-            each for each in task_ids if each in still and not is_promoted(still[each].ticket)
+            each for each in task_ids if each in still and still[each].priority < HIGHEST_PRIORITY
         ]
         if missed:
             msg = f"{', '.join(missed)}: not in the store; it asks again by itself, or is being parked at this moment."

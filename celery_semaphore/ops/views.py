@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.key import names_of, semaphore_of
 from ..core.permit import Held, Kind, Snapshot, Ticket
-from ..stores.asking import maker_of
+from ..core.ticket import nonce_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class PermitView:
 
     @classmethod
     def of(cls, held: Held, at: float) -> PermitView:
-        holder = maker_of(held.holder) if held.granted else held.holder
+        holder = nonce_of(held.holder) if held.granted else held.holder
         since, left = at - held.acquired_at, max(held.expires_at - at, 0.0)
         return cls(
             held.holder, task_id_of(holder), None, None, held.weight, since, left, held.granted
@@ -85,7 +85,7 @@ class WaiterView:
         return cls(
             ticket.position,
             ticket.id,
-            task_id_of(maker_of(ticket.id)),
+            task_id_of(nonce_of(ticket.id)),
             None,
             ticket.kind,
             ticket.weight,

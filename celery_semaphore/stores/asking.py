@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from re import compile as pattern
-from urllib.parse import quote
 
 from ..core.key import is_resource_name, names_of
+from ..core.names import LONGEST_NAME, size_of
 from ..core.permit import HIGHEST, Claim, Publication
+from ..core.ticket import TicketFields
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
@@ -20,7 +20,6 @@ DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothi
 EARLY = 100_000
 LATE = 1_000_000
 _LONGEST = 4_000_000_000.0  # seconds
-LONGEST_NAME = 2000  # bytes of a holder and the like: PostgreSQL's index of tickets takes 2,704
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 
 
@@ -85,47 +84,13 @@ def seconds(microseconds: float | str | bytes) -> float:
     return float(microseconds) / 1_000_000
 
 
-# Bytes that a name in ASCII keeps; ``%`` begins those that it writes otherwise.
-PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
-
-
-def maker_of(ticket: str) -> str:
-    """The holder that made it, when it was refused first."""
-    return ticket[len("255.1700000000000000.") :]
-
-
-LEAST_URGENT = 255  # what a ticket of priority 0 begins with
-_TICKET = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\..+")
-
-
-def ticket_parts(ticket: str | None) -> tuple[int, int] | None:
-    """The priority and the place in microseconds that a ticket carries; None if it is no ticket."""
-    match = _TICKET.fullmatch(ticket or "")
-    if not match or int(match[1]) > LEAST_URGENT or _size(match[0]) > LONGEST_NAME + 21:
-        return None
-    return LEAST_URGENT - int(match[1]), int(match[2])
-
-
-def promoted(ticket: str) -> str:
-    """The ticket with the highest priority, at its place."""
-    return "000" + ticket[3:]
-
-
-def is_promoted(ticket: str) -> bool:
-    """Whether nothing can go before it but an earlier one of its kind."""
-    return ticket == promoted(ticket)
-
-
-def is_same_wait(ticket: str, other: str) -> bool:
-    """Whether they are one ticket, which may have been promoted meanwhile."""
-    return ticket[3:] == other[3:]
-
-
-def check_ticket(ticket: str) -> None:
-    """Raise ``ValueError`` for what no store has made."""
-    if not ticket_parts(ticket):
+def check_ticket(ticket: str) -> TicketFields:
+    """Read a ticket; raise ``ValueError`` for what no store has made."""
+    fields = TicketFields.parse(ticket)
+    if fields is None:
         msg = f"no ticket of this store: {ticket!r}"
         raise ValueError(msg)
+    return fields
 
 
 def check_holder(holder: str, publication: Publication | None) -> None:
@@ -138,19 +103,12 @@ def check_holder(holder: str, publication: Publication | None) -> None:
 
 def check_name(of: str, name: str) -> None:
     """Raise ``SemaphoreError`` for a name that is too long: asking again would not help."""
-    if (size := _size(name)) > LONGEST_NAME:
+    if (size := size_of(name)) > LONGEST_NAME:
         msg = (
             f"the name of a {of} takes {size} bytes, and {LONGEST_NAME} are possible (a byte that is"
             f" not plain ASCII counts as 3): give the task a shorter id; it begins with {name[:40]!r}"
         )
         raise SemaphoreError(msg)
-
-
-def _size(name: str) -> int:
-    """Return how many bytes a name takes in ASCII, or fewer for one that is short anyway."""
-    if 12 * len(name) <= LONGEST_NAME:  # a character takes 4 bytes at most, and each of these 3
-        return len(name)
-    return len(quote(name.encode("utf-8", "surrogatepass"), safe=PLAIN))
 
 
 def check_limit(limit: int | None, resource: str) -> None:

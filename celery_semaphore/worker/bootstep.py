@@ -126,8 +126,10 @@ def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) ->
     """Close a connection that is lost, as Celery does."""
     try:
         give_up_unanswered(c.connection)
-    finally:
-        close(error)
+    except Exception:
+        # Celery would end the worker, for a connection that it is about to make anew.
+        logger.warning("a lost connection was not read to its end", exc_info=True)
+    close(error)
 
 
 def _cease_to_consume(c: Any) -> None:

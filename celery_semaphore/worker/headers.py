@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.formats import FORMAT
 from ..core.permit import Publication
-from ..stores.asking import maker_of, ticket_parts
+from ..core.ticket import nonce_of
 
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see Carried
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
@@ -77,8 +77,8 @@ def is_sent_back(header: object, task_id: str) -> bool:
     carried = Carried.read(header)
     if carried is None or carried.ticket is None:
         return carried is not None
-    maker, _, delivery = maker_of(carried.ticket).rpartition(":")
-    return maker == task_id and bool(_DELIVERY.fullmatch(delivery) and ticket_parts(carried.ticket))
+    first, _, delivery = nonce_of(carried.ticket).rpartition(":")
+    return first == task_id and bool(_DELIVERY.fullmatch(delivery))
 
 
 def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> Publication:

@@ -16,8 +16,8 @@ from kombu.serialization import loads, prepare_accept_content
 
 from ..core.permit import Grant, Kind
 from ..core.store import Store
+from ..core.ticket import nonce_of
 from ..settings import Settings
-from ..stores.asking import maker_of
 from .message import Parked, unpacked
 from .publisher import Publisher
 from .unrun import end_unrun
@@ -67,7 +67,7 @@ def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
 
 def _task_of(ticket: str) -> str:
     """Return the id of the task that waits with this ticket; a message of protocol 1 has it in its body."""
-    return maker_of(ticket).rpartition(":")[0]
+    return nonce_of(ticket).rpartition(":")[0]
 
 
 def _end(app: Any, task_id: str, message: Parked) -> None:

@@ -17,7 +17,8 @@ from celery import states
 from celery.backends.base import DisabledBackend
 
 from ..core.permit import Reason, Refusal
-from ..stores.asking import seconds, ticket_parts
+from ..core.ticket import TicketFields
+from ..stores.asking import seconds
 from .unrun import end_unrun, is_wanted
 
 logger = logging.getLogger(__name__)
@@ -37,10 +38,10 @@ def can_track(backend: Any) -> bool:
 
 def tell_waiting(task: Any, refusal: Refusal) -> None:
     """That it waits, for what, behind how many, and since when."""
-    parts = ticket_parts(refusal.ticket)
-    if parts is None or refusal.reason in NOT_ITS_TURN:
+    ticket = TicketFields.parse(refusal.ticket)
+    if ticket is None or refusal.reason in NOT_ITS_TURN:
         return
-    claim, since = refusal.claim, datetime.fromtimestamp(seconds(parts[1]), UTC).isoformat()
+    claim, since = refusal.claim, datetime.fromtimestamp(seconds(ticket.place), UTC).isoformat()
     waits = {"semaphore": claim.semaphore, "position": refusal.position, "since": since}
     _tell(task, WAITING, waits | ({} if claim.key is None else {"key": claim.key}))
 

@@ -18,13 +18,37 @@ def memory(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
     return Mutant(f"memory/{name}", why, file, text, instead, MEMORY)
 
 
+LATE_WORDS = [
+    lua(
+        "an end is as good as the next",
+        "it was sent; but by another worker, and it was an earlier message",
+        "sent",
+        ' and tonumber(call("ZSCORE", at.due, nonce)) == until_when\n',
+        "\n",
+    ),
+    postgresql(
+        "an end is as good as the next",
+        "it was sent; but by another worker, and it was an earlier message",
+        "v1/outbox.sql",
+        "AND w.line = 'e' AND w.ends = sent.ends;",
+        "AND w.line = 'e';",
+    ),
+    memory(
+        "an end is as good as the next",
+        "it was sent; but by another worker, and it was an earlier message",
+        "outbox",
+        " and waiter.ended and waiter.ends == microseconds(until):",
+        " and waiter.ended:",
+    ),
+]
+
 LOST_HAND_OVERS = [
     lua(
         "the dead fill the places of the living",
         "the store remembers them, so they hold their permits",
         "_holding",
-        "if each.confirmed and name ~= own",
-        "if name ~= own",
+        "if permit and permit.confirmed then",
+        "if permit then",
     ),
     lua(
         "a dead holder is renewed beside the living",
@@ -44,15 +68,15 @@ LOST_HAND_OVERS = [
         "a lowered limit bites those that run",
         "after a loss no more than the limit may be renewed",
         "_holding",
-        "math.max(limit, math.min(remembered, ceiling_of(at, limit, ledger)))",
-        "limit + 0 * remembered",
+        "math.max(limit, math.min(at.remembered, (ceiling_of(at, limit))))",
+        "limit",
     ),
     lua(
         "what was put back was remembered",
         "it is there as all others are",
         "_holding",
-        "if not each.restored then",
-        "if each then",
+        "if permit and not permit.restored then",
+        "if permit then",
     ),
     lua(
         "a renewal forgets that a permit was put back",
@@ -72,8 +96,43 @@ LOST_HAND_OVERS = [
         "all that is remembered was admitted once",
         "the epoch before may have put back somebody in the place of the dead",
         "_holding",
-        "math.min(remembered, ceiling_of(at, limit, ledger))",
-        "remembered",
+        "math.min(at.remembered, (ceiling_of(at, limit)))",
+        "at.remembered",
+    ),
+    lua(
+        "one was put back, and each that is remembered lives",
+        "it is one of those that this epoch began with",
+        "_holding",
+        'and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then',
+        "then",
+    ),
+    lua(
+        "each that is remembered lives, whatever the epoch before put back",
+        "none was put back in this one",
+        "_holding",
+        "if all_of_it then",
+        "if true then",
+    ),
+    lua(
+        "a renewal with another weight is what is remembered",
+        "the holder is there",
+        "_holding",
+        "if mine and mine.weight == claim.weight and not mine.restored",
+        "if mine and not mine.restored",
+    ),
+    lua(
+        "what was read of all is not read again",
+        "the renewals of one call count what the first one found",
+        "_holding",
+        "    if at.permits then\n        local record",
+        "    if false then\n        local record",
+    ),
+    lua(
+        "its own weight is counted beside it",
+        "it lives, so it takes a place",
+        "_holding",
+        "living = living - (its and its.confirmed and its.weight or 0)",
+        "living = living - 0",
     ),
     lua(
         "an epoch lets live no more than the one before",
@@ -175,20 +234,20 @@ LOST_HAND_OVERS = [
         "for entry in others if entry.epoch == epoch or not entry.restored)",
     ),
     lua(
-        "a ticket is looked for among all holders",
+        "a grant is looked for among all holders",
         "there are few of them",
         "renew",
-        'local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))',
-        'local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))\n'
+        'local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))',
+        'local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))\n'
         '    for _, name in ipairs(call("ZRANGE", resources[1].holders, 0, -1)) do read(resources[1], name) end',
         tests=("tests/stores/test_redis.py", "-k", "beside_many"),
     ),
     lua(
-        "a token finds its ticket for ever",
+        "a token finds its grant for ever",
         "the ledger is dropped when its resource is idle",
         "_burial",
-        '        call("HDEL", at.ledger, "for:" .. record:match("^%d+"))\n',
-        "        local _ = record\n",
+        '        call("HDEL", at.ledger, string.format("for:%.0f", permit.token))\n',
+        "        local _ = permit\n",
         tests=("tests/stores/test_redis.py", "-k", "grants_that_ended"),
     ),
     memory(
@@ -306,7 +365,7 @@ CLOCK_STEPS = [
     memory(
         "a permit is held for less than no time",
         "what the clock says is so",
-        "store",
+        "permits",
         "max(0, books.now - entry.since)",
         "books.now - entry.since",
     ),
@@ -365,4 +424,4 @@ RESTARTED = [
     if each.name in SERVERS
 ]
 
-MUTANTS = (*LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS, *RESTARTED)
+MUTANTS = (*LATE_WORDS, *LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS, *RESTARTED)

@@ -12,6 +12,8 @@ RESTARTS = (f"{FAULTS}::TestRestarts", "-k", "not embedded")
 SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
+WAITS = (f"{HERE}/test_waits.py", "-k", "not embedded")
+NONCES = ("tests/stores/test_nonces.py::TestPostgresStore",)
 GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
@@ -70,8 +72,10 @@ FORMATS = (
         "in a newer format a ticket is given up with its grant",
         "a release is a release",
         "v1/newer.sql",
-        " AND p.holder = _holder AND NOT p.granted",
-        " AND p.holder = _holder",
+        " AND p.holder = _holder\n        RETURNING",
+        " AND p.holder IN (\n"
+        "            _holder, celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(_holder)).nonce))\n"
+        "        RETURNING",
     ),
     postgresql(
         "in a newer format what was given back is found by and by",
@@ -95,6 +99,12 @@ FORMATS = (
         " AND p.holder = _holder\n",
     ),
 )
+
+_GRANTS = """ SELECT '%grant.' || _nonce $$;
+
+CREATE FUNCTION celery_semaphore.v1_nonce_of(_grant text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT substr(_grant, 8) $$;
+"""
 
 MUTANTS = (
     *FORMATS,
@@ -257,8 +267,9 @@ MUTANTS = (
         "a grant was held",
         "the mean grows by what nobody held",
         "v1/release.sql",
-        " AND NOT p.granted",
-        "",
+        " AND p.holder = _holder AND p.ends",
+        " AND p.holder IN (\n"
+        "            _holder, celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(_holder)).nonce)) AND p.ends",
         tests=USED,
     ),
     postgresql(
@@ -369,8 +380,8 @@ MUTANTS = (
         "a new memory need not wait for the disk",
         "a crash forgets that there ever was one",
         "v1/memory.sql",
-        "SELECT CASE s.reset_val WHEN 'off' THEN 'on' ELSE s.reset_val END",
-        "SELECT 'off'",
+        "PERFORM set_config('synchronous_commit', 'local', true)",
+        "PERFORM set_config('synchronous_commit', 'off', true)",
         tests=RESTARTS,
     ),
     postgresql(
@@ -433,7 +444,7 @@ MUTANTS = (
         "who would not wait at all is late at once",
         "no time is left",
         "v1/acquire_else.sql",
-        "            AND celery_semaphore.v1_place(_a.ticket) < _m.now\n",
+        "            AND (_a.ticket).place < _m.now\n",
         "",
     ),
     postgresql(
@@ -447,15 +458,16 @@ MUTANTS = (
         "a ticket never changes",
         "its task brings it along",
         "v1/acquire_else.sql",
-        "        a.ticket := celery_semaphore.v1_known_as(a.ticket, ats);\n",
-        "        a.ticket := a.ticket;\n",
+        "        a.ticket := known;\n",
+        "",
     ),
     postgresql(
         "whoever attaches knows the ticket",
         "it was made a moment ago",
         "v1/outbox.sql",
-        "    _ticket := celery_semaphore.v1_known_as(_ticket, ats);\n",
+        "    ticket := coalesce(celery_semaphore.v1_known(ticket.nonce, _resources), ticket);\n",
         "",
+        tests=WAITS,
     ),
     postgresql(
         "a grant for another weight is a grant",
@@ -468,7 +480,65 @@ MUTANTS = (
         "another ticket is an earlier task's",
         "a wait has one ticket only",
         "v1/acquire_else.sql",
-        "NOT celery_semaphore.v1_is_same(said.ticket, _ticket)",
-        "said.ticket <> _ticket",
+        "(celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce",
+        "nullif(said.ticket, '') <> nullif(_ticket, '')",
+    ),
+    postgresql(
+        "a grant has the name of the holder that made its ticket",
+        "the nonce is unique; but the same delivery may come back as that holder",
+        "v1/ticket.sql",
+        _GRANTS,
+        _GRANTS.replace("%grant.", "").replace("8", "1"),
+        tests=WAITS,
+    ),
+    postgresql(
+        "no holder is named like a grant",
+        "a task's id may be anything",
+        "v1/ticket.sql",
+        _GRANTS,
+        _GRANTS.replace("%grant.", "grant.").replace("8", "7"),
+        tests=WAITS,
+    ),
+    postgresql(
+        "most calls need not look for a grant",
+        "nobody waits there; but its message may be on its way",
+        "v1/acquire.sql",
+        " OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_holder)",
+        "",
+        tests=WAITS,
+    ),
+    postgresql(
+        "only who waits is known",
+        "what was granted and sent stands in no line; but it has its priority",
+        "v1/line.sql",
+        "            UNION ALL\n"
+        "            SELECT p.urgency, p.place FROM celery_semaphore.permit AS p\n"
+        "            WHERE p.resource = one.name AND p.holder = celery_semaphore.v1_grant_of(_nonce)\n",
+        "",
+        tests=WAITS,
+    ),
+    postgresql(
+        "any line says how urgent a wait is",
+        "it is one wait; but it was promoted where its message lies, and would be behind itself",
+        "v1/line.sql",
+        "ORDER BY found.urgency, found.place LIMIT 1",
+        "LIMIT 1",
+        tests=NONCES,
+    ),
+    postgresql(
+        "a holder that is released leaves no grant",
+        "it made the ticket; but its message is on its way",
+        "v1/release_else.sql",
+        "    gone bool := _parked;\n",
+        "    gone bool := true;\n",
+        tests=WAITS,
+    ),
+    postgresql(
+        "a holder that is released leaves no message",
+        "it made the ticket; but the message waits on its own",
+        "v1/release_else.sql",
+        " AND (_parked OR w.payload IS NULL)",
+        "",
+        tests=WAITS,
     ),
 )

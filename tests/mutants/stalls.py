@@ -6,6 +6,7 @@ from .postgresql import CONFORMANCE, FAULTS, HERE, postgresql
 
 CHANGED = (*CONFORMANCE, "-k", "two_lines")
 BROKEN = (FAULTS, "-k", "not embedded and (cannot_be or as_a_whole)")
+SLOW = (FAULTS, "-k", "not embedded and slow_server")
 AWAY = (FAULTS, "-k", "not embedded and TestAwayStandby")
 
 MUTANTS = [
@@ -14,16 +15,8 @@ MUTANTS = [
         "it leaves one before it joins another; but only those of its claims are looked for",
         "v1/hand_on.sql",
         "    DELETE FROM celery_semaphore.waiter AS w\n"
-        "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.ticket);\n",
+        "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);\n",
         "",
-        tests=CHANGED,
-    ),
-    postgresql(
-        "a ticket is raised once",
-        "it is known as it was raised; but not where it asks for other claims",
-        "v1/outbox.sql",
-        "        DELETE FROM celery_semaphore.waiter AS w WHERE w.id IN (\n",
-        "        DELETE FROM celery_semaphore.waiter AS w WHERE false AND w.id IN (\n",
         tests=CHANGED,
     ),
     postgresql(
@@ -49,6 +42,22 @@ MUTANTS = [
         "                self._told.add(name)\n",
         "",
         tests=BROKEN,
+    ),
+    postgresql(
+        "a slow server is asked for each resource",
+        "each look by itself may be fast enough",
+        "broken.py",
+        "if took_too_long(error):",
+        "if False:",
+        tests=SLOW,
+    ),
+    postgresql(
+        "two slow resources make a slow server",
+        "they may be the two that are slow, with others between them",
+        "broken.py",
+        "            self._slow_in_a_row = 0\n",
+        "",
+        tests=SLOW,
     ),
     postgresql(
         "no limit is none that could rise",
@@ -94,8 +103,8 @@ MUTANTS = [
         "a new memory is as durable as can be",
         "the operator does not know what is at stake",
         "v1/memory.sql",
-        "THEN 'on' ELSE s.reset_val END",
-        "THEN 'on' ELSE 'on' END",
+        "PERFORM set_config('synchronous_commit', 'local', true)",
+        "PERFORM set_config('synchronous_commit', 'on', true)",
         tests=AWAY,
     ),
     postgresql(

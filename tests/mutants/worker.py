@@ -266,11 +266,11 @@ RELEASING = [
     ),
     worker(
         "a note holds the whole key",
-        "what does not fit into one write is refused, or torn",
+        "it is short enough as the store keeps it; but what does not fit into one write is refused",
         "worker/note",
         "claim.key[:64]",
         "claim.key[:]",
-        f"{CAUGHT}::test_a_note_of_a_long_key",
+        f"{CAUGHT}::test_a_note_of_many_limits_with_long_keys",
     ),
 ]
 
@@ -524,8 +524,8 @@ PUTTING_BACK = [
         "who runs waits",
         "each message that is refused says that its task waits",
         "worker/result",
-        "parts is None or refusal.reason in NOT_ITS_TURN",
-        "parts is None",
+        "ticket is None or refusal.reason in NOT_ITS_TURN",
+        "ticket is None",
         f"{TRACKING}::test_another_message_of_the_task_tells",
     ),
     worker(
@@ -650,6 +650,14 @@ STOPPING = [
         "        give_up_unanswered(c.connection)\n",
         "        pass\n",
         f"{HERE}/test_lost_broker.py",
+    ),
+    worker(
+        "what cannot be read of a lost connection is an error",
+        "so it is; but Celery ends the worker for it",
+        "worker/bootstep",
+        "    except Exception:\n        # Celery would end",
+        "    except OSError:\n        # Celery would end",
+        f"{UNREAD}::test_a_connection_that_cannot_be_read_is_closed_all_the_same",
     ),
     worker(
         "unread messages are left to the end of the connection",

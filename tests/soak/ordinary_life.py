@@ -18,7 +18,7 @@ from .feeder import Feeder
 from .fleet import Fleet
 from .judge import TAKE_UP_S, Bound, Findings, Judge, Kind, bounds, said
 from .kinds import PLAIN, RESOURCES, WAITS
-from .places import Left, Place
+from .places import Left, Place, ValkeyBroker
 
 LEASE_S = 6.0
 LIMITS = (3, 2, 4, 1)  # of one deploy after the other
@@ -124,7 +124,7 @@ class Day:
             self.fleet.lives,
             said(self.fleet.logs()),
             self.away,
-            pops=self.broker.url.startswith("redis"),
+            self.broker.record() if isinstance(self.broker, ValkeyBroker) else None,
         )
         findings = judge.findings(self.feeder.sent, logs)
         return findings, {wait: bounds(logs[wait], self.fleet.lives) for wait in WAITS}

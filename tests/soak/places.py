@@ -13,6 +13,8 @@ from tests.support.postgres import PostgresServer
 from tests.support.rabbit import RabbitServer
 from tests.support.servers import ValkeyServer
 
+from .record import OPTIONS, Record, read
+
 VISIBILITY_TIMEOUT_S = 15  # what a lost connection kept unacknowledged comes back after this
 REDIS_OPTIONS = {
     "visibility_timeout": VISIBILITY_TIMEOUT_S,
@@ -44,8 +46,16 @@ class ValkeyBroker(ValkeyServer):
     """Valkey as the broker of kombu's Redis transport."""
 
     def __init__(self) -> None:
-        super().__init__(appendonly="yes")
+        super().__init__(**OPTIONS)
         self.conf: dict[str, Any] = {"broker_transport_options": REDIS_OPTIONS}
+
+    def record(self) -> Record:
+        """Return what became of each message that it ever had, over its restarts."""
+        with self.client() as client:  # the file may lag behind what was answered
+            client.set("_record", "")
+            [written, _] = client.execute_command("WAITAOF", 1, 0, 10_000)
+            assert written, "what was executed is not in the file yet"
+        return read(self.directory)
 
     def left(self) -> Left:
         """Return the sizes of all queues, and of the hash and the index of what is unacknowledged."""

@@ -16,7 +16,7 @@ from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
 from .fleet import Life
-from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Noted, Said, bounds, said
+from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Noted, Said, Windows, bounds, said
 from .kinds import Sent
 from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
 from .rates import Rate, exceeds
@@ -38,15 +38,10 @@ def ran(task: str, began: float, ended: float, how: str = "completed", pid: int 
 
 
 def judged(
-    acks: str,
-    log: list[Any],
-    *lives: Life,
-    noted: Noted | None = None,
-    away: list[tuple[float, float]] | None = None,
-    pops: bool = False,
+    acks: str, log: list[Any], *lives: Life, noted: Noted | None = None, away: Windows = ()
 ) -> Findings:
     """What the judge says of one limited task."""
-    judge = Judge(lives, {"t": Said(noted)}, away or [], pops=pops)
+    judge = Judge(lives, {"t": Said(noted)}, away)
     found = judge.findings({"t": Sent("park", acks, 0.05, 1.0)}, {"park": log})
     return found[False, acks]
 
@@ -63,9 +58,10 @@ def test_a_task_that_ran_once(acks: str) -> None:
 
 @pytest.mark.parametrize("acks", ["early", "late"])
 def test_a_task_that_only_waited_is_lost(acks: str) -> None:
-    found = judged(acks, [], life("QUIT", **QUIT))
-    assert found.lost == ["t"]
-    assert "never" in found.faults["t"]
+    for away in ([], [(1.5, 2.0)]):
+        found = judged(acks, [], life("QUIT", **QUIT), away=away)
+        assert found.lost == ["t"]
+        assert "never" in found.faults["t"]
 
 
 def test_an_early_task_is_lost_long_before_the_cold_end() -> None:
@@ -99,18 +95,6 @@ def test_a_task_that_runs_twice() -> None:
 def test_a_task_that_runs_beside_itself() -> None:
     both = [*ran("t", 1, 4), *ran("t", 2, 3, "failed")]
     assert judged("late", both, life(**TERM)).repeated
-
-
-@pytest.mark.parametrize(("pops", "away"), [(True, []), (False, [(1.5, 2.0)])])
-def test_kombu_pops_nothing_from_rabbitmq_and_nothing_while_redis_lives(
-    pops: bool, away: list[tuple[float, float]]
-) -> None:
-    assert judged("late", [], away=away, pops=pops).faults
-
-
-def test_kombu_pops_a_message_when_redis_stops() -> None:
-    found = judged("late", [], away=[(1.5, 2.0)], pops=True)
-    assert (found.popped, found.lost, found.faults) == (["t"], ["t"], {})
 
 
 def test_the_logs_are_read() -> None:

@@ -40,16 +40,21 @@ class Proxy:
 
     def cut(self) -> None:
         """Drop all connections, and refuse new ones."""
+        self.refuse()
+        with self._changed:
+            links = list(self._links)
+        for link in links:
+            link.close()
+
+    def refuse(self) -> None:
+        """Refuse new connections; those that there are stay."""
         with self._changed:
             listener, self._listener = self._listener, None
-            links = list(self._links)
         if listener:
             # Closing alone would leave accept() in the other thread waiting, and accepting.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
-        for link in links:
-            link.close()
 
     def hang(self) -> None:
         """Accept, but pass nothing on, in either direction."""

@@ -116,6 +116,14 @@ class Site:
             result.backend = None
 
 
+def queued(valkey: ValkeyServer) -> list[Any]:
+    """The headers of all that the broker has, delivered or not."""
+    with valkey.client() as broker:
+        raw: Any = [*broker.lrange("celery", 0, -1), *broker.hvals("unacked")]
+    found = [json.loads(each) for each in raw]
+    return [(each[0] if isinstance(each, list) else each)["headers"] for each in found]
+
+
 def site_on(valkey: ValkeyServer, counters: CounterServer, **options: Any) -> Iterator[Site]:
     counter = counters.client()
     base = valkey.url.removesuffix("/0")

@@ -17,7 +17,7 @@ from celery_semaphore.worker.message import packed, unpacked
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site, valkey_only
+from .conftest import Site, queued, valkey_only
 from .test_caught_while_waiting import Broker, a_message, bring_back, parked, three_granted
 from .test_headers import app, carried
 
@@ -71,14 +71,6 @@ def test_a_newer_header_is_no_foreign_one(app: Celery, caplog: pytest.LogCapture
     """It says which message it is; of its ticket this release understands nothing."""
     assert carried(app, HEADER) == ("9f86d081.1", None)
     assert not caplog.records
-
-
-def queued(valkey: ValkeyServer) -> list[Any]:
-    """The headers of all that the broker has, delivered or not."""
-    with valkey.client() as broker:
-        raw: Any = [*broker.lrange("celery", 0, -1), *broker.hvals("unacked")]
-    found = [json.loads(each) for each in raw]
-    return [(each[0] if isinstance(each, list) else each)["headers"] for each in found]
 
 
 def test_a_message_with_a_newer_header_waits(site: Site, valkey: ValkeyServer) -> None:

@@ -10,27 +10,42 @@ from tests.support.servers import ValkeyServer
 
 from .conftest import Site
 from .test_brokers import at_port
+from .test_unread import blocked
+
+# A BRPOP waits for so long: none ends by itself between the test's look and the loss.
+LONG = {"broker_transport_options": {"polling_interval": 30, "visibility_timeout": 3600}}
 
 
 def test_a_worker_that_holds_waiting_tasks_connects_again(
     site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
 ) -> None:
-    """Waiting tasks raise the prefetch, so a BRPOP is under way beside them."""
+    """Waiting tasks raise the prefetch, so a BRPOP is under way beside them.
+
+    The worker learns of the loss by another connection: the one by which it is told what to do.
+    """
     site.lease = 60.0
     proxy = start_proxy(valkey.port)
     worker = site.start(
         concurrency=2,
         env={"BROKER": at_port(site.broker, proxy.port)},
-        conf={"semaphore_requeue_delay": 30.0},
+        conf=LONG | {"semaphore_requeue_delay": 30.0},
     )
     site.occupy()
     for _ in range(3):
         site.send("hold", 0.0, "w")
     with valkey.client() as client:
         wait_until(lambda: client.hlen("unacked") == 3, 20, "it holds them until they are due")
+        wait_until(lambda: blocked(client), 20, "it asks for more")
+        proxy.refuse()
+        before = proxy.connections
+        for each in client.client_list(_type="pubsub"):
+            if each["db"] == "0":
+                client.client_kill_filter(_id=each["id"])
+        wait_until(lambda: proxy.connections < before, 10, "it is told nothing any more")
     proxy.cut()
-    worker.wait_until(lambda: "broker lost" in worker.log(), 20, "it has noticed")
+    gone_on = ("Cannot connect", "Unrecoverable")
+    worker.wait_until(lambda: any(each in worker.log() for each in gone_on), 20, "it has noticed")
     proxy.restore()
+    assert "Unrecoverable" not in worker.log()
     site.send("free").get(timeout=30)
     assert worker.running()
-    assert "Unrecoverable" not in worker.log()

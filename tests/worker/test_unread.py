@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Iterator
 from queue import Empty
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kombu import Connection
 from kombu.simple import SimpleQueue
 
+from celery_semaphore.worker.bootstep import _close_lost
 from celery_semaphore.worker.unread import LATE_S, give_back_unread, unanswered
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
@@ -156,5 +158,22 @@ def test_a_server_that_hangs_holds_up_no_shutdown(asking: Connection, valkey: Va
 
 def blocked(client: Any) -> list[str]:
     """The clients that wait for a message, oldest first."""
-    waiting = [each["id"] for each in client.client_list() if each["cmd"] == "brpop"]
-    return sorted(waiting, key=int)
+    asked = [each for each in client.client_list() if each["cmd"] == "brpop"]
+    return sorted((each["id"] for each in asked if "b" in each["flags"]), key=int)
+
+
+class Unreadable:
+    """A connection of which nothing can be read any more."""
+
+    @property
+    def transport(self) -> Any:
+        msg = "taken apart"
+        raise AttributeError(msg)
+
+
+def test_a_connection_that_cannot_be_read_is_closed_all_the_same() -> None:
+    """An error here would end the worker, where Celery would only have connected anew."""
+    closed: list[Exception] = []
+    lost = OSError("lost")
+    _close_lost(SimpleNamespace(connection=Unreadable()), closed.append, lost)
+    assert closed == [lost]

@@ -7,9 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Answer, Claim, Kind, Permit, Publication, Reason, Refusal, Wait
-from ..asking import DEFAULT_MEAN, Ask, asks, brief, microseconds, seconds, ticket_parts
+from ...core.ticket import HIGHEST_PRIORITY, TicketFields
+from ..asking import DEFAULT_MEAN, Ask, asks, brief, microseconds, seconds
 from .messages import Messages
-from .resource import Waiter
+from .waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +33,11 @@ class Asking:
         self.books.drop(self.wanted)
         for ask in self.wanted:
             self.books.at(ask.resource).declared = ask.limit
-        carried = self.wait.ticket if self.wait and ticket_parts(self.wait.ticket) else None
+        carried = TicketFields.parse(self.wait.ticket) if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.books, home, self.publication, carried)
         self.ticket = self._ticket()
-        part, whole = self.books.held(self.wanted, self.holder)
+        part, whole = self.books.permit_of(self.wanted, self.holder)
         if part and whole:
             return self._permit()
         if part:
@@ -50,16 +51,13 @@ class Asking:
 
     def _refused_for_another(self, reason: Reason) -> Refusal:
         if reason is Reason.COPY:  # whatever was handed to its ticket meanwhile is for nobody
-            self.books.forget_ticket(self.wanted, self.ticket)
-            for ask in self.wanted:
-                self.books.at(ask.resource).holders.pop(self.ticket, None)
+            self.books.taken_up(self.wanted, self.ticket.nonce)
         return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
-        """The permit that was handed on to its ticket, if it is for these claims."""
-        grant, whole = self.books.held(self.wanted, self.ticket)
-        for ask in self.wanted:
-            self.books.at(ask.resource).holders.pop(self.ticket, None)
+        """The permit that was handed on to its wait, if it is for these claims."""
+        grant, whole = self.books.grant_to(self.wanted, self.ticket.nonce)
+        self.books.end_grant(self.wanted, self.ticket.nonce)
         if not (grant and whole):
             return None
         # While it was kept for who comes back by itself nobody held it: it would make the mean longer, and so
@@ -77,7 +75,7 @@ class Asking:
 
     def _admitted(self, token: int, since: int) -> Permit:
         self.books.write(self.wanted, self.holder, token, since)
-        self.books.forget_ticket(self.wanted, self.ticket)
+        self.books.forget_ticket(self.wanted, self.ticket.nonce)
         self.messages.admitted(self.holder)
         return self._permit()
 
@@ -87,24 +85,25 @@ class Asking:
         epoch = self.books.epoch.id
         return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
 
-    def _ticket(self) -> str:
-        """The wait's own, or the one made in a call whose answer was lost, or a new one."""
-        if self.messages.ticket:
-            return self.books.known_as(self.wanted, self.messages.ticket)
-        for ask in self.wanted:
-            if made := self.books.at(ask.resource).made_by(self.holder):
-                return made
-        priority = min(255, max(0, self.wait.priority if self.wait else 0))
-        return f"{255 - priority:03}.{self.books.now:016}.{self.holder}"
+    def _ticket(self) -> TicketFields:
+        """Return the wait's own ticket, as it is known here, or a new one.
+
+        A call whose answer was lost carries none: its wait is named by its holder.
+        """
+        told = self.messages.ticket
+        if known := self.books.known(self.wanted, told.nonce if told else self.holder):
+            return known
+        priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
+        return told or TicketFields(self.holder, priority, self.books.now)
 
     def _refused(self, ask: Ask, reason: Reason) -> Refusal:
         at, wait = self.books.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
-        position, left = sum(1 for _ in at.line(before=self.ticket)), self._left()
+        position, left = len(at.line(before=self.ticket)), self._left()
         retry = int(min(left, self._delay(ask, reason, position, wait)))
-        kept = self.messages.ticket or None if reason is Reason.RUNNING else None
+        kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None
         if self.wait and reason not in (Reason.RELEASED, Reason.COPY, Reason.RUNNING):
             if left <= 0:
-                self.books.forget_ticket(self.wanted, self.ticket)
+                self.books.forget_ticket(self.wanted, self.ticket.nonce)
                 reason, retry = Reason.TIMED_OUT, 0
             else:
                 kept = self.ticket
@@ -113,21 +112,22 @@ class Asking:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.books.limit(ask.resource) or 0, at.occupied()
         claim = next(claim for claim in self.claims if claim.resource == ask.resource)
+        text = kept.text if kept else None
         after, since = seconds(retry), seconds(self._waited())
-        return Refusal(claim, reason, limit, occupied, kept, position, after, since)
+        return Refusal(claim, reason, limit, occupied, text, position, after, since)
 
     def _stand(self, ask: Ask, wait: Wait, retry: int) -> None:
         """In the line of the claim that refused, wherever it stood before."""
-        before = self.books.forget_ticket(self.wanted, self.ticket)
+        before = self.books.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.books.now + retry
         waiter = Waiter(self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due)
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is here already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
-        self.books.at(ask.resource).tickets[self.ticket] = waiter
+        self.books.at(ask.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:
-        return max(0, self.books.now - (ticket_parts(self.ticket) or (0, 0))[1])
+        return max(0, self.books.now - self.ticket.place)
 
     def _left(self) -> float:
         """Of the whole wait, in microseconds."""

@@ -9,8 +9,8 @@ from threading import Event
 class MemoryListener:
     """Remembers that it was called, so that nothing is missed between two waits."""
 
-    def __init__(self, ticket: str, closed: Callable[[MemoryListener], None]) -> None:
-        self.ticket = ticket
+    def __init__(self, nonce: str, closed: Callable[[MemoryListener], None]) -> None:
+        self.nonce = nonce
         self._closed = closed
         self._called = Event()
 

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from ..asking import is_same_wait, microseconds
-from .resource import Remembered
+from ..asking import microseconds
 
 if TYPE_CHECKING:
     from ...core.permit import Publication
+    from ...core.ticket import TicketFields
     from .books import Books
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
+
+    ticket: TicketFields | None  # of a message that comes without our header: it is delivered again
+    until: int
+    admitted: str | None = None
+    holder: str = ""
+    ran: bool = False
 
 
 class Messages:
     """The messages of one call's task. ``carried`` is the ticket that came with this one."""
 
     def __init__(
-        self, books: Books, resource: str, mine: Publication | None, carried: str | None
+        self,
+        books: Books,
+        resource: str,
+        mine: Publication | None,
+        carried: TicketFields | None = None,
     ) -> None:
         self._books, self._mine = books, mine
         self._name = (resource, mine.of if mine else "")
         known = books.remembered(self._name) if mine and not mine.is_first else None
-        known_by = known.ticket if known else ""
-        self._earlier = bool(known_by and carried and not is_same_wait(known_by, carried))
+        known_by = known.ticket if known else None
+        self._earlier = bool(known_by and carried and known_by.nonce != carried.nonce)
         self._known = None if self._earlier else known
-        self.ticket = carried or (self._known.ticket if self._known else "")
+        self.ticket = carried or (self._known.ticket if self._known else None)
 
     def refusal(self) -> Reason | None:
         """Whether another message keeps this one from running, for now or for good."""
@@ -44,7 +59,7 @@ class Messages:
         elif self._mine:
             self._remember(Remembered(self.ticket, self._until(), self._mine.id, holder))
 
-    def refused(self, ticket: str) -> None:
+    def refused(self, ticket: TicketFields | None) -> None:
         """It goes back; what was admitted before did not end the task, or this would not be here."""
         if self._mine and not self._lives():
             self._remember(Remembered(ticket, self._until()))

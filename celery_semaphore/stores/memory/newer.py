@@ -43,8 +43,6 @@ def release_in_newer(
     """Take the permit out; waiters may be written otherwise by now, so a newer process hands on."""
     for ask in wanted:
         at = books.at(ask.resource)
-        entry = at.holders.get(holder)
-        if entry and not entry.granted:
-            del at.holders[holder]
+        if at.holders.pop(holder, None):
             at.bury(holder, books.now + books.lease)
-    Messages(books, wanted[0].resource, publication, None).ran(holder)
+    Messages(books, wanted[0].resource, publication).ran(holder)

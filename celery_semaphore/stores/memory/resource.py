@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...core.permit import Kind
-from ..asking import DEFAULT_MEAN, EARLY, LATE, maker_of, promoted
+from ..asking import DEFAULT_MEAN, EARLY, LATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...core.permit import Claim
-    from ..asking import Ask
+    from ...core.ticket import TicketFields
+    from .waiter import Waiter
 
 
 LATELY = 50  # permits that were given back last make the mean
@@ -28,43 +25,23 @@ class Entry:
     weight: int
     ends: int
     epoch: int  # in which it was written or renewed last: an earlier one only remembers it
-    granted: bool = False  # handed to a ticket that has not taken it up yet
+    ticket: TicketFields | None = None  # of a grant: the wait that has not taken it up yet
     kept: bool = False  # until that comes back by itself
     restored: bool = False  # in its epoch, which had forgotten it
 
-
-@dataclass(frozen=True)
-class Waiter:
-    """Who waits here, for all that it asks, and the message it parked."""
-
-    ticket: str
-    kind: Kind
-    claims: tuple[Claim, ...]
-    asks: tuple[Ask, ...]
-    due: int  # asked again by then, else forgotten
-    payload: bytes | None = None
-    name: str = ""
-    ends: float = inf  # when the wait is over without a permit
-    ended: bool = False
-
     @property
-    def stays(self) -> bool:
-        """Whether a permit can be handed to it, for it does not come back by itself."""
-        return not self.ended and (self.payload is not None or self.kind is Kind.CALL)
-
-    def weight_at(self, resource: str) -> int:
-        return next(ask.weight for ask in self.asks if ask.resource == resource)
+    def granted(self) -> bool:
+        return self.ticket is not None
 
 
-@dataclass(frozen=True)
-class Remembered:
-    """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
+class Own(NamedTuple):
+    """What a renewal finds of its own: its permit, and the grant that the permit was before a loss."""
 
-    ticket: str
-    until: int
-    admitted: str | None = None
-    holder: str = ""
-    ran: bool = False
+    holder: str | None = None
+    nonce: str | None = None
+
+
+NOTHING = Own()
 
 
 @dataclass
@@ -72,10 +49,12 @@ class Resource:
     """Holders, the line, and what is kept for a while of those who are gone."""
 
     name: str
-    holders: dict[str, Entry] = field(default_factory=dict)  # by holder, or ticket that was granted
+    holders: dict[str, Entry] = field(default_factory=dict)  # permits
+    # By nonce, which is a holder's name: one delivery can have a permit while its wait has a grant.
+    grants: dict[str, Entry] = field(default_factory=dict)
     released: dict[str, int] = field(default_factory=dict)  # holder → when that may be forgotten
-    tickets: dict[str, Waiter] = field(default_factory=dict)  # in the line, granted or ended
-    outbox: dict[str, None] = field(default_factory=dict)  # tickets whose messages must be sent
+    tickets: dict[str, Waiter] = field(default_factory=dict)  # by nonce: in line, granted or ended
+    outbox: dict[str, None] = field(default_factory=dict)  # nonces whose messages must be sent
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
@@ -85,23 +64,26 @@ class Resource:
     looked_at: int = 0  # by reaping, which looks at so many at a time
 
     def occupied(self) -> int:
-        return sum(entry.weight for entry in self.holders.values())
+        return sum(entry.weight for entry in self.entries())
 
-    def has_room_for_living(
-        self, weight: int, limit: int, epoch: int, own: Sequence[str] = ()
-    ) -> bool:
+    def entries(self, without: Own = NOTHING) -> list[Entry]:
+        """Return all that counts: permits and grants."""
+        permits = [entry for name, entry in self.holders.items() if name != without.holder]
+        return permits + [entry for name, entry in self.grants.items() if name != without.nonce]
+
+    def has_room_for_living(self, weight: int, limit: int, epoch: int, own: Own = NOTHING) -> bool:
         """Return whether a permit of an earlier epoch fits beside those that are known to live.
 
         One that is only remembered may have ended in the moments that the store forgot. A limit may
         have been lowered since so many were admitted.
         """
-        others = [entry for name, entry in self.holders.items() if name not in own]
+        others = self.entries(without=own)
         if sum(entry.weight for entry in others) + weight <= limit:
             return True  # beside all of them
         living = sum(entry.weight for entry in others if entry.epoch == epoch)
         remembered = sum(
             entry.weight
-            for entry in self.holders.values()
+            for entry in self.entries()
             if not (entry.restored and entry.epoch == epoch)
         )
         return living + weight <= max(limit, min(remembered, self._ceiling_in(epoch, limit)))
@@ -115,35 +97,37 @@ class Resource:
         """
         known_in, ceiling = self.ceiling
         if known_in != epoch:
-            entries = self.holders.values()
-            since = sum(entry.weight for entry in entries if entry.epoch >= known_in)
+            since = sum(entry.weight for entry in self.entries() if entry.epoch >= known_in)
             ceiling = min(self.occupied(), max(limit, ceiling, since))
             self.ceiling = (epoch, ceiling)
         return ceiling
 
-    def remembers(self, epoch: int, names: Sequence[str]) -> bool:
-        """Return whether this epoch began with a permit of one of these."""
-        entries = [self.holders[name] for name in names if name in self.holders]
-        return any(not entry.restored or entry.epoch != epoch for entry in entries)
+    def remembers(self, epoch: int, own: Own) -> bool:
+        """Return whether this epoch began with this permit, or with the grant that it was."""
+        entries = (self.holders.get(own.holder or ""), self.grants.get(own.nonce or ""))
+        return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
 
-    def line(self, before: str | None = None) -> Iterator[Waiter]:
-        """Who waits, in order; as text, tickets sort by priority and by first come."""
-        for ticket in sorted(self.tickets):
-            waiter = self.tickets[ticket]
-            if ticket in self.holders or waiter.ended:
-                continue
-            if before is None or ticket < before:
-                yield waiter
+    def ticket_of(self, nonce: str) -> TicketFields | None:
+        """Return the ticket of this wait as it is known here; the message may have been sent."""
+        known = self.tickets.get(nonce) or self.grants.get(nonce)
+        return known.ticket if known else None
 
-    def ahead(self, ticket: str, limit: int, *, parked: bool) -> Waiter | None:
+    def line(self, before: TicketFields | None = None) -> list[Waiter]:
+        """Return all that wait, in order: by priority, then by first come."""
+        line = [
+            waiter
+            for nonce, waiter in self.tickets.items()
+            if not (nonce in self.grants or waiter.ended)
+            if before is None or waiter.ticket.turn < before.turn
+        ]
+        return sorted(line, key=lambda waiter: waiter.ticket.turn)
+
+    def ahead(self, ticket: TicketFields, limit: int, *, parked: bool) -> Waiter | None:
         """The first before this ticket that the limit in force could ever let in."""
         for waiter in self.line(before=ticket):
             if waiter.stays == parked and waiter.weight_at(self.name) <= limit:
                 return waiter
         return None
-
-    def made_by(self, holder: str) -> str | None:
-        return next((ticket for ticket in self.tickets if maker_of(ticket) == holder), None)
 
     def bury(self, holder: str, until: int) -> None:
         self.released[holder] = until
@@ -161,47 +145,45 @@ class Resource:
     def cut(self, furthest: int) -> None:
         """Bring back what lies further ahead than it can; one that is kept can, by the mean."""
         mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
-        for name, entry in self.holders.items():
-            ends = min(entry.ends, furthest + mean if entry.kept else furthest)
-            self.holders[name] = replace(entry, ends=ends)
+        for kept in (self.holders, self.grants):
+            for name, entry in kept.items():
+                ends = min(entry.ends, furthest + mean if entry.kept else furthest)
+                kept[name] = replace(entry, ends=ends)
 
     def drop(self, now: int, lease: int, take_up: int) -> None:
         """End what is overdue."""
-        self._drop_holders(now, lease)
-        for waiter in list(self.tickets.values()):
-            if waiter.ticket in self.holders:
+        for holder, entry in list(self.holders.items()):
+            if entry.ends <= now:
+                del self.holders[holder]
+                self.bury(holder, now + lease)
+        self._drop_grants(now)
+        for nonce, waiter in list(self.tickets.items()):
+            if nonce in self.grants:
                 continue
             if waiter.payload is None and waiter.due + lease <= now:
-                self.forget(waiter.ticket)
+                self.forget(nonce)
             elif waiter.ends <= now:
-                self.end(waiter.ticket, now + take_up)
+                self.end(nonce, now + take_up)
         self.released = {name: until for name, until in self.released.items() if until > now}
 
-    def _drop_holders(self, now: int, lease: int) -> None:
-        """A grant whose message was not even sent is back in its place."""
-        for name, entry in list(self.holders.items()):
+    def _drop_grants(self, now: int) -> None:
+        """Put a wait whose message was not even sent back in its place."""
+        for nonce, entry in list(self.grants.items()):
             if entry.ends <= now:
-                del self.holders[name]
-                if not entry.granted:
-                    self.bury(name, now + lease)
-                elif name in self.tickets and self.tickets[name].payload is None:
-                    self.forget(name)  # whoever called is gone, or did not come in time
+                del self.grants[nonce]
+                waiter = self.tickets.get(nonce)
+                if waiter and waiter.payload is None:
+                    self.forget(nonce)  # its caller is gone, or did not come in time
 
     def idle(self) -> bool:
-        return not self.holders and not self.tickets
+        return not (self.holders or self.grants or self.tickets)
 
-    def forget(self, ticket: str) -> Waiter | None:
-        """Out of the line and the outbox."""
-        self.outbox.pop(ticket, None)
-        return self.tickets.pop(ticket, None)
+    def forget(self, nonce: str) -> Waiter | None:
+        """Take it out of the line and the outbox."""
+        self.outbox.pop(nonce, None)
+        return self.tickets.pop(nonce, None)
 
-    def promote(self, waiter: Waiter) -> None:
-        """Before all whose priority is not the highest, too."""
-        self.forget(waiter.ticket)
-        raised = promoted(waiter.ticket)
-        self.tickets[raised] = replace(waiter, ticket=raised)
-
-    def end(self, ticket: str, again: int) -> None:
-        """Its message shall go back without a permit; if it is not sent, ``again``."""
-        self.tickets[ticket] = replace(self.tickets[ticket], ended=True, ends=again)
-        self.outbox[ticket] = None
+    def end(self, nonce: str, again: int) -> None:
+        """Send its message back without a permit; if it is not sent, ``again``."""
+        self.tickets[nonce] = replace(self.tickets[nonce], ended=True, ends=again)
+        self.outbox[nonce] = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.formats import NewerFormat, format_warnings
@@ -13,18 +12,16 @@ from ...core.permit import (
     Answer,
     Claim,
     Grant,
-    Kind,
     Permit,
     Publication,
-    Renewal,
     Renewals,
     Snapshot,
     Wait,
 )
+from ...core.ticket import nonce_of
 from ..asking import (
     Ask,
     asks,
-    brief,
     check_holder,
     check_limit,
     check_name,
@@ -34,10 +31,11 @@ from ..asking import (
 from ..turn import Turn
 from .asking import Asking
 from .books import Books
+from .handing_on import hand_on
 from .listener import MemoryListener
-from .messages import Messages
 from .newer import release_in_newer, renewed_in_newer
-from .resource import Waiter
+from .outbox import attach, sent, take
+from .permits import release, renewed
 from .view import view
 
 if TYPE_CHECKING:
@@ -91,20 +89,12 @@ class MemoryStore:
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        check_ticket(ticket)
+        fields = check_ticket(ticket)
         check_name("message", name)
         with self._lock:
-            wanted, books = asks(claims), self._entered()
-            books.drop(wanted)
-            ticket = books.known_as(wanted, ticket)
-            standing = [ask.resource for ask in wanted if ticket in books.at(ask.resource).tickets]
-            home = books.at((standing or [wanted[0].resource])[-1])
-            ends = inf if ends_in is None else books.now + microseconds(ends_in)
-            home.tickets[ticket] = Waiter(
-                ticket, Kind.PARK, brief(claims), tuple(wanted), books.now, payload, name, ends
-            )
-            books.attached(home, ticket)
-            return self._handed_on(wanted)
+            books, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
+            attach(books, fields, claims, payload, name=name, ends_in=ends)
+            return self._handed_on(asks(claims))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
@@ -112,7 +102,7 @@ class MemoryStore:
                 self._entered()
             except NewerFormat:
                 return {permit.holder: renewed_in_newer(self._books, permit) for permit in permits}
-            return {permit.holder: self._renewed(permit) for permit in permits}
+            return {permit.holder: renewed(self._books, permit) for permit in permits}
 
     def release(
         self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
@@ -123,7 +113,8 @@ class MemoryStore:
             except NewerFormat:
                 release_in_newer(self._books, holder, asks(claims), publication)
                 return frozenset()  # a newer process hands on
-            return self._released(books, holder, asks(claims), publication)
+            release(books, holder, asks(claims), publication)
+            return self._handed_on(asks(claims))
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
@@ -148,7 +139,7 @@ class MemoryStore:
             books = self._entered()
             parked = books.parked(names)
             for at, waiter in parked:
-                at.end(waiter.ticket, books.now + books.take_up)
+                at.end(waiter.nonce, books.now + books.take_up)
             return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
 
     def promote(self, names: Sequence[str]) -> Outgoing:
@@ -156,23 +147,23 @@ class MemoryStore:
             books = self._entered()
             parked = books.parked(names)
             for at, waiter in parked:
-                at.promote(waiter)
+                at.tickets[waiter.nonce] = waiter.promoted()
             return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:
             books = self._entered()
-            return [grant for name in sorted(outgoing) for grant in books.take(name)]
+            return [grant for name in sorted(outgoing) for grant in take(books, name)]
 
     def sent(self, grants: Sequence[Grant]) -> None:
         with self._lock:
             books = self._entered()
             for grant in grants:
-                books.sent(grant)
+                sent(books, grant)
 
     def listen(self, ticket: str) -> MemoryListener:
         with self._lock:
-            listener = MemoryListener(ticket, closed=self._listeners.discard)
+            listener = MemoryListener(nonce_of(ticket), closed=self._listeners.discard)
             self._listeners.add(listener)
             return listener
 
@@ -235,55 +226,11 @@ class MemoryStore:
         self.epoch = self._books.enter(microseconds(self._clock()), self.epoch)
         return self._books
 
-    def _released(
-        self, books: Books, holder: str, wanted: Sequence[Ask], publication: Publication | None
-    ) -> Outgoing:
-        Messages(books, wanted[0].resource, publication, None).ran(holder)
-        books.drop(wanted)
-        for ask in wanted:
-            at = books.at(ask.resource)
-            entry = at.holders.pop(holder, None)
-            if entry and not entry.granted:
-                at.learn(max(0, books.now - entry.since))  # the clock may have stepped back
-            at.bury(holder, books.now + books.lease)
-            made = at.made_by(holder)
-            if made and at.tickets[made].payload is None:
-                books.taken_up(wanted, made)  # nobody knows that it was handed anything
-            at.forget(holder)
-        return self._handed_on(wanted)
-
-    def _renewed(self, permit: Permit) -> Renewal:
-        books, wanted = self._books, asks(permit.claims)
-        books.drop(wanted)
-        part, whole = books.held(wanted, permit.holder)
-        own = (permit.holder, "" if whole else books.granted(wanted[0].resource, permit.token))
-        if not whole and not self._forgotten(permit, wanted, own):
-            if part:
-                books.end_part(wanted, permit.holder)
-            return Renewal.LOST
-        names = [ask.resource for ask in wanted]
-        restored = [name for name in names if not books.at(name).remembers(books.epoch.id, own)]
-        books.taken_up(wanted, own[1])
-        since = microseconds(permit.acquired_at)
-        books.write(wanted, permit.holder, permit.token, since, restored)
-        return Renewal.OK if whole else Renewal.RESTORED
-
-    def _forgotten(self, permit: Permit, wanted: Sequence[Ask], own: Sequence[str]) -> bool:
-        """Not released since, not known to the present epoch, and not above the limit."""
-        books = self._books
-        if not books.in_grace or permit.epoch == books.epoch.id:
-            return False
-        return all(
-            permit.holder not in books.at(ask.resource).released
-            and books.has_room_for_living(ask, own)
-            for ask in wanted
-        )
-
     def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
-        outgoing = self._books.hand_on([ask.resource for ask in wanted])
+        outgoing = hand_on(self._books, [ask.resource for ask in wanted])
         if called := self._books.called:
             for listener in self._listeners.copy():  # in one step: closing takes no lock
-                if listener.ticket in called:
+                if listener.nonce in called:
                     listener.call()
             called.clear()
         return outgoing

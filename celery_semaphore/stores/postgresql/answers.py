@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
-from ..asking import Ask, seconds, ticket_parts, unpacked
+from ...core.ticket import HIGHEST_PRIORITY
+from ..asking import Ask, seconds, unpacked
 from .names import original
 
 
@@ -55,13 +56,12 @@ def _held(holder: list[Any]) -> Held:
 
 
 def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
-    ticket, kind, weight, due = waiter
-    priority, place = ticket_parts(ticket) or (0, 0)
+    ticket, kind, weight, urgency, place, due = waiter
     return Ticket(
         original(ticket),
         Kind(kind),
         weight,
-        priority,
+        HIGHEST_PRIORITY - urgency,
         position,
         seconds(place),
         seconds(due),

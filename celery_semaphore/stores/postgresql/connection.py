@@ -191,6 +191,11 @@ def is_one_resources(error: SemaphoreError) -> bool:
     return state.startswith(_OF_ONE)
 
 
+def took_too_long(error: SemaphoreError) -> bool:
+    """Tell whether the server cut the call off, as its ``statement_timeout`` says."""
+    return isinstance(error.__cause__, errors.QueryCanceled)
+
+
 @contextmanager
 def passed_over_if_busy() -> Iterator[None]:
     """Leave out what another call has: it is asked for again soon."""

@@ -1,4 +1,4 @@
-"""Hear of a permit that was handed to a caller: one channel for each ticket, one connection for all of them."""
+"""Hear of a permit that was handed to a caller: one channel for each wait, one connection for all of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Ears:
         if connection is None:
             listener.polls = True
             return
-        ((channel,),) = connection.call(self._place.function("channel"), [listener.ticket])
+        ((channel,),) = connection.call(self._place.function("channel"), [listener.nonce])
         listener.channel = str(channel)
         if channel not in self._listeners:
             connection.script(f'LISTEN "{channel}"')
@@ -131,8 +131,8 @@ class PostgresListener:
     So it does in a signal handler that interrupted one who uses the connection.
     """
 
-    def __init__(self, ears: Ears, ticket: str) -> None:
-        self._ears, self.ticket = ears, ticket
+    def __init__(self, ears: Ears, nonce: str) -> None:
+        self._ears, self.nonce = ears, nonce
         self.called, self.channel, self.polls, self._open = Event(), "", False, True
         ears.open(self)
 

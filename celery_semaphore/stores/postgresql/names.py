@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from ..asking import PLAIN
+from ...core.names import PLAIN
 
 
 def stored(name: str) -> str:

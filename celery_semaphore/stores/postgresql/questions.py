@@ -20,7 +20,12 @@ def brought_by(publication: Publication | None) -> tuple[str, str | None, int]:
 def published(grant: Grant) -> dict[str, Any]:
     """Return what ``sent`` says of a message that the broker has."""
     resources = [ask.resource for ask in asks(grant.claims)]
-    return {"ticket": stored(grant.ticket), "token": grant.token, "resources": resources}
+    return {
+        "ticket": stored(grant.ticket),
+        "token": grant.token,
+        "ends": microseconds(grant.expires_at),
+        "resources": resources,
+    }
 
 
 def renewed(permit: Permit) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .link import Link
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
-    *("memory", "burial", "look", "permits", "line", "asking", "messages"),
+    *("memory", "ticket", "burial", "look", "permits", "line", "asking", "messages"),
     *("acquire", "acquire_else", "hand_on", "release", "release_else"),
     *("renew", "outbox", "reap", "view", "newer"),
 )

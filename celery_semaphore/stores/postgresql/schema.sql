@@ -25,9 +25,11 @@ CREATE INDEX ON celery_semaphore.resource (look);
 CREATE TABLE celery_semaphore.permit (
     resource text COLLATE "C",
     slot int, -- from 0 on, without gaps
-    holder text COLLATE "C", -- or the ticket that was granted; null: nobody
+    holder text COLLATE "C", -- of a grant: v1_grant_of(the nonce of its ticket); null: nobody
     granted bool NOT NULL,
     kept bool NOT NULL, -- granted to who comes back by itself
+    urgency smallint, -- of a grant: its ticket's
+    place bigint, -- of a grant: its ticket's
     weight bigint NOT NULL,
     token bigint NOT NULL,
     last bigint NOT NULL, -- the largest token that this row saw
@@ -46,15 +48,16 @@ CREATE UNLOGGED TABLE celery_semaphore.released (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX ON celery_semaphore.released (until);
 
--- Who waits. As text, tickets sort by priority and by first come.
+-- Waits: see v1/ticket.sql.
 --
 -- A plan is made once for each connection, perhaps while nobody waits, and then all indexes look alike to the planner.
 -- So no two of them begin alike, but where an order tells which one is meant (see v1/line.sql).
 CREATE TABLE celery_semaphore.waiter (
-    id bigint PRIMARY KEY, -- v1_digest(resource, ticket)
-    maker bigint NOT NULL, -- v1_digest(resource, the holder whose acquire made it)
+    id bigint PRIMARY KEY, -- v1_digest(resource, nonce)
     resource text COLLATE "C" NOT NULL,
-    ticket text COLLATE "C" NOT NULL,
+    urgency smallint NOT NULL, -- 255 - priority
+    place bigint NOT NULL, -- when the wait began
+    nonce text COLLATE "C" NOT NULL, -- the holder whose acquire was refused then
     -- w: comes back by itself; p: a permit can be handed to it; a: likewise, but the limit in force is too low for it;
     -- g: was granted; e: its wait has ended
     line "char" NOT NULL,
@@ -71,10 +74,9 @@ CREATE TABLE celery_semaphore.waiter (
     name text COLLATE "C" NOT NULL, -- of its message
     payload bytea -- its message
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX ON celery_semaphore.waiter (resource, line, ticket);
+CREATE INDEX ON celery_semaphore.waiter (resource, line, urgency, place, nonce);
 CREATE INDEX ON celery_semaphore.waiter (resource, ends);
-CREATE INDEX ON celery_semaphore.waiter (maker);
-CREATE INDEX ON celery_semaphore.waiter (resource, ticket) WHERE outbox;
+CREATE INDEX ON celery_semaphore.waiter (resource, urgency, place, nonce) WHERE outbox;
 CREATE INDEX ON celery_semaphore.waiter (name) WHERE name <> '';
 
 -- Of a task that waits or waited: which of its messages was admitted, for whom, and whether it ran.

@@ -21,6 +21,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
+from ...core.ticket import TicketFields, nonce_of
 from ...errors import SemaphoreError
 from ..asking import (
     ROUNDS,
@@ -32,7 +33,6 @@ from ..asking import (
     microseconds,
     packed,
     seconds,
-    ticket_parts,
 )
 from . import answers
 from .answers import texts
@@ -103,7 +103,7 @@ class PostgresStore:
     ) -> Answer:
         check_holder(holder, publication)
         wanted, how = asks(claims), wait or _ANYHOW
-        ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
+        ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
         (answer,) = self._run(
             "acquire",
             stored(holder),
@@ -218,7 +218,7 @@ class PostgresStore:
             self.epoch = int(epoch)
 
     def listen(self, ticket: str) -> PostgresListener:
-        return PostgresListener(self._ears, stored(ticket))
+        return PostgresListener(self._ears, stored(nonce_of(ticket)))
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         ((epoch, seen),) = self._run("snapshot", resource, waiters, skip)
@@ -248,7 +248,7 @@ class PostgresStore:
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
         ((concerned,),) = self._call("set_limit", resource, limit)
-        return self._look_at(texts(concerned))
+        return self._looked_at(texts(concerned))
 
     def limits(self) -> dict[str, int]:
         return {name: int(limit) for name, limit in self._call("limits")}

@@ -10,30 +10,37 @@ for n, claim in ipairs(claims) do
     asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.at.declared
 end
 
--- The wait's own ticket, or the one this holder made in a call whose answer was lost, or a new one.
-local function its_ticket()
-    if ticket ~= "" then
-        return known_as(ticket)
-    end
+-- The wait that its ticket names, or that this holder began in a call whose answer was lost.
+local nonce = nonce_of(ticket) or holder
+
+-- Its ticket by the rank that is known here, for an operator may have promoted it meanwhile.
+local function known_ticket(grant)
+    local known = grant and grant.rank .. "." .. nonce
     for _, at in ipairs(resources) do
-        local made = not at.quiet and call("HGET", at.tickets, "by:" .. holder)
-        if made then
-            return made
+        if not at.quiet then
+            at.info, at.stands = wait_info(at, nonce)
+        end
+        if at.stands and not (known and known < at.stands) then
+            known = at.stands
         end
     end
+    return known
+end
+
+local function new_ticket()
     local urgency = math.max(0, math.min(255, priority))
-    return string.format("%03d.%016.0f.", 255 - urgency, now) .. holder, "new"
+    return string.format("%03d.%016.0f.", 255 - urgency, now) .. nonce
 end
 
 -- Out of whatever line it stands in; answers the message it had parked, and what is known of it.
-local function forget_ticket()
+local function forget_wait()
     local payload, info
     for _, at in ipairs(resources) do
-        if call("HEXISTS", at.tickets, ticket) == 1 then
-            payload, info = call("HGET", at.payloads, ticket), ticket_info(at, ticket)
-            local ends = call("ZSCORE", at.due, ticket) -- of a wait that has ended before, not when it did
+        if at.info then
+            payload, info = call("HGET", at.payloads, nonce), at.info
+            local ends = call("ZSCORE", at.due, nonce) -- of a wait that has ended before, not when it did
             info.ends = ends ~= "inf" and tonumber(ends) or nil
-            leave(at, ticket)
+            leave(at, nonce)
         end
     end
     return payload, info
@@ -41,10 +48,9 @@ end
 
 -- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
 local function put_back(at)
-    local info = ticket_info(at, ticket)
-    if info then
-        local stays = info.kind == "call" or call("HEXISTS", at.payloads, ticket) == 1
-        call("ZADD", stays and at.parked or at.waiters, 0, ticket)
+    if at.info then
+        local stays = at.info.kind == "call" or call("HEXISTS", at.payloads, nonce) == 1
+        call("ZADD", stays and at.parked or at.waiters, 0, at.stands)
     end
     use(at, now)
 end
@@ -75,10 +81,10 @@ local function refuse(n, reason)
     elseif kind == "" or reason == "released" or reason == "copy" then
         ticket = ""
     elseif left() <= 0 then
-        forget_ticket()
+        forget_wait()
         ticket, reason, retry = "", "timed_out", 0
     else
-        local payload, before = forget_ticket() -- where another claim refused before
+        local payload, before = forget_wait() -- where another claim refused before
         asked.kind, asked.due = kind, now + retry
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends

@@ -3,7 +3,7 @@
 --                          format: of all these keys
 --   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
 --   KEYS[3] index    zset  resource in use -> when it needs a look
---   KEYS[4] names    hash  name of a parked message -> resource and ticket, with a line feed between them
+--   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
 --   KEYS[5...]       eleven of each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
@@ -19,6 +19,7 @@ if not now then
     local time = call("TIME")
     now = time[1] * 1000000 + time[2]
 end
+local LEASE_END = string.format("%.0f", now + LEASE) -- as text, made once: call() makes it anew each time it is given
 
 local resources = {}
 for n = 1, tonumber(ARGV[6]) do

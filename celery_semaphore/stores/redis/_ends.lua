@@ -1,5 +1,6 @@
 -- How permits, grants and tickets end of themselves; see _permits.lua and _line.lua for the keys.
 local TAKE_UP = tonumber(ARGV[2])
+local RANK = #"255.1700000000000000" -- of a ticket: its urgency, and its place
 
 local function read(at, name)
     local record = call("HGET", at.ledger, "of:" .. name)
@@ -11,52 +12,66 @@ local function read(at, name)
     end
 end
 
-local function maker_of(ticket)
-    return "by:" .. ticket:sub(22)
+-- Takes back what was handed to this wait.
+local function take_back(at, nonce)
+    erase(at, GRANT .. nonce, read(at, GRANT .. nonce))
 end
 
-local function ticket_info(at, ticket)
-    local packed = call("HGET", at.tickets, ticket)
-    return packed and cmsgpack.unpack(packed)
+-- The ticket of a wait by its present rank, or nil.
+local function ticket_of(at, nonce)
+    local record = call("HGET", at.tickets, nonce)
+    return record and record:sub(1, RANK) .. "." .. nonce
+end
+
+-- What a wait is for, and its ticket; or nil.
+local function wait_info(at, nonce)
+    local record = call("HGET", at.tickets, nonce)
+    if record then
+        return cmsgpack.unpack(record:sub(RANK + 1)), record:sub(1, RANK) .. "." .. nonce
+    end
 end
 
 -- Unless another one has it by now: a sender may use a task id again.
-local function forget_name(at, ticket)
-    local name = ticket_info(at, ticket).name
-    if call("HGET", NAMES, name) == at.name .. "\n" .. ticket then
+local function forget_name(at, name, nonce)
+    if name and call("HGET", NAMES, name) == at.name .. "\n" .. nonce then
         call("HDEL", NAMES, name)
     end
 end
 
-local function leave(at, ticket)
-    call("ZREM", at.waiters, ticket)
-    call("ZREM", at.parked, ticket)
-    call("ZREM", at.aside, ticket)
-    call("ZREM", at.due, ticket)
-    if call("HDEL", at.payloads, ticket) == 1 then
-        call("ZREM", at.outbox, ticket)
-        forget_name(at, ticket)
+local function step_out(at, ticket)
+    for _, line in ipairs(ticket and {at.waiters, at.parked, at.aside} or {}) do
+        call("ZREM", line, ticket)
     end
-    call("HDEL", at.tickets, ticket, maker_of(ticket))
 end
 
-local function is_parked(at, ticket)
-    return call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.aside, ticket)
+local function leave(at, nonce)
+    step_out(at, ticket_of(at, nonce))
+    call("ZREM", at.due, nonce)
+    if call("HDEL", at.payloads, nonce) == 1 then
+        call("ZREM", at.outbox, nonce)
+        forget_name(at, wait_info(at, nonce).name, nonce)
+    end
+    call("HDEL", at.tickets, nonce)
+end
+
+local function is_parked(at, nonce)
+    local ticket = ticket_of(at, nonce)
+    return ticket and (call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.aside, ticket))
 end
 
 -- The wait of a parked message is over: it must be sent without a permit, again and again until it was.
-local function end_wait(at, ticket)
-    local granted_until = call("ZSCORE", at.holders, ticket)
+local function end_wait(at, nonce)
+    local granted_until = call("ZSCORE", at.holders, GRANT .. nonce)
     if granted_until then -- on its way; if that comes to nothing, its wait ends then, before the next grant
-        call("ZADD", at.due, granted_until, ticket)
+        call("ZADD", at.due, granted_until, nonce)
         return
     end
-    call("ZREM", at.parked, ticket)
-    call("ZREM", at.aside, ticket)
-    call("ZADD", at.outbox, 0, ticket)
-    forget_name(at, ticket)
+    local info, ticket = wait_info(at, nonce)
+    step_out(at, ticket)
+    call("ZADD", at.outbox, 0, nonce)
+    forget_name(at, info.name, nonce)
     use(at, now)
-    call("ZADD", at.due, now + TAKE_UP, ticket)
+    call("ZADD", at.due, now + TAKE_UP, nonce)
 end
 
 -- A permit that is kept can lie further ahead, by the mean time that permits are held.
@@ -84,24 +99,24 @@ local function drop(at)
         return
     end
     for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, "-inf", now, "LIMIT", 0, AT_ONCE)) do
-        local mine = read(at, name)
-        erase(at, name)
+        local mine, nonce = read(at, name), name:sub(#GRANT + 1)
+        erase(at, name, mine)
         if not mine or mine.by == "" then
             bury(at, name)
-        elseif call("HEXISTS", at.payloads, name) == 1 then
-            call("ZADD", at.parked, 0, name)
+        elseif call("HEXISTS", at.payloads, nonce) == 1 then
+            call("ZADD", at.parked, 0, ticket_of(at, nonce))
         else -- it was sent, or whoever called is gone
-            leave(at, name)
+            leave(at, nonce)
         end
     end
     if at.quiet then
         return
     end
-    for _, ticket in ipairs(call("ZRANGEBYSCORE", at.due, "-inf", now, "LIMIT", 0, AT_ONCE)) do
-        if call("HEXISTS", at.payloads, ticket) == 1 then
-            end_wait(at, ticket)
+    for _, nonce in ipairs(call("ZRANGEBYSCORE", at.due, "-inf", now, "LIMIT", 0, AT_ONCE)) do
+        if call("HEXISTS", at.payloads, nonce) == 1 then
+            end_wait(at, nonce)
         else
-            leave(at, ticket)
+            leave(at, nonce)
         end
     end
 end

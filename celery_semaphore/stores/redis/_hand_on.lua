@@ -29,17 +29,18 @@ local function claims_of(info, home)
 end
 
 local function grant(ticket, claims, home, kept_until)
-    local permit = {token = new_token(claims), since = now, by = kept_until and "k" or "g"}
+    local nonce, rank = nonce_of(ticket), ticket:sub(1, RANK)
+    local permit = {token = new_token(claims), since = now, by = kept_until and "k" or "g", rank = rank}
     local ends = kept_until or now + TAKE_UP
     for _, claim in ipairs(claims) do
-        write(claim.at, ticket, claim.weight, permit, ends)
+        write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
         use(claim.at, math.min(ends, now + LEASE))
     end
     call("ZREM", kept_until and home.waiters or home.parked, ticket)
     if kept_until then
         return
-    elseif call("HEXISTS", home.payloads, ticket) == 1 then
-        call("ZADD", home.outbox, 0, ticket)
+    elseif call("HEXISTS", home.payloads, nonce) == 1 then
+        call("ZADD", home.outbox, permit.token, nonce)
         use(home, now)
     else
         redis.pcall("PUBLISH", CHANNEL .. ticket, "") -- the grant is written; where that is forbidden its caller asks
@@ -57,8 +58,9 @@ local function expected(home)
     local from, to = string.format("(%.0f", now - late + LEASE), now + early + LEASE
     local due = call("ZRANGEBYSCORE", home.due, from, to, "WITHSCORES", "LIMIT", 0, MOST)
     for n = 1, #due, 2 do
-        if call("ZSCORE", home.waiters, due[n]) then
-            table.insert(coming, {ticket = due[n], kept_until = due[n + 1] - LEASE + late})
+        local ticket = ticket_of(home, due[n])
+        if ticket and call("ZSCORE", home.waiters, ticket) then
+            table.insert(coming, {ticket = ticket, kept_until = due[n + 1] - LEASE + late})
         end
     end
     table.sort(coming, function(a, b) return a.ticket > b.ticket end)
@@ -82,7 +84,7 @@ local function try(home, coming)
     end
     local comes = coming[#coming] and coming[#coming].ticket < head and table.remove(coming)
     local ticket = comes and comes.ticket or head
-    local info = ticket_info(home, ticket)
+    local info = wait_info(home, nonce_of(ticket))
     local claims, short = claims_of(info, home)
     local why = refusal(claims[1], ticket)
     if why then
@@ -95,8 +97,8 @@ local function try(home, coming)
     if not other then
         grant(ticket, claims, home, comes and comes.kept_until)
     else
-        local payload = call("HGET", home.payloads, ticket)
-        leave(home, ticket)
+        local payload = call("HGET", home.payloads, nonce_of(ticket))
+        leave(home, nonce_of(ticket))
         stand(other, ticket, info, payload)
         use(other)
     end

@@ -3,7 +3,11 @@
 -- In use: no expiry, or volatile-* eviction would take what nobody may lose.
 local function use(at, look)
     call("PERSIST", at.ledger)
-    call("ZADD", INDEX, look and "LT" or "NX", math.min(look or now + LEASE, now + LEASE), at.name)
+    if look then
+        call("ZADD", INDEX, "LT", math.min(look, now + LEASE), at.name)
+    else
+        call("ZADD", INDEX, "NX", LEASE_END, at.name)
+    end
 end
 
 -- Idle: gone after a while.

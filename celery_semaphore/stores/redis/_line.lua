@@ -1,50 +1,39 @@
--- Who waits at one resource. A ticket is "<255 - priority>.<place>.<maker>": as text it sorts by priority, then
--- by first come, so it keeps its place wherever it goes, even out of the store and back.
+-- Who waits at one resource. A wait is known by its nonce, see _burial.lua. Its rank is "<255 - priority>.<place>" and
+-- with the nonce it makes its ticket, which as text sorts by priority, then by first come: so it stands in a line, and
+-- so it keeps its place even out of the store and back. Where both are known, the rank in the store counts.
 --   waiters   zset  ticket that comes back by itself -> 0
 --   parked    zset  ticket to which a permit can be handed: its message lies here, or its caller listens -> 0
 --   aside     zset  likewise, but the limit in force is too low for it -> 0
---   outbox    zset  ticket whose message must be sent: it was granted, or its wait has ended -> 0
---   due       zset  ticket -> when it is dropped or, with a message, when its wait ends
---   tickets   hash  ticket -> what it waits for; "by:" and its maker -> ticket, for an acquire that is repeated
---   payloads  hash  ticket -> its message, until it is sent
+--   outbox    zset  nonce of whose message must be sent -> token of its grant, or 0: its wait has ended
+--   due       zset  nonce -> when it is dropped or, with a message, when its wait ends
+--   tickets   hash  nonce -> its rank, and what it waits for, packed
+--   payloads  hash  nonce -> its message, until it is sent
 
 local function place_of(ticket)
-    return tonumber(ticket:sub(5, 20))
+    return tonumber(ticket:sub(5, RANK))
 end
 
--- A ticket as it is known here: an operator may have raised it, see promote.lua, and granted to it may be what its
--- task comes for by another message.
-local function known_as(ticket)
-    local raised = "000" .. ticket:sub(4)
-    for _, at in ipairs(resources) do
-        if call("ZSCORE", at.holders, raised) then
-            return raised
-        end
-    end
-    for _, at in ipairs(resources) do
-        local stands = not at.quiet and call("HGET", at.tickets, maker_of(ticket))
-        if stands then
-            return stands
-        end
-    end
-    return ticket
-end
-
+-- Once at each resource: it may stand here already, promoted meanwhile, or by a message with another name.
 local function stand(at, ticket, info, payload)
+    local nonce = nonce_of(ticket)
+    local before, stood = wait_info(at, nonce)
+    ticket = before and stood < ticket and stood or ticket
     at.quiet = false
-    call("HSET", at.tickets, ticket, cmsgpack.pack(info), maker_of(ticket), ticket)
+    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info)) -- first: this a full server refuses
+    if before then
+        step_out(at, stood)
+        forget_name(at, before.name, nonce)
+    end
     local stays = payload or info.kind == "call"
-    call("ZREM", stays and at.waiters or at.parked, ticket)
-    call("ZREM", at.aside, ticket)
     call("ZADD", stays and at.parked or at.waiters, 0, ticket)
-    call("ZADD", at.due, not payload and info.due + LEASE or info.ends or "+inf", ticket)
+    call("ZADD", at.due, not payload and info.due + LEASE or info.ends or "+inf", nonce)
     if payload then
-        call("HSET", at.payloads, ticket, payload)
+        call("HSET", at.payloads, nonce, payload)
         if info.ends then
             use(at, info.ends)
         end
         if info.name ~= "" then
-            call("HSET", NAMES, info.name, at.name .. "\n" .. ticket)
+            call("HSET", NAMES, info.name, at.name .. "\n" .. nonce)
         end
     end
 end
@@ -67,7 +56,7 @@ local function first(at, up_to, limit)
     end
     for _ = 1, 1000 do
         local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
-        local info = ticket and ticket_info(at, ticket)
+        local info = ticket and wait_info(at, nonce_of(ticket))
         local most = limit or info and info.limits[at.name]
         if not ticket or info.weights[at.name] <= most then
             return ticket
@@ -90,7 +79,7 @@ local function ahead(at, ticket, limit)
         if not other then
             return nil
         end
-        local weight = ticket_info(at, other).weights[at.name]
+        local weight = wait_info(at, nonce_of(other)).weights[at.name]
         if weight <= limit then
             return other, weight
         end

@@ -9,8 +9,7 @@ said = said and cmsgpack.unpack(said)
 if said and said["until"] <= now then
     said = nil
 end
--- The priority, which a ticket begins with, may have been raised meanwhile.
-local of_earlier = said and said.ticket ~= "" and ticket ~= "" and said.ticket:sub(4) ~= ticket:sub(4)
+local of_earlier = said and said.ticket ~= "" and ticket ~= "" and nonce_of(said.ticket) ~= nonce_of(ticket)
 if of_earlier then
     said = nil
 end

@@ -1,13 +1,15 @@
 -- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
---   holders   zset  holder, or ticket that was granted -> end of its lease
---   ledger    hash  "of:" and a holder or ticket -> "token since weight epoch by"; epoch is the one in which it was
+--   holders   zset  holder, or grant by the nonce of its wait, see _burial.lua -> end of its lease
+--   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, "k" for one that is kept for who comes back by
---                   itself, "r" for a permit that was put back in that epoch, else empty
+--                   itself, both followed by the rank of the wait, "r" for a permit that was put back in that
+--                   epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
 --                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
---                   "for:" and the token of a grant -> the ticket to which it was handed
---                   ceiling (an epoch, and the most that could live in it, see _holding.lua)
---   weights   hash  holder or ticket -> weight, of those that do not weigh 1
+--                   "for:" and the token of a grant -> its name among the holders
+--                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),
+--                   "put back" (the last epoch in which a permit was)
+--   weights   hash  holder or grant -> weight, of those that do not weigh 1
 --   released  zset  holder that never runs again -> when that may be forgotten
 
 -- What the ledger says of the resource and, if a holder is named, of that one.
@@ -66,10 +68,19 @@ local function new_token(claims)
     return token
 end
 
+-- Token and beginning as text, made once; most permits begin at the moment that is their token.
+local function stamp(permit)
+    if not permit.stamp then
+        local token = string.format("%.0f", permit.token)
+        permit.stamp = token .. " " .. (permit.since == permit.token and token or string.format("%.0f", permit.since))
+    end
+    return permit.stamp
+end
+
 local function write(at, name, weight, permit, ends, restored)
     at.token = math.max(known(at).token, permit.token)
-    local by = restored and "r" or permit.by
-    local record = string.format("%.0f %.0f %d ", permit.token, permit.since, weight) .. EPOCH_WRITTEN .. " " .. by
+    local by = restored and "r" or permit.by ~= "" and permit.by .. permit.rank or ""
+    local record = stamp(permit) .. " " .. weight .. " " .. EPOCH_WRITTEN .. " " .. by
     call("ZADD", at.holders, ends, name)
     call("HSET", at.ledger, "token", at.token, "of:" .. name, record)
     if weight ~= 1 then
@@ -77,5 +88,8 @@ local function write(at, name, weight, permit, ends, restored)
     end
     if permit.by ~= "" then
         call("HSET", at.ledger, string.format("for:%.0f", permit.token), name)
+    end
+    if restored then
+        call("HSET", at.ledger, "put back", EPOCH_WRITTEN)
     end
 end

@@ -20,12 +20,12 @@ end
 
 local function admit(permit)
     for _, claim in ipairs(claims) do
-        write(claim.at, holder, claim.weight, permit, now + LEASE)
+        write(claim.at, holder, claim.weight, permit, LEASE_END)
         if (claim.occupied or 0) == 0 then -- else its holders keep it in use
             use(claim.at)
         end
     end
-    return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, now + LEASE)
+    return EPOCH_WRITTEN .. " " .. stamp(permit) .. " " .. LEASE_END
 end
 
 if simple then

@@ -5,8 +5,9 @@ for _, at in ipairs(resources) do
         use(at, now)
     end
 end
-local new
-ticket, new = its_ticket()
+local grant, whole = held(claims, GRANT .. nonce)
+ticket = known_ticket(grant) or ticket ~= "" and ticket or new_ticket()
+carried = carried ~= "" and ticket or ""
 local permit, complete = held(claims, holder)
 if complete then
     return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, permit.ends)
@@ -24,22 +25,18 @@ local other = other_message()
 if other then
     if other == "copy" then -- whatever was handed to its ticket meanwhile is for nobody
         for _, claim in ipairs(claims) do
-            erase(claim.at, ticket)
+            take_back(claim.at, nonce)
             use(claim.at, now)
         end
-        forget_ticket()
+        forget_wait()
     end
     no_room(claims[1])
     return refuse(1, other)
 end
 
-local grant, whole
-if not new then
-    grant, whole = held(claims, ticket)
-end
 for _, claim in ipairs(claims) do
     if grant then -- taken up, or made for other claims than these: its task has changed since
-        erase(claim.at, ticket)
+        take_back(claim.at, nonce)
         if not whole then
             put_back(claim.at)
         end
@@ -55,9 +52,7 @@ for n, claim in ipairs(whole and {} or claims) do
         return refuse(n, reason)
     end
 end
-if not new then
-    forget_ticket()
-end
+forget_wait()
 if not first then
     remember(carried, message)
 elseif messages then

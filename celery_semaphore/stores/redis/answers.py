@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
-from ..asking import Ask, seconds, ticket_parts, unpacked
+from ..asking import Ask, check_ticket, seconds, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,14 +60,14 @@ def _held(holder: list[Any]) -> Held:
 
 def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
     ticket, kind, weight, due = waiter
-    priority, place = ticket_parts(text(ticket)) or (0, 0)
+    fields = check_ticket(text(ticket))
     return Ticket(
         text(ticket),
         Kind(kind.decode()),
         weight,
-        priority,
+        fields.priority,
         position,
-        seconds(place),
+        seconds(fields.place),
         seconds(due),
         limit is not None and 0 < limit < weight,
     )

@@ -12,28 +12,28 @@ for n, at in ipairs(resources) do
     asked.weights[at.name] = claims[n].weight
     drop(at)
 end
-ticket = known_as(ticket)
-for _, at in ipairs(resources) do
-    home = call("HEXISTS", at.tickets, ticket) == 1 and at or home
+-- A grant that has ended at one of its claims, or is for another weight, is none: others may have had room since.
+local nonce = nonce_of(ticket)
+local granted, whole = held(claims, GRANT .. nonce)
+if granted then
+    ticket = granted.rank .. "." .. nonce
 end
-if call("HEXISTS", home.payloads, ticket) == 1 then -- by the name that it had its message would still be found
-    forget_name(home, ticket)
+for _, at in ipairs(resources) do
+    home = call("HEXISTS", at.tickets, nonce) == 1 and at or home
 end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
--- A grant that has ended at one of its claims, or is for another weight, is none: others may have had room since.
-local granted, whole = held(claims, ticket)
 for _, claim in ipairs(granted and not whole and claims or {}) do
-    erase(claim.at, ticket)
+    take_back(claim.at, nonce)
 end
 if whole then
-    call("ZREM", home.parked, ticket)
+    step_out(home, ticket_of(home, nonce))
 end
 if whole and granted.by == "k" then -- kept for it to come back: now the message goes out with it
     granted.by = "g"
     for _, claim in ipairs(claims) do
-        write(claim.at, ticket, claim.weight, granted, now + TAKE_UP)
+        write(claim.at, GRANT .. nonce, claim.weight, granted, now + TAKE_UP)
     end
-    call("ZADD", home.outbox, 0, ticket)
+    call("ZADD", home.outbox, granted.token, nonce)
 end
 return answer_hand_on()

@@ -1,5 +1,5 @@
 -- End the waits of parked messages of one resource.
---   arg 1... tickets
+--   arg 1... their nonces
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 local at = resources[1]
 even_if_full()

@@ -2,7 +2,8 @@
 --   arg 1 holder, or ticket; for the others see _ran.lua
 -- Returns epoch if nobody waits, or as answer_hand_on
 -- Most calls end here, for nobody waits; release_else.lua is for all others.
-local holder, quiet = arg(1), true
+local holder, nonce = arg(1), nonce_of(arg(1))
+local quiet = not nonce
 
 -- The mean of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
 -- after it, and permits would lie idle until they are back.
@@ -22,8 +23,8 @@ for _, at in ipairs(resources) do
     quiet = quiet and at.quiet
     local record, mean, learnt = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "learnt"))
     local permit = record and parsed(record)
-    local counts = permit and permit.by == "" and not overdue(at, permit)
-    if erase(at, holder, permit and permit.weight) and counts then
+    local counts = permit and not overdue(at, permit)
+    if erase(at, holder, permit) and counts then
         learn(at, math.max(0, now - permit.since), mean, learnt) -- the clock may have stepped back
     end
     bury(at, holder)

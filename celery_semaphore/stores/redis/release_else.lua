@@ -1,22 +1,15 @@
--- Of release: where somebody waits.
--- An acquire whose answer never came may have left a ticket, to which a permit may have been handed since; one whose
--- message was parked is on its own.
-local function give_up_ticket(at)
-    local made = call("HGET", at.tickets, "by:" .. holder)
-    if made and call("HEXISTS", at.payloads, made) == 0 then
-        for _, claimed in ipairs(resources) do
-            erase(claimed, made)
-        end
-        leave(at, made)
-    elseif call("HEXISTS", at.tickets, holder) == 1 then
-        leave(at, holder)
-    end
-end
-
+-- Of release: where somebody waits, or a ticket is given up.
+-- A ticket is given up with all it has. An acquire whose answer never came may have left a wait as well, to which a
+-- permit may have been handed since; one whose message was parked is on its own.
+local wait, given_up = nonce or holder, nonce
 for _, at in ipairs(resources) do
     drop(at)
-    if not at.quiet then
-        give_up_ticket(at)
+    if call("HEXISTS", at.tickets, wait) == 1 and (nonce or call("HEXISTS", at.payloads, wait) == 0) then
+        leave(at, wait)
+        given_up = wait
     end
+end
+for _, at in ipairs(given_up and resources or {}) do
+    take_back(at, wait)
 end
 return answer_hand_on()

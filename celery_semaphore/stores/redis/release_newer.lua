@@ -6,8 +6,8 @@ local holder = arg(1)
 for _, at in ipairs(resources) do
     local record = call("HGET", at.ledger, "of:" .. holder)
     local permit = record and parsed(record)
-    if permit and permit.by == "" then
-        erase(at, holder, permit.weight)
+    if permit then
+        erase(at, holder, permit)
         bury(at, holder)
         use(at, now)
     end

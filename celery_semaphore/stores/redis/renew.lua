@@ -1,67 +1,83 @@
--- Extend one permit's lease on all declared resources; put back only what the store forgot.
---   arg 1 holder  2 token  3 since  4 epoch it was written into, then limit and weight of each resource
--- Returns {epoch, "ok" | "restored" | "lost"}
-local holder, epoch_then = arg(1), tonumber(arg(4))
-local permit = {token = tonumber(arg(2)), since = tonumber(arg(3)), by = ""}
-local claims = {}
-for n, at in ipairs(resources) do
-    claims[n] = {at = at, limit = tonumber(arg(3 + 2 * n)), weight = tonumber(arg(4 + 2 * n))}
+-- Extend the leases of permits on the declared resources; put back only what the store forgot.
+--   arg 1 how many, then of each: holder, token, since, epoch it was written into, limit and weight of each resource
+-- Returns {epoch, "ok", "restored" or "lost" for each, with blanks between them}
+local WORDS = 4 + 2 * #resources -- of one permit
+
+local function permit_of(n)
+    local first = 2 + (n - 1) * WORDS
+    local found = {holder = arg(first), epoch = tonumber(arg(first + 3)), claims = {}}
+    found.permit = {token = tonumber(arg(first + 1)), since = tonumber(arg(first + 2)), by = ""}
+    for k, at in ipairs(resources) do
+        local limit, weight = tonumber(arg(first + 2 + 2 * k)), tonumber(arg(first + 3 + 2 * k))
+        found.claims[k] = {at = at, limit = limit, weight = weight}
+    end
+    return found
 end
 
-local function extend()
+local function extend(one)
     even_if_full()
-    for _, claim in ipairs(claims) do
-        write(claim.at, holder, claim.weight, permit, now + LEASE, claim.restored)
+    for _, claim in ipairs(one.claims) do
+        write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)
         use(claim.at)
+        read_again(claim.at, one.holder)
     end
 end
 
--- The ticket from which the holder took this very permit up, if that is all the store forgot: a replica lags.
-local function its_ticket()
-    local ticket = call("HGET", resources[1].ledger, "for:" .. arg(2))
-    return ticket and read(resources[1], ticket) and ticket
+-- The grant that the holder took up as this very permit, if that is all the store forgot: a replica lags.
+local function its_grant(one)
+    local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))
+    return grant and read(resources[1], grant) and grant
 end
 
 -- What was handed to it is the holder's, and so is its message, which was delivered.
-local function take_up(ticket)
-    for _, claim in ipairs(claims) do
-        erase(claim.at, ticket)
-        if call("HEXISTS", claim.at.tickets, ticket) == 1 then
-            leave(claim.at, ticket)
-        end
+local function take_up(one, grant)
+    local nonce = grant:sub(#GRANT + 1)
+    for _, claim in ipairs(one.claims) do
+        take_back(claim.at, nonce)
+        read_again(claim.at, grant)
+        leave(claim.at, nonce)
     end
 end
 
 -- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
-local function forgotten(ticket)
-    for _, claim in ipairs(claims) do
-        local mine = read(claim.at, holder) or ticket and read(claim.at, ticket)
+local function forgotten(one, grant)
+    for _, claim in ipairs(one.claims) do
+        local mine = read(claim.at, one.holder) or grant and read(claim.at, grant)
         claim.restored = not mine or mine.restored
-        if buried(claim.at, holder) or not has_room_for_living(claim, holder, ticket) then
+        if buried(claim.at, one.holder) or not has_room_for_living(claim, one.holder, grant) then
             return false
         end
     end
     return true
 end
 
-local part, complete = held(claims, holder)
-if complete then
-    extend()
-    return {epoch, "ok"}
-elseif in_grace and epoch_then ~= epoch then
-    local ticket = its_ticket()
-    if forgotten(ticket) then
-        if ticket then
-            take_up(ticket)
+local function renew(one)
+    local part, complete = held(one.claims, one.holder)
+    if complete then
+        extend(one)
+        return "ok"
+    elseif in_grace and one.epoch ~= epoch then
+        local grant = its_grant(one)
+        if forgotten(one, grant) then
+            if grant then
+                take_up(one, grant)
+            end
+            extend(one)
+            return "restored"
         end
-        extend()
-        return {epoch, "restored"}
     end
-end
-if part then
-    end_part(claims, holder)
-    for _, at in ipairs(resources) do
-        settle(at)
+    if part then
+        end_part(one.claims, one.holder)
+        for _, at in ipairs(resources) do
+            read_again(at, one.holder)
+            settle(at)
+        end
     end
+    return "lost"
 end
-return {epoch, "lost"}
+
+local became = {}
+for n = 1, tonumber(arg(1)) do
+    became[n] = renew(permit_of(n))
+end
+return {epoch, table.concat(became, " ")}

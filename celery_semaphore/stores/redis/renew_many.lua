@@ -3,7 +3,7 @@
 --   keys   behind the common ones, of each claim of each permit: holders, ledger
 --   arg 1  number of permits, then of each: holder, number of claims, and of each claim the record up to its epoch
 -- Returns {epoch, one "1" for each permit that was extended, one "0" for each other}
-local ends, written_now = string.format("%.0f", now + LEASE), string.format("%.0f ", epoch)
+local written_now = EPOCH_WRITTEN .. " "
 local usual = call("EXISTS", INDEX) == 1 -- a lost index is made again by renew.lua
 local extended, key, word = {}, 4, given + 2
 
@@ -24,7 +24,7 @@ for permit = 1, tonumber(arg(1)) do
     local holder, claims = ARGV[word], tonumber(ARGV[word + 1])
     local there = usual and is_there(holder, claims)
     for n = 1, there and claims or 0 do
-        call("ZADD", KEYS[key + 2 * n - 1], "XX", ends, holder)
+        call("ZADD", KEYS[key + 2 * n - 1], "XX", LEASE_END, holder)
     end
     extended[permit] = there and "1" or "0"
     key, word = key + 2 * claims, word + 2 + claims

@@ -14,6 +14,6 @@ for n, at in ipairs(resources) do
 end
 even_if_full()
 for _, at in ipairs(resources) do
-    call("ZADD", at.holders, "XX", now + LEASE, holder)
+    call("ZADD", at.holders, "XX", LEASE_END, holder)
 end
 return {epoch, "ok"}

@@ -29,7 +29,7 @@ class Renewer:
         try:
             renewals = self._renewed_together(permits)
             others = [permit for permit in permits if permit.holder not in renewals]
-            return renewals | self._renewed_each(others)
+            return renewals | self._renewed_alike(others)
         except NewerFormat:
             said = self._renewed_in_newer(permits)
             return _renewals(permits, said)
@@ -56,13 +56,30 @@ class Renewer:
             words += [f"{permit.token} {since} {ask.weight} " for ask in wanted]
         return [], words, (2 * len(keys), b"".join(keys))
 
-    def _renewed_each(self, permits: Sequence[Permit]) -> Renewals:
-        calls: list[Call] = []
+    def _renewed_alike(self, permits: Sequence[Permit]) -> Renewals:
+        """Renew those of the same resources in one call: what lies there is then read once."""
+        alike: dict[tuple[str, ...], list[Permit]] = {}
         for permit in permits:
-            wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
-            words: list[Word] = [permit.holder, permit.token, since, permit.epoch]
-            calls.append((wanted, [*words, *figures_of(wanted)]))
-        return _renewals(permits, self._runner.run_each(scripts.RENEW, calls))
+            resources = tuple(ask.resource for ask in asks(permit.claims))
+            alike.setdefault(resources, []).append(permit)
+        parts = [
+            same[start : start + MANY]
+            for same in alike.values()
+            for start in range(0, len(same), MANY)
+        ]
+        renewals = self._renewed(parts)
+        # What is refused for ever is perhaps one permit's record: it must cost no other its lease.
+        refused = [part for part in parts if len(part) > 1 and part[0].holder not in renewals]
+        return renewals | self._renewed([[permit] for part in refused for permit in part])
+
+    def _renewed(self, parts: Sequence[Sequence[Permit]]) -> Renewals:
+        said = self._runner.run_each(scripts.RENEW, list(map(_alike, parts)))
+        return {
+            permit.holder: Renewal(became)
+            for part, answer in zip(parts, said, strict=True)
+            if answer is not None
+            for permit, became in zip(part, answer[1].decode().split(), strict=True)
+        }
 
     def _renewed_in_newer(self, permits: Sequence[Permit]) -> list[list[Any]]:
         calls: list[Call] = []
@@ -71,6 +88,15 @@ class Renewer:
             words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
             calls.append((wanted, words))
         return self._runner.run_all(scripts.RENEW_NEWER, calls)
+
+
+def _alike(permits: Sequence[Permit]) -> Call:
+    words: list[Word] = [len(permits)]
+    for permit in permits:
+        wanted = asks(permit.claims)
+        words += [permit.holder, permit.token, microseconds(permit.acquired_at), permit.epoch]
+        words += figures_of(wanted)
+    return wanted, words
 
 
 def _renewals(permits: Sequence[Permit], said: Sequence[list[Any] | None]) -> Renewals:

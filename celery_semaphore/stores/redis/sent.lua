@@ -1,19 +1,20 @@
 -- The broker has this message: forget it, and keep its permit until it comes. Not what became of its ticket
 -- meanwhile: it may have come back already, and be parked anew.
---   arg 1 ticket  2 token of its grant, or 0
+--   arg 1 ticket  2 token of its grant, or 0  3 until when it was to be sent: of waits that ended this tells one end
+--   from the next
 -- Returns {epoch}
-local ticket, token = arg(1), tonumber(arg(2))
+local nonce, token, until_when = nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
 even_if_full()
 for _, at in ipairs(resources) do
-    local grant = read(at, ticket)
-    local granted = grant and grant.by ~= "" and grant.token == token
+    local grant = read(at, GRANT .. nonce)
+    local granted = grant and grant.token == token
     local ended = token == 0 and not grant
-        and not is_parked(at, ticket) and not call("ZSCORE", at.outbox, ticket)
-    if (granted or ended) and call("HEXISTS", at.tickets, ticket) == 1 then
-        leave(at, ticket)
+        and not is_parked(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
+    if granted or ended then
+        leave(at, nonce)
     end
     if granted then
-        call("ZADD", at.holders, now + TAKE_UP, ticket)
+        call("ZADD", at.holders, now + TAKE_UP, GRANT .. nonce)
     end
     settle(at)
 end

@@ -27,11 +27,13 @@ end
 for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. string.format("%.0f", now), "+inf")) do
     local mine = read(at, name)
     if mine then
-        table.insert(held_now, {name, mine.token, mine.weight, mine.since, mine.ends, mine.by ~= "" and 1 or 0})
+        local granted = mine.by ~= ""
+        local shown = granted and mine.rank .. "." .. name:sub(#GRANT + 1) or name
+        table.insert(held_now, {shown, mine.token, mine.weight, mine.since, mine.ends, granted and 1 or 0})
     end
 end
 for _, ticket in ipairs(page(most > 0 and {at.parked, at.waiters, at.aside} or {})) do
-    local info = ticket_info(at, ticket)
+    local info = wait_info(at, nonce_of(ticket))
     table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
 end
 local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked) + call("ZCARD", at.aside)

@@ -18,6 +18,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
+from ...core.ticket import TicketFields
 from ..asking import (
     ROUNDS,
     Ask,
@@ -29,7 +30,6 @@ from ..asking import (
     microseconds,
     packed,
     seconds,
-    ticket_parts,
 )
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
@@ -100,7 +100,7 @@ class RedisStore:
     ) -> Answer:
         check_holder(holder, publication)
         wanted = asks(claims)
-        ticket = wait.ticket if wait and ticket_parts(wait.ticket) else ""
+        ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
         words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
         words += [_brought_by(publication), *figures_of(wanted)]
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
@@ -163,7 +163,7 @@ class RedisStore:
     def sent(self, grants: Sequence[Grant]) -> None:
         calls: list[Call] = []
         for grant in grants:
-            words: list[Word] = [grant.ticket, grant.token]
+            words: list[Word] = [grant.ticket, grant.token, microseconds(grant.expires_at)]
             calls.append((asks(grant.claims), words))
         self._runner.run_all(scripts.SENT, calls)
 
@@ -237,11 +237,11 @@ class RedisStore:
             if found == before or not any(found):
                 break  # what is still there was granted, and is on its way
             before = found
-            tickets: dict[str, list[Word]] = {}
+            nonces: dict[str, list[Word]] = {}
             for place in filter(None, found):
-                resource, _, ticket = answers.text(place).partition("\n")
-                tickets.setdefault(resource, []).append(ticket)
-            calls = [([Ask(name, 0, 0)], words) for name, words in tickets.items()]
+                resource, _, nonce = answers.text(place).partition("\n")
+                nonces.setdefault(resource, []).append(nonce)
+            calls = [([Ask(name, 0, 0)], words) for name, words in nonces.items()]
             for (wanted, _), answer in zip(calls, self._runner.run_all(script, calls), strict=True):
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing

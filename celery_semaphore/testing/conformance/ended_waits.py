@@ -162,6 +162,21 @@ class EndedWaits(Suite):
         store.sent(late)
         assert messages(store.take(store.end(["b"]))) == [b"b again"]
 
+    def test_what_was_sent_late_does_not_forget_what_another_took(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """It was parked anew and ended again, and whoever took that may die before the broker has it."""
+        admitted(store, claim(), "a")
+        ticket = named(store, "b")
+        late = store.take(store.end(["b"]))
+        clock.advance(1)
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert not store.attach(ticket, claim(), b"b again", name="b")
+        assert messages(store.take(store.end(["b"]))) == [b"b again"]
+        store.sent(late)
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == [b"b again"]
+
     def test_an_ended_one_that_asks_again_does_not_end_at_once(
         self, store: Store, clock: Clock
     ) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.key import LONGEST
+from ...core.names import LONGEST_NAME
 from ...core.permit import Kind, Publication, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
-from ...stores.asking import LONGEST_NAME, brief
+from ...stores.asking import brief
 from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
 
 if TYPE_CHECKING:

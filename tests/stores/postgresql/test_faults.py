@@ -281,6 +281,36 @@ def test_others_are_reaped_where_one_cannot_be(
     assert "'b' cannot be reaped" in told.getMessage()
 
 
+@pytest.mark.parametrize(
+    ("slow", "reaped"), [("b", "acdefghi"), ("bdf", "aceghi"), ("abcdefghi", "")]
+)
+def test_a_slow_server_is_not_asked_for_each_resource(
+    server: PostgresServer, open_at: OpenAt, database: str, slow: str, reaped: str
+) -> None:
+    """Its role has a ``statement_timeout``: a hundred looks would each be cut off after that time."""
+    clock = Clock()
+    store = open_at(server.database(database), now=clock)
+    store.install()
+    for name in "abcdefghi":
+        store.acquire(claim(of=name), "killed")
+    server.run(
+        "CREATE FUNCTION drag() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(5); RETURN NEW; END'",
+        "CREATE TRIGGER drag BEFORE UPDATE ON celery_semaphore.permit FOR EACH ROW"
+        f" WHEN (strpos('{slow}', NEW.resource) > 0) EXECUTE FUNCTION drag()",
+        f'ALTER DATABASE "{database}" SET statement_timeout = 300',
+        database=database,
+    )
+    store.close()  # the next connection has the time-out
+    clock.advance(2 * store.lease)
+    if reaped:
+        store.reap()
+    else:
+        with pytest.raises(SemaphoreError, match="statement timeout"):
+            store.reap()
+    held = {name for (name,) in server.run(HELD, database=database)}
+    assert held == set("abcdefghi") - set(reaped)
+
+
 def test_a_store_that_fails_as_a_whole_says_so(
     server: PostgresServer, open_at: OpenAt, database: str
 ) -> None:
@@ -338,11 +368,26 @@ class TestAwayStandby:
         store.release("a", claim(of="a"))
         assert server.run(HELD) == [("b",)]
 
-    def test_what_is_durable_enough_for_the_operator_is_for_a_new_memory(
+    def test_a_restart_without_it_costs_nobody_a_permit(
         self, start_server: StartServer, open_at: OpenAt
     ) -> None:
-        server = start_server(synchronous_commit="local", synchronous_standby_names="away")
-        permit_of(open_at(server.url, timeout=1.0).acquire(claim(), "a"))
+        """So it is after many a failover: the standby that is missing is the server before."""
+        server = start_server()
+        store = open_at(server.url, timeout=1.0)
+        permit = permit_of(store.acquire(claim(), "a"))
+        server.options["synchronous_standby_names"] = "away"
+        server.stop_politely()
+        server.start()
+        wait_until(lambda: renewed(store, permit) is Renewal.OK, 10)
+        assert refusal_of(store.acquire(claim(), "b")).reason is Reason.RECOVERING
+
+
+def renewed(store: PostgresStore, permit: Permit) -> Renewal | None:
+    """Renew it; None while the server cannot be reached."""
+    try:
+        return store.renew([permit])[permit.holder]
+    except StoreUnavailable:
+        return None
 
 
 def test_many_that_were_sent_cost_one_flush(server: PostgresServer, open_at: OpenAt) -> None:

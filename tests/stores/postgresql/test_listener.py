@@ -31,15 +31,19 @@ def _in_time() -> Iterator[None]:
     assert time.monotonic() - start < LONG
 
 
+def ticket(nonce: str) -> str:
+    return f"255.1700000000000000.{nonce}"
+
+
 @pytest.fixture
 def listener(store: PostgresStore) -> Iterator[PostgresListener]:
-    with closing(store.listen("t")) as listener:
+    with closing(store.listen(ticket("t"))) as listener:
         yield listener
 
 
-def notify(server: PostgresServer, ticket: str = "t") -> None:
+def notify(server: PostgresServer, nonce: str = "t") -> None:
     """As the server does when it grants."""
-    server.run(f"SELECT pg_notify(celery_semaphore.v1_channel('{ticket}'), '')")
+    server.run(f"SELECT pg_notify(celery_semaphore.v1_channel('{nonce}'), '')")
 
 
 def took(listener: PostgresListener, timeout: float) -> float:
@@ -60,17 +64,17 @@ def test_hears_nothing_of_others(server: PostgresServer, listener: PostgresListe
 
 
 def test_many_listen_over_one_connection(server: PostgresServer, store: PostgresStore) -> None:
-    listeners = [store.listen(str(n)) for n in range(20)]
+    listeners = [store.listen(ticket(str(n))) for n in range(20)]
     assert len(server.run(LISTENING)) == 1
     for n, listener in enumerate(listeners):
         notify(server, str(n))
         listener.wait(LONG)
         listener.close()
-    assert took(store.listen("0"), 0.05) >= 0.05
+    assert took(store.listen(ticket("0")), 0.05) >= 0.05
 
 
 def test_two_may_listen_for_one(server: PostgresServer, store: PostgresStore) -> None:
-    first, second = store.listen("t"), store.listen("t")
+    first, second = store.listen(ticket("t")), store.listen(ticket("t"))
     first.close()
     notify(server)
     second.wait(LONG)
@@ -79,7 +83,7 @@ def test_two_may_listen_for_one(server: PostgresServer, store: PostgresStore) ->
 
 def test_nothing_is_left_when_nobody_listens(server: PostgresServer, open_at: OpenAt) -> None:
     store = open_at(server.url)
-    first, second = store.listen("t"), store.listen("u")
+    first, second = store.listen(ticket("t")), store.listen(ticket("u"))
     first.close()
     assert len(server.run(LISTENING)) == 1
     second.close()
@@ -103,7 +107,7 @@ def test_a_server_that_is_away_keeps_nobody_busy(
 ) -> None:
     proxy = start_proxy(server.port)
     store = open_at(server.database("postgres", port=proxy.port), timeout=0.5)
-    with closing(store.listen("t")) as listener:
+    with closing(store.listen(ticket("t"))) as listener:
         proxy.cut()
         listener.wait(LONG)
         assert took(listener, 0.2) >= 0.2
@@ -119,14 +123,14 @@ def test_a_server_out_of_reach(start_server: StartServer, open_at: OpenAt) -> No
     store = open_at(server.url, timeout=0.5)
     server.stop_immediately()
     with pytest.raises(StoreUnavailable):
-        store.listen("t")
+        store.listen(ticket("t"))
 
 
 def test_a_child_closes_its_store_whoever_listened_as_it_was_forked(
     server: PostgresServer, store: PostgresStore
 ) -> None:
     """What another thread had in that moment nobody gives back in the child."""
-    with closing(store.listen("t")) as listener:
+    with closing(store.listen(ticket("t"))) as listener:
         with store._ears._use:
             child = FORK.Process(target=store.close)
             child.start()
@@ -147,12 +151,12 @@ def test_a_signal_handler_polls_whose_connection_is_in_use(
 
     def interrupted(listener: PostgresListener) -> None:
         monkeypatch.undo()
-        with closing(store.listen("handler")) as own:
+        with closing(store.listen(ticket("handler"))) as own:
             waited.append(took(own, LONG))
         listened(listener)
 
     monkeypatch.setattr(store._ears, "_listen", interrupted)
-    with closing(store.listen("t")) as listener:
+    with closing(store.listen(ticket("t"))) as listener:
         assert waited[0] < 2 * POLL
         notify(server)
         listener.wait(LONG)
@@ -164,4 +168,4 @@ def test_who_cannot_have_the_connection_in_time_polls(
 ) -> None:
     store = open_at(server.url, timeout=0.1)
     with ThreadPoolExecutor(1) as pool, store._ears._use:
-        assert pool.submit(store.listen, "t").result(LONG).polls
+        assert pool.submit(store.listen, ticket("t")).result(LONG).polls

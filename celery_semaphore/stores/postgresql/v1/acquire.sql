@@ -25,7 +25,9 @@ BEGIN
                 sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
                 max(p.last) AS last,
                 min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
-                bool_or(p.holder = _holder) AS mine
+                bool_or(
+                    p.holder = _holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_holder)
+                ) AS mine
             FROM celery_semaphore.permit AS p WHERE p.resource = home
         ) AS held
         WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)

@@ -12,12 +12,13 @@ DECLARE
     a celery_semaphore.v1_asking;
     ats celery_semaphore.v1_at[];
     mine celery_semaphore.v1_held;
+    known celery_semaphore.v1_ticket;
     given celery_semaphore.v1_held;
     said celery_semaphore.message;
     holds bool := false;
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    a := (_holder, _ticket, _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout, _claims,
+    a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout, _claims,
           _task, _message, _remember, _resources, _limits, _weights);
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_declare(
@@ -27,23 +28,25 @@ BEGIN
 
     IF _task <> '' AND _message IS NOT NULL THEN
         said := celery_semaphore.v1_said(a, m.now);
-        IF said.ticket <> '' AND _ticket <> '' AND NOT celery_semaphore.v1_is_same(said.ticket, _ticket) THEN
+        IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce THEN
             said := NULL;
             a.task := ''; -- what is known is another's: it stays
         ELSIF _ticket = '' THEN
-            a.ticket := coalesce(said.ticket, '');
+            a.carried := coalesce(said.ticket, '');
+            a.ticket := celery_semaphore.v1_parsed(a.carried);
         END IF;
-        a.carried := a.ticket;
     END IF;
-    IF a.ticket = '' THEN
-        a.ticket := celery_semaphore.v1_made_by(_holder, ats);
-    ELSE
-        a.ticket := celery_semaphore.v1_known_as(a.ticket, ats);
+    IF a.carried = '' THEN -- a new wait, or that of this holder, whose answer was lost
+        a.ticket := ROW(255 - greatest(0, least(255, _priority)), m.now, _holder)::celery_semaphore.v1_ticket;
     END IF;
-    IF a.ticket IS NULL THEN
-        a.ticket := celery_semaphore.v1_new_ticket(a, m.now);
-    ELSE
-        given := celery_semaphore.v1_has(a.ticket, _resources, _limits, _weights, m);
+    known := celery_semaphore.v1_known((a.ticket).nonce, _resources);
+    IF known.nonce IS NOT NULL THEN
+        a.ticket := known;
+        given := celery_semaphore.v1_has(
+            celery_semaphore.v1_grant_of(known.nonce), _resources, _limits, _weights, m);
+    END IF;
+    IF a.carried <> '' THEN
+        a.carried := celery_semaphore.v1_written(a.ticket);
     END IF;
 
     IF holds THEN
@@ -85,9 +88,9 @@ BEGIN
         END IF;
     END IF;
     IF _given.part THEN -- taken up, or made for other claims than these: its task has changed since
-        PERFORM celery_semaphore.v1_erase(_a.ticket, _a.resources, _m.now);
+        PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
-            PERFORM celery_semaphore.v1_put_back(_a.ticket, _a.resources, _m.now);
+            PERFORM celery_semaphore.v1_put_back((_a.ticket).nonce, _a.resources, _m.now);
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
             _ats[n] := celery_semaphore.v1_declare(
@@ -96,7 +99,7 @@ BEGIN
     END IF;
     IF NOT whole THEN
         IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0
-            AND celery_semaphore.v1_place(_a.ticket) < _m.now
+            AND (_a.ticket).place < _m.now
         THEN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- it came back to hear this
         END IF;
@@ -122,8 +125,8 @@ CREATE FUNCTION celery_semaphore.v1_refuse_copy(
 DECLARE
     at celery_semaphore.v1_at;
 BEGIN
-    PERFORM celery_semaphore.v1_erase(_a.ticket, _a.resources, _m.now);
-    PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
+    PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
+    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     FOREACH at IN ARRAY _ats LOOP
         PERFORM celery_semaphore.v1_use(at.name, _m.now);
     END LOOP;
@@ -140,7 +143,7 @@ BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
-    PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
+    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     IF _a.task <> '' AND _a.message IS NULL THEN
         PERFORM celery_semaphore.v1_forget_message(_a);
     ELSIF _a.task <> '' THEN

@@ -2,8 +2,8 @@
 
 CREATE TYPE celery_semaphore.v1_asking AS (
     holder text,
-    ticket text, -- the wait's own, or what was known of it, or made in this call
-    carried text, -- as `ticket`, but empty where this call made it
+    ticket celery_semaphore.v1_ticket, -- as it is known here
+    carried text, -- the ticket, if the caller or its message brought it; or empty
     kind text, -- how it waits; empty: not at all
     priority int, shortest bigint, longest bigint, jitter float8,
     timeout bigint, -- of the whole wait; null: none
@@ -36,34 +36,10 @@ BEGIN
     RETURN _at;
 END $$;
 
--- The ticket that this holder made in a call whose answer was lost.
-CREATE FUNCTION celery_semaphore.v1_made_by(_holder text, _ats celery_semaphore.v1_at[]) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-    at celery_semaphore.v1_at;
-    made text;
-BEGIN
-    FOREACH at IN ARRAY _ats LOOP
-        CONTINUE WHEN NOT at.waits;
-        SELECT w.ticket INTO made FROM celery_semaphore.waiter AS w
-        WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) LIMIT 1;
-        IF FOUND THEN
-            RETURN made;
-        END IF;
-    END LOOP;
-    RETURN NULL;
-END $$;
-
-CREATE FUNCTION celery_semaphore.v1_new_ticket(_a celery_semaphore.v1_asking, _now bigint) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT lpad((255 - greatest(0, least(255, _a.priority)))::text, 3, '0') || '.'
-        || lpad(_now::text, 16, '0') || '.' || _a.holder
-$$;
-
 -- Of the whole wait; null: as long as you like.
 CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_asking, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT _a.timeout - greatest(0, _now - celery_semaphore.v1_place(_a.ticket))
+    SELECT _a.timeout - greatest(0, _now - (_a.ticket).place)
 $$;
 
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.
@@ -90,16 +66,16 @@ CREATE FUNCTION celery_semaphore.v1_stand(
     _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _due bigint, _lease bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    stood celery_semaphore.waiter := celery_semaphore.v1_forget(_a.ticket, _ats);
+    stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
 BEGIN
     INSERT INTO celery_semaphore.waiter
-        (id, maker, resource, ticket, line, outbox, kind, weight, asked, resources, weights, limits, claims, due, ends,
-         name, payload)
+        (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
+         due, ends, name, payload)
     VALUES (
-        celery_semaphore.v1_digest(_a.resources[_n], _a.ticket),
-        celery_semaphore.v1_digest(_a.resources[_n], substr(_a.ticket, 22)),
-        _a.resources[_n], _a.ticket, CASE WHEN stays OR _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
+        celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
+        _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
+        CASE WHEN stays OR _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends ELSE _due + _lease END,
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END
@@ -125,7 +101,7 @@ BEGIN
     answer.occupied := at.occupied;
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
     answer.retry := celery_semaphore.v1_delay(_a, at, _reason, answer.turn, _m);
-    answer.waited := greatest(0, _m.now - celery_semaphore.v1_place(_a.ticket));
+    answer.waited := greatest(0, _m.now - (_a.ticket).place);
     IF _reason = 'running' THEN
         answer.ticket := _a.carried;
         RETURN answer;
@@ -133,11 +109,11 @@ BEGIN
     answer.ticket := '';
     IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
         IF celery_semaphore.v1_left(_a, _m.now) <= 0 THEN
-            PERFORM celery_semaphore.v1_forget(_a.ticket, _ats);
+            PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
             answer.reason := 'timed_out';
             answer.retry := 0;
         ELSE
-            answer.ticket := _a.ticket;
+            answer.ticket := celery_semaphore.v1_written(_a.ticket);
             PERFORM celery_semaphore.v1_stand(_a, _ats, _n, _m.now + answer.retry, _m.lease);
         END IF;
     END IF;

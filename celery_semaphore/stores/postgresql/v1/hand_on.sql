@@ -33,7 +33,7 @@ BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
         IF _head.resources[n] <> _head.resource AND celery_semaphore.v1_refusal(
             celery_semaphore.v1_look_for(_head.resources[n], _head.limits[n], _m),
-            _head.weights[n], _head.ticket, _m
+            _head.weights[n], celery_semaphore.v1_ticket_of(_head), _m
         ) IS NOT NULL THEN
             RETURN n;
         END IF;
@@ -42,17 +42,16 @@ BEGIN
 END $$;
 
 -- Its ticket may stand there already, for it asked again with other claims than those with which it stands here: two
--- rows of one ticket would fail each call that hands on here.
+-- rows of one wait would fail each call that hands on here.
 CREATE FUNCTION celery_semaphore.v1_move(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM celery_semaphore.waiter AS w
-    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.ticket);
+    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
     UPDATE celery_semaphore.waiter AS w
     SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
-        id = celery_semaphore.v1_digest(w.resources[_n], w.ticket),
-        maker = celery_semaphore.v1_digest(w.resources[_n], substr(w.ticket, 22))
+        id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
     WHERE w.id = _head.id;
     PERFORM celery_semaphore.v1_use(
         _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
@@ -64,16 +63,17 @@ CREATE FUNCTION celery_semaphore.v1_grant(
 DECLARE
     kept bool := _head.line = 'w';
     ends bigint := CASE WHEN kept THEN _head.due + celery_semaphore.v1_late(_home, _m) ELSE _m.now + _m.take_up END;
+    name text := celery_semaphore.v1_grant_of(_head.nonce);
     ats celery_semaphore.v1_at[];
     token bigint;
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
-        ats[n] := celery_semaphore.v1_look(_head.resources[n], _head.ticket, _m);
+        ats[n] := celery_semaphore.v1_look(_head.resources[n], name, _m);
     END LOOP;
     token := celery_semaphore.v1_new_token(ats, _m.now);
     FOR n IN 1..cardinality(ats) LOOP
         PERFORM celery_semaphore.v1_write(
-            ats[n], _head.ticket, _head.weights[n], token, _m.now, ends, _m.epoch, true, kept);
+            ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head), kept);
         PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
     UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.payload IS NOT NULL
@@ -81,13 +81,13 @@ BEGIN
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
     ELSIF NOT kept THEN
-        PERFORM pg_notify(celery_semaphore.v1_channel(_head.ticket), '');
+        PERFORM pg_notify(celery_semaphore.v1_channel(_head.nonce), '');
     END IF;
 END $$;
 
--- Where the caller that has this ticket listens: one channel for each ticket, of this schema's own.
-CREATE FUNCTION celery_semaphore.v1_channel(_ticket text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_ticket)
+-- Where the caller whose wait it is listens: one channel for each wait, of this schema's own.
+CREATE FUNCTION celery_semaphore.v1_channel(_nonce text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_nonce)
 $$;
 
 -- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, or
@@ -102,18 +102,18 @@ DECLARE
     other int;
 BEGIN
     IF at.waits AND coalesce(at.operator, at.declared, 1) > 0 THEN
-        head := celery_semaphore.v1_first(at, NULL);
+        head := celery_semaphore.v1_first(at);
     END IF;
-    IF head.ticket IS NULL THEN
+    IF head.id IS NULL THEN
         RETURN; -- what is free goes to whoever asks
     END IF;
-    comes := celery_semaphore.v1_expected(at, head.ticket, _m);
-    IF comes.ticket IS NOT NULL THEN
+    comes := celery_semaphore.v1_expected(at, celery_semaphore.v1_ticket_of(head), _m);
+    IF comes.id IS NOT NULL THEN
         head := comes;
     END IF;
     at := celery_semaphore.v1_look(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.asked);
-    IF celery_semaphore.v1_refusal(at, head.weight, head.ticket, _m) IS NOT NULL THEN
+    IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
         RETURN;
     END IF;
     IF NOT head.resources <@ _names THEN -- until the caller asks again with all of them the head blocks newcomers
@@ -155,7 +155,8 @@ BEGIN
         EXIT WHEN handed.again;
     END LOOP;
     FOREACH home IN ARRAY _names LOOP
-        PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = home AND w.outbox ORDER BY w.ticket LIMIT 1;
+        PERFORM 1 FROM celery_semaphore.waiter AS w
+        WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
         IF FOUND THEN
             handed.outgoing := handed.outgoing || home;
         END IF;

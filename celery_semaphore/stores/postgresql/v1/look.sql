@@ -79,16 +79,17 @@ BEGIN
         )
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.slot = dead.slot
-        RETURNING dead.holder, p.granted
+        RETURNING dead.holder, p.granted,
+            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its waiter
     LOOP
         IF NOT gone.granted THEN
             PERFORM celery_semaphore.v1_bury(_name, gone.holder, _m.now + _m.lease);
             CONTINUE;
         END IF;
         UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false
-        WHERE w.id = celery_semaphore.v1_digest(_name, gone.holder) AND w.payload IS NOT NULL;
+        WHERE w.id = gone.id AND w.payload IS NOT NULL;
         IF NOT FOUND THEN -- whoever called is gone
-            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_name, gone.holder);
+            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
     END LOOP;
     over := ARRAY( -- of a crowd so many at once

@@ -74,18 +74,16 @@ DECLARE
     format int := coalesce(
         (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
     memory celery_semaphore.epoch;
-    asked text;
 BEGIN
     -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
     WHERE e.started <> run OR e.id < _known;
     IF FOUND THEN
-        -- That there was a memory must not be forgotten itself: on the disk, as durable as the operator has it.
-        asked := set_config('synchronous_commit', (
-            SELECT CASE s.reset_val WHEN 'off' THEN 'on' ELSE s.reset_val END
-            FROM pg_settings AS s WHERE s.name = 'synchronous_commit'
-        ), true);
+        -- That there was a memory must not be forgotten itself: it goes to this server's disk. It waits for no standby,
+        -- which may have been lost with the server before: all other calls wait for this one. A standby that takes over
+        -- without it begins an epoch of its own, for it is another run of the server.
+        PERFORM set_config('synchronous_commit', 'local', true);
         INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new, format)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;

@@ -74,7 +74,7 @@ BEGIN
     now := celery_semaphore.v1_clock(_clock);
     FOR home IN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
-        WHERE p.resource = ANY (_resources) AND p.holder = _holder AND NOT p.granted
+        WHERE p.resource = ANY (_resources) AND p.holder = _holder
         RETURNING p.resource
     LOOP
         PERFORM celery_semaphore.v1_bury(home, _holder, now + _lease);

@@ -10,7 +10,8 @@ CREATE FUNCTION celery_semaphore.v1_attach(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    ats celery_semaphore.v1_at[];
+    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parsed(_ticket);
+    its_grant text := celery_semaphore.v1_grant_of(ticket.nonce);
     home int := 1;
     given celery_semaphore.v1_held;
     granted bool;
@@ -18,38 +19,39 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience, true);
     FOR n IN 1..cardinality(_resources) LOOP
-        ats[n] := celery_semaphore.v1_visit(_resources[n], _ticket, m);
+        PERFORM celery_semaphore.v1_visit(_resources[n], NULL, m);
     END LOOP;
-    _ticket := celery_semaphore.v1_known_as(_ticket, ats);
+    ticket := coalesce(celery_semaphore.v1_known(ticket.nonce, _resources), ticket);
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(_resources[n], _ticket);
+        WHERE w.id = celery_semaphore.v1_digest(_resources[n], ticket.nonce);
         home := CASE WHEN FOUND THEN n ELSE home END;
     END LOOP;
     -- A grant that has ended at one of its claims, or is for another weight, is none.
-    given := celery_semaphore.v1_has(_ticket, _resources, _limits, _weights, m);
+    given := celery_semaphore.v1_has(its_grant, _resources, _limits, _weights, m);
     granted := given.whole;
     kept := granted AND given.kept;
     IF given.part AND NOT granted THEN
-        PERFORM celery_semaphore.v1_erase(_ticket, _resources, m.now);
+        PERFORM celery_semaphore.v1_erase(its_grant, _resources, m.now);
     END IF;
     -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
-        (id, maker, resource, ticket, line, outbox, kind, weight, asked, resources, weights, limits, claims, due, ends,
-         name, payload)
+        (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
+         due, ends, name, payload)
     VALUES (
-        celery_semaphore.v1_digest(_resources[home], _ticket),
-        celery_semaphore.v1_digest(_resources[home], substr(_ticket, 22)),
-        _resources[home], _ticket, CASE WHEN granted THEN 'g' ELSE 'p' END, kept, 'park', _weights[home], _limits[home], _resources, _weights, _limits,
-        _claims, m.now, m.now + _ends_in, _name, _payload)
+        celery_semaphore.v1_digest(_resources[home], ticket.nonce),
+        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'g' ELSE 'p' END, kept,
+        'park', _weights[home], _limits[home], _resources, _weights, _limits, _claims,
+        m.now, m.now + _ends_in, _name, _payload)
     ON CONFLICT (id) DO UPDATE SET
-        line = excluded.line, kind = excluded.kind, weight = excluded.weight, asked = excluded.asked,
+        urgency = excluded.urgency, place = excluded.place, line = excluded.line, kind = excluded.kind,
+        weight = excluded.weight, asked = excluded.asked,
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
         payload = excluded.payload, outbox = kept OR w.outbox AND granted;
     IF kept THEN -- for it to come back: now the message goes out with it
         UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up
-        WHERE p.resource = ANY (_resources) AND p.holder = _ticket;
+        WHERE p.resource = ANY (_resources) AND p.holder = its_grant;
     END IF;
     PERFORM celery_semaphore.v1_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
     RETURN celery_semaphore.v1_hand_on(_resources, m);
@@ -69,22 +71,25 @@ BEGIN
         RETURN QUERY
         WITH out AS MATERIALIZED (
             SELECT w.id FROM celery_semaphore.waiter AS w
-            WHERE w.resource = home AND w.outbox ORDER BY w.ticket LIMIT _most
+            WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT _most
         ), taken AS (
             UPDATE celery_semaphore.waiter AS w SET outbox = false
             WHERE w.id = ANY (ARRAY(SELECT out.id FROM out))
-            RETURNING w.ticket, w.ends, w.claims, w.payload
+            RETURNING w.urgency, w.place, w.nonce, w.ends, w.claims, w.payload
         )
-        SELECT m.epoch, taken.ticket, coalesce(p.token, 0), coalesce(p.ends, taken.ends), taken.claims, taken.payload
-        FROM taken LEFT JOIN celery_semaphore.permit AS p ON p.resource = home AND p.holder = taken.ticket
-        ORDER BY taken.ticket;
+        SELECT m.epoch, celery_semaphore.v1_written((taken.urgency, taken.place, taken.nonce)),
+            coalesce(p.token, 0), coalesce(p.ends, taken.ends), taken.claims, taken.payload
+        FROM taken LEFT JOIN celery_semaphore.permit AS p
+            ON p.resource = home AND p.holder = celery_semaphore.v1_grant_of(taken.nonce)
+        ORDER BY taken.urgency, taken.place, taken.nonce;
     END LOOP;
 END $$;
 
 -- The broker has these messages: forget them, and keep their permits until they come. Not what became of a ticket
 -- meanwhile: its message may have come back already, and be parked anew. On the disk before the caller hears of it, or
 -- a crash would have them sent once more.
---   grants  [{"ticket", "token": 0 without a permit, "resources": [...]}...]
+--   grants  [{"ticket", "token": 0 without a permit, "ends": when it was to be sent, "resources": [...]}...]
+-- Of waits that ended, that time tells one end from the next.
 CREATE FUNCTION celery_semaphore.v1_sent(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -97,17 +102,18 @@ BEGIN
         ARRAY(SELECT jsonb_array_elements_text(g -> 'resources') FROM jsonb_array_elements(_grants) AS g),
         _clock, _lease, _take_up, _known, _patience, true);
     FOR sent IN
-        SELECT * FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, resources text[])
+        SELECT (celery_semaphore.v1_parsed(g.ticket)).nonce, g.token, g.ends, g.resources
+        FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, ends bigint, resources text[])
     LOOP
         FOREACH home IN ARRAY sent.resources LOOP
             UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
-            WHERE p.resource = home AND p.holder = sent.ticket AND p.granted AND p.token = sent.token;
+            WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_of(sent.nonce) AND p.token = sent.token;
             IF FOUND THEN
                 DELETE FROM celery_semaphore.waiter AS w
-                WHERE w.id = celery_semaphore.v1_digest(home, sent.ticket);
+                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce);
             ELSIF sent.token = 0 THEN
                 DELETE FROM celery_semaphore.waiter AS w
-                WHERE w.id = celery_semaphore.v1_digest(home, sent.ticket) AND w.line = 'e' AND NOT w.outbox;
+                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce) AND w.line = 'e' AND w.ends = sent.ends;
             END IF;
         END LOOP;
     END LOOP;
@@ -151,15 +157,7 @@ BEGIN
         WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
         AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL);
     IF _promote THEN
-        -- A ticket that asked again elsewhere may have come back to where it stands raised: see v1_move.
-        DELETE FROM celery_semaphore.waiter AS w WHERE w.id IN (
-            SELECT celery_semaphore.v1_digest(raised.resource, celery_semaphore.v1_raised(raised.ticket))
-            FROM celery_semaphore.waiter AS raised
-            WHERE raised.id = ANY (here) AND raised.ticket <> celery_semaphore.v1_raised(raised.ticket));
-        UPDATE celery_semaphore.waiter AS w
-        SET ticket = celery_semaphore.v1_raised(w.ticket),
-            id = celery_semaphore.v1_digest(w.resource, celery_semaphore.v1_raised(w.ticket))
-        WHERE w.id = ANY (here);
+        UPDATE celery_semaphore.waiter AS w SET urgency = 0 WHERE w.id = ANY (here);
     ELSE
         UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
         WHERE w.id = ANY (here);

@@ -3,7 +3,7 @@
 -- Why this resource refuses, or null. Whoever was parked before goes first; a heavy one that comes back by itself
 -- is kept free what it needs, or lighter ones would starve it. Who waits for more than the limit blocks nobody.
 CREATE FUNCTION celery_semaphore.v1_refusal(
-    _at celery_semaphore.v1_at, _weight bigint, _ticket text, _m celery_semaphore.v1_moment
+    _at celery_semaphore.v1_at, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared, 0);
@@ -15,12 +15,14 @@ BEGIN
     IF _m.in_grace THEN RETURN 'recovering'; END IF;
     IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
     IF NOT _at.waits THEN RETURN NULL; END IF;
-    first := celery_semaphore.v1_first(_at, _ticket);
-    IF first.ticket IS NOT NULL THEN RETURN 'saturated'; END IF;
+    first := celery_semaphore.v1_first(_at, _before);
+    IF first.id IS NOT NULL THEN RETURN 'saturated'; END IF;
     SELECT ahead.weight INTO heavy FROM (
-        SELECT w.ticket, w.weight FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _at.name AND w.line = 'w' AND w.ticket < _ticket ORDER BY w.ticket LIMIT 1000
-    ) AS ahead WHERE ahead.weight <= in_force ORDER BY ahead.ticket LIMIT 1;
+        SELECT w.* FROM celery_semaphore.waiter AS w
+        WHERE w.resource = _at.name AND w.line = 'w'
+        AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)
+        ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
+    ) AS ahead WHERE ahead.weight <= in_force ORDER BY ahead.urgency, ahead.place, ahead.nonce LIMIT 1;
     IF heavy > _weight AND _at.occupied + _weight + heavy > in_force THEN RETURN 'saturated'; END IF;
     RETURN NULL;
 END $$;
@@ -42,19 +44,22 @@ END $$;
 -- Into the row that it has, or one that is free, or a new one. What was put back in this epoch stays so.
 CREATE FUNCTION celery_semaphore.v1_write(
     _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
-    _epoch bigint, _granted bool DEFAULT false, _kept bool DEFAULT false, _restored bool DEFAULT false
+    _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _kept bool DEFAULT false,
+    _restored bool DEFAULT false
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     its_slot int := coalesce(_at.mine, _at.free);
 BEGIN
     IF its_slot IS NULL THEN
         INSERT INTO celery_semaphore.permit
-            (resource, slot, holder, granted, kept, weight, token, last, since, ends, epoch, restored)
-        VALUES (_at.name, _at.slots, _holder, _granted, _kept, _weight, _token, _token, _since, _ends, _epoch, _restored);
+            (resource, slot, holder, granted, kept, urgency, place, weight, token, last, since, ends, epoch, restored)
+        VALUES (_at.name, _at.slots, _holder, _granted IS NOT NULL, _kept, _granted.urgency, _granted.place,
+                _weight, _token, _token, _since, _ends, _epoch, _restored);
     ELSE
         UPDATE celery_semaphore.permit AS p
-        SET holder = _holder, granted = _granted, kept = _kept, weight = _weight, token = _token, since = _since,
-            ends = _ends, last = greatest(p.last, _token), epoch = _epoch,
+        SET holder = _holder, granted = _granted IS NOT NULL, kept = _kept, urgency = _granted.urgency,
+            place = _granted.place, weight = _weight, token = _token, since = _since, ends = _ends,
+            last = greatest(p.last, _token), epoch = _epoch,
             restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)
         WHERE p.resource = _at.name AND p.slot = its_slot;
     END IF;
@@ -110,7 +115,7 @@ BEGIN
         <= greatest(_limit, least(remembered, celery_semaphore.v1_ceiling(_resource, _limit, _m)));
 END $$;
 
--- What a holder has, or a ticket that was granted, and whether that is all of it, and alive: an overdue lease is
+-- What a holder has, or was granted to a wait, and whether that is all of it, and alive: an overdue lease is
 -- dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given back: its ticket asks
 -- anew. `_limits` are those in force.
 CREATE FUNCTION celery_semaphore.v1_has(

@@ -17,7 +17,7 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         FROM celery_semaphore.epoch AS e
         WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
-        AND p.resource = home AND p.holder = _holder AND NOT p.granted AND p.ends > now
+        AND p.resource = home AND p.holder = _holder AND p.ends > now
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN

@@ -9,6 +9,7 @@ DECLARE
     m celery_semaphore.v1_moment;
     at celery_semaphore.v1_at;
     ats celery_semaphore.v1_at[];
+    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parsed(_holder);
     waits bool := false;
     one text;
 BEGIN
@@ -25,8 +26,11 @@ BEGIN
     IF random() < 0.01 THEN -- often enough where nobody reaps
         PERFORM celery_semaphore.v1_forget_released(m.now);
     END IF;
+    IF ticket.nonce IS NOT NULL THEN
+        PERFORM celery_semaphore.v1_give_up(ticket.nonce, true, ats, _resources, m.now);
+    END IF;
     IF waits THEN
-        PERFORM celery_semaphore.v1_give_up(_holder, ats, _resources, m.now);
+        PERFORM celery_semaphore.v1_give_up(_holder, false, ats, _resources, m.now);
         RETURN celery_semaphore.v1_hand_on(_resources, m);
     END IF;
     RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
@@ -41,9 +45,7 @@ BEGIN
     IF _at.mine IS NOT NULL THEN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         WHERE p.resource = _at.name AND p.slot = _at.mine
-        RETURNING CASE WHEN NOT p.granted THEN greatest(0, _m.now - p.since) END INTO held_for;
-    END IF;
-    IF held_for IS NOT NULL THEN
+        RETURNING greatest(0, _m.now - p.since) INTO held_for;
         PERFORM celery_semaphore.v1_learn(_at.name, held_for);
     END IF;
     IF NOT _at.buried THEN
@@ -51,25 +53,22 @@ BEGIN
     END IF;
 END $$;
 
--- An acquire whose answer never came may have left a ticket, to which a permit may have been handed since; one whose
--- message was parked is on its own.
+-- The wait of an acquire whose answer never came, to which a permit may have been handed since; one whose message was
+-- parked is on its own, and only `_parked` gives it up.
 CREATE FUNCTION celery_semaphore.v1_give_up(
-    _holder text, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
+    _nonce text, _parked bool, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_at;
-    made text;
+    gone bool := _parked;
 BEGIN
     FOREACH at IN ARRAY _ats LOOP
         CONTINUE WHEN NOT at.waits;
-        FOR made IN
-            DELETE FROM celery_semaphore.waiter AS w
-            WHERE w.maker = celery_semaphore.v1_digest(at.name, _holder) AND w.payload IS NULL
-            RETURNING w.ticket
-        LOOP
-            PERFORM celery_semaphore.v1_erase(made, _resources, _now);
-        END LOOP;
         DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(at.name, _holder);
+        WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) AND (_parked OR w.payload IS NULL);
+        gone := gone OR FOUND;
     END LOOP;
+    IF gone THEN
+        PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of(_nonce), _resources, _now);
+    END IF;
 END $$;

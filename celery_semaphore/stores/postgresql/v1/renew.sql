@@ -65,7 +65,7 @@ BEGIN
         PERFORM celery_semaphore.v1_erase(given_to, _resources, _m.now);
         FOR n IN 1..cardinality(_resources) LOOP
             DELETE FROM celery_semaphore.waiter AS w
-            WHERE w.id = celery_semaphore.v1_digest(_resources[n], given_to);
+            WHERE w.id = celery_semaphore.v1_digest(_resources[n], celery_semaphore.v1_nonce_of(given_to));
             ats[n] := celery_semaphore.v1_look(_resources[n], _holder, _m);
         END LOOP;
     END IF;

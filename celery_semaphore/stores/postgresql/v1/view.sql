@@ -1,7 +1,7 @@
 -- What there is, for people; and limits that they set.
 
 -- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
--- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, due]...]]
+-- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due]...]]
 -- Without its lock, or whoever counts a long line would hold up all that ask meanwhile: one statement sees what other
 -- calls have done as a whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -16,17 +16,25 @@ BEGIN
     SELECT json_build_array(
         coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
         (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line IN ('p', 'w', 'a')),
-        (SELECT coalesce(json_agg(json_build_array(p.holder, p.token, p.weight, p.since, p.ends, p.granted)
+        (SELECT coalesce(json_agg(json_build_array(
+            CASE WHEN p.granted
+                THEN celery_semaphore.v1_written((p.urgency, p.place, celery_semaphore.v1_nonce_of(p.holder)))
+                ELSE p.holder
+            END, p.token, p.weight, p.since, p.ends, p.granted)
                          ORDER BY p.token), '[]')
          FROM celery_semaphore.permit AS p
          WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
-        (SELECT coalesce(json_agg(json_build_array(first.ticket, first.kind, first.weight, first.due)
-                         ORDER BY first.ticket), '[]')
+        (SELECT coalesce(json_agg(json_build_array(
+            celery_semaphore.v1_written((first.urgency, first.place, first.nonce)),
+            first.kind, first.weight, first.urgency, first.place, first.due
+         ) ORDER BY first.urgency, first.place, first.nonce), '[]')
          FROM (
-            SELECT w.ticket, w.kind, w.weight, w.due FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due
+            FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
                 SELECT * FROM celery_semaphore.waiter AS each
-                WHERE each.resource = _name AND each.line = lines.line ORDER BY each.ticket LIMIT _most + _skip
-            ) AS w ORDER BY w.ticket LIMIT _most OFFSET _skip
+                WHERE each.resource = _name AND each.line = lines.line
+                ORDER BY each.urgency, each.place, each.nonce LIMIT _most + _skip
+            ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first))
     INTO seen
     FROM (SELECT) AS one

@@ -1,0 +1,17 @@
+"""Names of holders, tasks and messages: how long they may be in a store."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+LONGEST_NAME = 2000  # bytes of a holder and the like: PostgreSQL's index of tickets takes 2,704
+
+# Bytes that a name in ASCII keeps; ``%`` begins those that it writes otherwise.
+PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+
+def size_of(name: str) -> int:
+    """Return how many bytes a name takes in ASCII, or fewer for one that is short anyway."""
+    if 12 * len(name) <= LONGEST_NAME:  # a character takes 4 bytes at most, and each of these 3
+        return len(name)
+    return len(quote(name.encode("utf-8", "surrogatepass"), safe=PLAIN))

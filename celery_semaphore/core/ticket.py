@@ -1,0 +1,44 @@
+"""The ticket of a wait: the text that crosses every boundary is only a way to write these three fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from re import compile as pattern
+from typing import Self
+
+from .names import LONGEST_NAME, size_of
+
+HIGHEST_PRIORITY = 255  # what a promoted ticket has
+_TEXT = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TicketFields:
+    """Which wait it is, and where that stands in a line."""
+
+    nonce: str  # never changes: the holder whose acquire was refused first
+    priority: int  # higher goes first; an operator may raise it
+    place: int  # the store's time when the wait began, in microseconds: earlier goes first
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self | None:
+        """Read the text of a ticket; None for what no store has written."""
+        match = _TEXT.fullmatch(text or "")
+        if not match or int(match[1]) > HIGHEST_PRIORITY or size_of(match[3]) > LONGEST_NAME:
+            return None
+        return cls(match[3], HIGHEST_PRIORITY - int(match[1]), int(match[2]))
+
+    @property
+    def text(self) -> str:
+        return f"{HIGHEST_PRIORITY - self.priority:03}.{self.place:016}.{self.nonce}"
+
+    @property
+    def turn(self) -> tuple[int, int, str]:
+        """Sort a line by this; the nonce parts two waits that began in one microsecond."""
+        return -self.priority, self.place, self.nonce
+
+
+def nonce_of(text: str) -> str:
+    """Return the nonce in the text of a ticket; it is empty for what no store has written."""
+    fields = TicketFields.parse(text)
+    return fields.nonce if fields else ""

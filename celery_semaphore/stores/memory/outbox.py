@@ -1,0 +1,79 @@
+"""A parked message: it is attached to its wait, taken out to be sent, and forgotten once the broker has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from ...core.permit import Grant, Kind
+from ...core.ticket import nonce_of
+from ..asking import asks, brief, microseconds, seconds
+from .waiter import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
+    from ...core.ticket import TicketFields
+    from .books import Books
+    from .resource import Resource
+
+
+def attach(
+    books: Books,
+    ticket: TicketFields,
+    claims: Sequence[Claim],
+    payload: bytes,
+    *,
+    name: str,
+    ends_in: int | None,
+) -> None:
+    """Put the message where its wait stands; one that was forgotten stands at the first claim."""
+    wanted = asks(claims)
+    books.drop(wanted)
+    ticket = books.known(wanted, ticket.nonce) or ticket
+    at = (books.standing(wanted, ticket.nonce) or [books.at(wanted[0].resource)])[-1]
+    ends = inf if ends_in is None else books.now + ends_in
+    waiter = Waiter(ticket, Kind.PARK, brief(claims), tuple(wanted), books.now, payload, name, ends)
+    at.tickets[waiter.nonce] = waiter
+    _send_out_kept(books, at, waiter)
+
+
+def _send_out_kept(books: Books, at: Resource, waiter: Waiter) -> None:
+    """Send it out with a permit that was kept for it to come back, if that is all it asks."""
+    entry, whole = books.grant_to(waiter.asks, waiter.nonce)
+    if entry and not whole:
+        books.end_grant(waiter.asks, waiter.nonce)
+    elif entry and entry.kept:
+        granted = replace(entry, ends=books.now + books.take_up, kept=False)
+        for ask in waiter.asks:
+            books.at(ask.resource).grants[waiter.nonce] = replace(granted, weight=ask.weight)
+        at.outbox[waiter.nonce] = None
+
+
+def take(books: Books, name: str) -> list[Grant]:
+    """Return what must be sent, once; what is not sent comes again when its grant has ended."""
+    at, grants = books.at(name), list[Grant]()
+    for nonce in at.outbox:
+        waiter, entry = at.tickets.get(nonce), at.grants.get(nonce)
+        if waiter and waiter.payload is not None and (entry or waiter.ended):
+            token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
+            text = waiter.ticket.text
+            grants.append(Grant(text, token, waiter.claims, waiter.payload, seconds(ends)))
+    at.outbox.clear()
+    return grants
+
+
+def sent(books: Books, grant: Grant) -> None:
+    """Forget a message that the broker has; its permit, if it has one, waits for it."""
+    nonce, until = nonce_of(grant.ticket), grant.expires_at
+    for ask in asks(grant.claims):
+        at = books.at(ask.resource)
+        entry, waiter = at.grants.get(nonce), at.tickets.get(nonce)
+        if entry and entry.token == grant.token:
+            at.forget(nonce)
+            at.grants[nonce] = replace(entry, ends=books.now + books.take_up)
+        elif not grant.token and waiter and waiter.ended and waiter.ends == microseconds(until):
+            at.forget(nonce)
+        # Else it came back already, and is parked anew.

@@ -1,0 +1,84 @@
+"""Wrong ideas about which wait a ticket names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .epochs import memory
+from .mutant import Mutant
+
+NONCES = "tests/stores/test_nonces.py"
+CONFORMANCE = "tests/stores/test_conformance.py::TestMemoryStore"
+
+
+def nonces(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
+    return replace(memory(name, why, file, text, instead), tests=tests or (NONCES,))
+
+
+MUTANTS = (
+    nonces(
+        "a wait stands where its text says",
+        "the message carries priority and place",
+        "asking",
+        "            return known\n",
+        "            return told or known\n",
+    ),
+    nonces(
+        "a message is attached where its text says",
+        "the ticket was made a moment ago",
+        "outbox",
+        "    ticket = books.known(wanted, ticket.nonce) or ticket\n",
+        "",
+        CONFORMANCE,
+        "-k",
+        "attached_again",
+    ),
+    nonces(
+        "only what stands in a line is known",
+        "what was sent comes back with its ticket",
+        "resource",
+        "self.tickets.get(nonce) or self.grants.get(nonce)",
+        "self.tickets.get(nonce)",
+    ),
+    nonces(
+        "a wait in two lines has the place of the first",
+        "both records are the same",
+        "books",
+        "min(filter(None, found), key=lambda ticket: ticket.turn, default=None)",
+        "next(filter(None, found), None)",
+    ),
+    nonces(
+        "a promoted ticket is another wait",
+        "the texts differ",
+        "messages",
+        "known_by.nonce != carried.nonce",
+        "known_by != carried",
+        CONFORMANCE,
+        "-k",
+        "its_copy_does_not_run",
+    ),
+    nonces(
+        "a grant is a permit of its name",
+        "the names are the same",
+        "permits",
+        "at.holders.pop(name, None)",
+        "at.holders.pop(name, None) or at.grants.pop(name, None)",
+    ),
+    nonces(
+        "what a holder leaves takes its grant along",
+        "nobody knows that it was handed anything",
+        "permits",
+        "    return bool(found) and all(",
+        "    return all(",
+    ),
+    nonces(
+        "a call without a ticket begins a new wait",
+        "it would carry one otherwise",
+        "asking",
+        "told.nonce if told else self.holder)",
+        'told.nonce if told else "")',
+        CONFORMANCE,
+        "-k",
+        "finds_its_ticket",
+    ),
+)

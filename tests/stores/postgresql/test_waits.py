@@ -1,0 +1,236 @@
+"""One wait has one record, whatever an operator does to its priority, and whoever brings its ticket."""
+
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Grant, Kind, Permit, Publication, Reason, Refusal, Wait
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.suite import (
+    LEASE,
+    TAKE_UP,
+    admitted,
+    came_back,
+    claim,
+    named,
+    reaped,
+    refused,
+    released,
+    requeued,
+)
+from tests.support.postgres import PostgresServer
+
+from .conftest import OpenAt
+
+CALL = Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3)
+PARK = Wait(Kind.PARK)
+DISK = claim(of="disk")
+Opened = tuple[Any, Clock]
+
+
+@pytest.fixture
+def opened(server: PostgresServer, open_at: OpenAt) -> Opened:
+    clock = Clock()
+    return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP), clock
+
+
+def waiting(opened: Opened, *holders: str) -> list[str]:
+    """Tickets of messages that are parked behind "a", one after the other."""
+    store, clock = opened
+    admitted(store, claim(), "a")
+    tickets = []
+    for holder in holders:
+        clock.advance(1)
+        tickets.append(named(store, holder))
+    return tickets
+
+
+def sent(store: Any, holder: str = "a") -> Grant:
+    """What a release hands on, when the broker has its message."""
+    (grant,) = released(store, holder, claim())
+    store.sent([grant])
+    return grant
+
+
+def waits(store: Any) -> list[str]:
+    return [each.id for each in store.snapshot("api").waiters]
+
+
+def holders(store: Any) -> list[tuple[str, bool]]:
+    return sorted((held.holder, held.granted) for held in store.snapshot("api").holders)
+
+
+def test_the_holder_that_made_it_may_hold_beside_its_grant(opened: Opened) -> None:
+    """The same delivery came back as that holder, for other claims."""
+    store, _ = opened
+    (ticket,) = waiting(opened, "b")
+    store.set_limit(2, "api")
+    sent(store)
+    permit = admitted(store, claim() + DISK, "b", came_back("255.1700000000000000.other"))
+    assert holders(store) == [(ticket, True), ("b", False)]
+    assert [str(each) for each in store.renew([permit]).values()] == ["ok"]
+    store.release("b", claim() + DISK)
+    assert holders(store) == [(ticket, True)]
+    store.release(ticket, claim())
+    assert holders(store) == []
+
+
+def test_a_grant_outlives_the_holder_that_made_it(opened: Opened) -> None:
+    """Whose worker makes sure that it has no permit, while its message is on its way."""
+    store, _ = opened
+    first, second = waiting(opened, "b", "c")
+    sent(store)
+    store.release("b", claim())
+    store.release("c", claim())
+    assert (holders(store), waits(store)) == ([(first, True)], [second])
+
+
+@pytest.mark.parametrize("name", ["%grant.b", "grant.b", "%25grant.b"])
+def test_a_holder_that_is_named_like_a_grant(opened: Opened, name: str) -> None:
+    store, _ = opened
+    (ticket,) = waiting(opened, "b")
+    store.set_limit(2, "api")
+    sent(store)
+    admitted(store, claim(), name)
+    store.release(name, claim())
+    assert holders(store) == [(ticket, True)]
+
+
+@pytest.mark.parametrize("claims", [claim(), claim() + DISK], ids=["one", "several"])
+def test_a_holder_finds_its_grant_without_its_ticket(opened: Opened, claims: Any) -> None:
+    """Where nobody waits and there is room for another, too."""
+    store, _ = opened
+    store.set_limit(2, "api")
+    store.set_limit(2, "disk")
+    for holder in "ad":
+        admitted(store, claims, holder)
+    named(store, "b", claims=claims)
+    (grant,) = released(store, "a", claims)
+    store.sent([grant])
+    store.release("d", claims)
+    assert admitted(store, claims, "b").token == grant.token
+    assert holders(store) == [("b", False)]
+
+
+def test_a_holder_whose_grant_lapsed_finds_its_place_without_its_ticket(opened: Opened) -> None:
+    store, clock = opened
+    first, _ = waiting(opened, "b", "c")
+    assert len(released(store, "a", claim())) == 1
+    store.set_limit(0, "api")
+    clock.advance(TAKE_UP)
+    answer = refused(store, claim(), "b", PARK)
+    assert (answer.ticket, answer.position, answer.reason) == (first, 0, Reason.PAUSED)
+    assert len(waits(store)) == 2
+
+
+def test_a_caller_whose_grant_lapsed_waits_anew(opened: Opened) -> None:
+    store, clock = opened
+    admitted(store, claim(), "a")
+    first = refused(store, claim(), "b", CALL).ticket
+    clock.advance(1)
+    store.release("a", claim())
+    store.set_limit(0, "api")
+    clock.advance(TAKE_UP)
+    again = refused(store, claim(), "b", CALL)
+    assert (again.ticket, again.waited) != (first, 0.0)
+    assert again.waited == 0.0
+    assert waits(store) == [again.ticket]
+
+
+def test_a_caller_takes_its_grant_up_without_its_ticket(opened: Opened) -> None:
+    store, _ = opened
+    admitted(store, claim(), "a")
+    refused(store, claim(), "b", CALL)
+    store.release("a", claim())
+    admitted(store, claim(), "b", CALL)
+    assert holders(store) == [("b", False)]
+    assert waits(store) == []
+
+
+def test_a_promoted_wait_is_found_by_its_holder(opened: Opened) -> None:
+    """Its answer was lost, and an operator was quick; the priority that it declares is that of before."""
+    store, _ = opened
+    admitted(store, claim(), "a")
+    before = refused(store, claim(), "c", PARK).ticket
+    assert before
+    store.attach(before, claim(), b"c", name="c")
+    store.promote(["c"])
+    answer = refused(store, claim(), "c", PARK)
+    assert answer.ticket == f"000{before[3:]}"
+    assert waits(store) == [answer.ticket]
+
+
+def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> None:
+    """In what people see, and where its old message is parked again before the grant lapses."""
+    store, clock = opened
+    first, second = waiting(opened, "b", "c")
+    store.promote(["c"])
+    sent(store)
+    promoted = f"000{second[3:]}"
+    assert holders(store) == [(promoted, True)]
+    assert not store.attach(second, claim(), b"again", name="c")
+    store.set_limit(0, "api")
+    clock.advance(TAKE_UP)
+    assert reaped(store) == []
+    assert waits(store) == [promoted, first]
+
+
+def test_a_promoted_grant_that_comes_for_other_claims_keeps_its_priority(opened: Opened) -> None:
+    store, _ = opened
+    _, second = waiting(opened, "b", "c")
+    store.promote(["c"])
+    sent(store)
+    admitted(store, DISK, "d")
+    answer = refused(store, DISK + claim(), "c2", came_back(second, Kind.PARK))
+    assert answer.ticket == f"000{second[3:]}"
+
+
+def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> None:
+    store, _ = opened
+    waiting(opened, "b")
+    store.promote(["b"])
+    (grant,) = released(store, "a", claim())
+    old = Grant(f"255{grant.ticket[3:]}", grant.token, grant.claims, b"", grant.expires_at)
+    store.sent([old])
+    assert holders(store) == [(grant.ticket, True)]
+    store.set_limit(0, "api")
+    assert reaped(store) == []  # nothing is left to be sent
+    store.release(old.ticket, claim())
+    assert (holders(store), waits(store)) == ([], [])
+
+
+def test_one_name_waits_for_two_things(opened: Opened) -> None:
+    store, clock = opened
+    admitted(store, claim(), "a")
+    admitted(store, DISK, "d")
+    first = requeued(store, claim(), "b")
+    clock.advance(1)
+    second = requeued(store, DISK, "b", priority=9)
+    assert (waits(store), [each.id for each in store.snapshot("disk").waiters]) == (
+        [first],
+        [second],
+    )
+    store.release("b", DISK)
+    assert (waits(store), store.snapshot("disk").waiters) == ([first], ())
+
+
+def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: Opened) -> None:
+    """And one that still carries the text of before is no other task's."""
+    store, clock = opened
+    admitted(store, claim(), "a")
+    answer = store.acquire(claim(), "c", PARK, Publication("c:0"))
+    assert isinstance(answer, Refusal)
+    assert answer.ticket
+    store.attach(answer.ticket, claim(), b"c", name="c")
+    store.promote(["c"])
+    clock.advance(1)
+    again = Publication("c:0", redelivered=True)
+    for n, ticket in enumerate([None, answer.ticket, None]):
+        found = store.acquire(claim(), f"c{n}", Wait(Kind.PARK, ticket), again)
+        assert isinstance(found, Refusal)
+        assert (found.ticket, found.waited) == (f"000{answer.ticket[3:]}", 1.0)
+    assert len(waits(store)) == 1
+    grant = sent(store)
+    assert isinstance(store.acquire(claim(), "c9", PARK, again), Permit)
+    assert grant.payload == b"c"
+    assert holders(store) == [("c9", False)]

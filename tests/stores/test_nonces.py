@@ -1,0 +1,226 @@
+"""A wait is named by its nonce: a promotion changes its priority, and never which wait it is."""
+
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Kind, Permit, Publication, Refusal, Renewal
+from celery_semaphore.core.store import Store
+from celery_semaphore.core.ticket import HIGHEST_PRIORITY, TicketFields
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.calling import calling, calls, granted
+from celery_semaphore.testing.conformance.suite import (
+    TAKE_UP,
+    Suite,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    named,
+    parked,
+    refused,
+    released,
+    requeued,
+)
+from tests.stores.test_conformance import OnPostgres
+from tests.support.postgres import PostgresServer
+
+DISK = claim(of="disk")
+BOTH = claim() + DISK
+
+
+def fields(ticket: str | None) -> TicketFields:
+    found = TicketFields.parse(ticket)
+    assert found
+    return found
+
+
+def tokens(store: Store, resource: str = "api") -> dict[str, int]:
+    return {held.holder: held.token for held in store.snapshot(resource).holders}
+
+
+class Nonces(Suite):
+    @pytest.fixture
+    def old(self, store: Store, clock: Clock) -> str:
+        """The first ticket of "b", which was promoted while "a" has the permit and "c" waits."""
+        admitted(store, claim(), "a")
+        named(store, "c")
+        clock.advance(1)
+        ticket = named(store, "b")
+        store.promote(["b"])
+        return ticket
+
+    def test_the_text_has_the_present_priority(self, store: Store, old: str) -> None:
+        before, after = fields(old), fields(store.snapshot("api").waiters[0].id)
+        assert (after.nonce, after.place) == (before.nonce, before.place) == ("b", before.place)
+        assert (before.priority, after.priority) == (0, HIGHEST_PRIORITY)
+        answer = refused(store, claim(), "b2", came_back(old, Kind.PARK))
+        assert fields(answer.ticket) == after
+
+    def test_the_old_text_gives_the_wait_up(self, store: Store, old: str) -> None:
+        assert not store.release(old, claim())
+        assert messages(released(store, "a", claim())) == [b"c"]
+
+    def test_the_old_text_gives_the_grant_up(self, store: Store, old: str) -> None:
+        assert messages(released(store, "a", claim())) == [b"b"]
+        assert messages(released(store, old, claim())) == [b"c"]
+        assert [fields(ticket).nonce for ticket in granted(store)] == ["c"]
+
+    def test_what_was_sent_with_the_old_text(self, store: Store, clock: Clock) -> None:
+        """Taken out before its grant lapsed, and promoted since: the late answer changes nothing."""
+        admitted(store, claim(), "a")
+        named(store, "b")
+        late = released(store, "a", claim())
+        store.set_limit(0, "api")
+        clock.advance(TAKE_UP)
+        store.reap()
+        store.promote(["b"])
+        store.sent(late)
+        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
+        (grant,) = store.take(store.set_limit(None, "api"))
+        assert fields(grant.ticket) == TicketFields(
+            "b", HIGHEST_PRIORITY, fields(late[0].ticket).place
+        )
+
+    def test_a_store_that_forgot_it_takes_the_text_as_it_is(self, store: Store, old: str) -> None:
+        self.forget(store)
+        admitted(store, claim(), "a")  # a first client: there is no grace
+        answer = refused(store, claim(), "b2", came_back(old, Kind.PARK))
+        assert answer.ticket == old
+
+    def test_a_message_without_our_header_finds_it(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        requeued(store, claim(), "w")
+        clock.advance(1)
+        first = store.acquire(claim(), "b", came_back("", Kind.PARK), Publication("b:0"))
+        assert isinstance(first, Refusal)
+        store.attach(str(first.ticket), claim(), b"b", name="b")
+        store.promote(["b"])
+        again = Publication("b:0", redelivered=True)
+        answer = store.acquire(claim(), "b2", came_back("", Kind.PARK), again)
+        assert isinstance(answer, Refusal)
+        assert fields(answer.ticket) == TicketFields(
+            "b", HIGHEST_PRIORITY, fields(first.ticket).place
+        )
+        assert (answer.position, store.snapshot("api").waiting) == (0, 2)
+
+    def test_what_was_sent_keeps_its_priority(self, store: Store, old: str) -> None:
+        """Its task changed meanwhile, and asks for more than was granted."""
+        admitted(store, DISK, "d")
+        store.sent(released(store, "a", claim()))
+        answer = refused(store, BOTH, "b2", came_back(old, Kind.PARK))
+        assert answer.claim.semaphore == "disk"
+        assert fields(answer.ticket).priority == HIGHEST_PRIORITY
+
+    def test_a_wait_in_two_lines_does_not_stand_behind_itself(
+        self, store: Store, clock: Clock
+    ) -> None:
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "d")
+        clock.advance(1)
+        ticket = parked(store, BOTH, "b", name="b")
+        store.promote(["b"])
+        refused(store, DISK, "b2", came_back(ticket, Kind.PARK))
+        store.release("d", DISK)
+        answer = refused(store, DISK + claim(), "b3", came_back(ticket, Kind.PARK))
+        assert (answer.claim.semaphore, answer.position) == ("api", 0)
+        assert fields(answer.ticket).priority == HIGHEST_PRIORITY
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
+
+    def test_a_grant_beside_the_permit_of_its_own_maker(self, store: Store) -> None:
+        """One name, and two of the limit: neither is taken for the other."""
+        disk = claim(2, of="disk")
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim() + disk, "b")
+        permit = admitted(store, disk, "b")
+        (grant,) = released(store, "a", claim())
+        assert tokens(store, "disk") == {"b": permit.token, ticket: grant.token}
+        assert store.snapshot("disk").occupied == 2
+        assert store.renew([permit]) == {"b": Renewal.OK}
+        store.sent([grant])
+        store.release("b", disk)
+        assert tokens(store, "disk") == {ticket: grant.token}
+        admitted(store, claim() + disk, "b2", came_back(ticket, Kind.PARK))
+        assert tokens(store, "disk") == {"b2": grant.token}
+
+    def test_a_permit_beside_the_grant_that_is_given_up(self, store: Store) -> None:
+        disk = claim(2, of="disk")
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim() + disk, "b")
+        permit = admitted(store, disk, "b")
+        store.release("a", claim())
+        store.release(ticket, claim() + disk)
+        assert tokens(store, "disk") == {"b": permit.token}
+        assert store.renew([permit]) == {"b": Renewal.OK}
+
+    def test_two_waits_of_one_name_are_two(self, store: Store, clock: Clock) -> None:
+        """Of one holder, at different resources."""
+        admitted(store, BOTH, "a")
+        first = parked(store, claim(), "b", name="first")
+        clock.advance(1)
+        second = parked(store, DISK, "b", name="second")
+        assert fields(first).nonce == fields(second).nonce
+        store.promote(["second"])
+        assert store.snapshot("api").waiters[0].id == first
+        store.release(first, claim())
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)
+        assert messages(released(store, "a", BOTH)) == [b"b"]
+
+    def test_a_caller_that_knows_no_ticket_takes_its_grant_up(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = calling(store, claim(), "b")
+        store.release("a", claim())
+        assert granted(store) == [ticket]
+        token = tokens(store)[ticket]
+        assert admitted(store, claim(), "b", calls()).token == token
+        assert tokens(store) == {"b": token}
+
+    def test_a_caller_that_knows_no_ticket_comes_too_late(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        calling(store, claim(), "b")
+        clock.advance(1)
+        behind = calling(store, claim(), "c")
+        store.release("a", claim())
+        clock.advance(TAKE_UP)
+        answer = refused(store, claim(), "b", calls())
+        assert fields(answer.ticket).place > fields(behind).place
+        assert [fields(each.id).nonce for each in store.snapshot("api").waiters] == ["c", "b"]
+
+    def test_a_holder_whose_message_was_sent_takes_the_grant_up(self, store: Store) -> None:
+        """Its name is that of its wait, whether a line knows of it or not."""
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        (grant,) = released(store, "a", claim())
+        store.sent([grant])
+        assert admitted(store, claim(), "b").token == grant.token
+
+    def test_a_holder_that_ends_leaves_what_was_sent(self, store: Store) -> None:
+        """Its delivery ends after it was parked, and perhaps after it was granted and sent."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        store.release("b", claim())
+        assert granted(store) == [ticket]
+        assert isinstance(store.acquire(claim(), "b2", came_back(ticket)), Permit)
+
+
+class TestMemoryStore(Nonces):
+    @pytest.fixture
+    def open_store(self) -> Any:
+        return MemoryStore
+
+    def forget(self, store: MemoryStore) -> None:
+        store.forget()
+        store.epoch = None
+
+
+class TestPostgresStore(OnPostgres, Nonces):
+    @pytest.fixture(autouse=True)
+    def on(self, postgres: PostgresServer) -> None:
+        self.server = postgres
+
+    def forget(self, store: PostgresStore) -> None:
+        self.server.forget()
+        store.epoch = None

@@ -1,0 +1,248 @@
+"""A wait is known by its nonce: whatever its ticket says of priority and place, it is the same wait."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from celery_semaphore.core.permit import Claim, Kind, Reason, Wait
+from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.calling import calling, calls, granted
+from celery_semaphore.testing.conformance.suite import (
+    LEASE,
+    TAKE_UP,
+    admitted,
+    came_back,
+    claim,
+    messages,
+    named,
+    parked,
+    reaped,
+    refused,
+    released,
+)
+from tests.support.servers import RedisServer
+
+from .conftest import OpenAt
+
+API, DISK = claim(), claim(of="disk")
+BOTH = API + DISK
+MOST_URGENT = 255
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(server: RedisServer, open_at: OpenAt, clock: Clock) -> RedisStore:
+    return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP)
+
+
+def returns(ticket: str) -> Wait:
+    return came_back(ticket, Kind.PARK)
+
+
+def line(store: RedisStore, resource: str = "api") -> list[str]:
+    """Who waits, and how many there are of them."""
+    seen = store.snapshot(resource)
+    assert seen.waiting == len(seen.waiters)
+    return [each.id.rpartition(".")[2] for each in seen.waiters]
+
+
+def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> str:
+    """The ticket of "b", parked at "api" for both claims, and at "disk", where it was promoted, for that alone."""
+    admitted(store, API, "a")
+    admitted(store, DISK, "d")
+    for resource, claims in (("api", API), ("disk", DISK)):
+        if behind:
+            parked(store, claims, f"{behind}-{resource}")
+    clock.advance(1)
+    ticket = named(store, "b", claims=BOTH)
+    again = refused(store, DISK, "b2", returns(ticket)).ticket
+    assert again == ticket
+    assert not store.attach(again, DISK, b"b", name="b")
+    store.promote(["b"])
+    return ticket
+
+
+def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -> str:
+    """The ticket of "c" from before it was promoted past "b"."""
+    admitted(store, claims, "a")
+    parked(store, claims, "b")
+    clock.advance(1)
+    ticket = named(store, "c", claims=claims)
+    store.promote(["c"])
+    return ticket
+
+
+class TestInTwoLines:
+    def test_a_promotion_in_one_is_kept_for_both(self, store: RedisStore, clock: Clock) -> None:
+        ticket = two_lines(store, clock, behind="x")
+        again = refused(store, BOTH, "b3", returns(ticket))
+        assert (again.position, again.ticket) == (0, store.snapshot("api").waiters[0].id)
+        assert store.snapshot("api").waiters[0].priority == MOST_URGENT
+        assert (line(store), line(store, "disk")) == (["b", "x-api"], ["x-disk"])
+
+    def test_whichever_of_the_two_was_promoted(self, store: RedisStore, clock: Clock) -> None:
+        ticket = two_lines(store, clock, behind="x")
+        again = refused(store, DISK + API, "b3", returns(ticket))
+        assert (again.position, again.ticket) == (0, store.snapshot("disk").waiters[0].id)
+        assert (line(store), line(store, "disk")) == (["x-api"], ["b", "x-disk"])
+
+    def test_it_stands_once_where_it_moves_to(self, store: RedisStore, clock: Clock) -> None:
+        """The head of one line cannot run, for "disk" is taken: it goes where it stands already."""
+        two_lines(store, clock)
+        clock.advance(1)
+        parked(store, DISK, "c")
+        assert not store.release("a", API)
+        assert (line(store), line(store, "disk")) == ([], ["b", "c"])
+        assert store.snapshot("disk").waiters[0].priority == MOST_URGENT
+        (grant,) = released(store, "d", DISK)
+        store.sent([grant])
+        assert messages([grant]) == [b"b"]
+        admitted(store, BOTH, "b3", returns(grant.ticket))
+        assert messages(released(store, "b3", BOTH)) == [b"c"]
+
+    def test_it_is_found_by_its_new_name_alone(self, store: RedisStore, clock: Clock) -> None:
+        ticket = two_lines(store, clock)
+        store.attach(ticket, DISK, b"b", name="other")
+        assert not store.end(["b"])
+        assert messages(store.take(store.end(["other"]))) == [b"b"]
+
+
+class TestPromoted:
+    def test_where_its_message_is_on_its_way(self, store: RedisStore, clock: Clock) -> None:
+        """A copy with the old ticket asks for more than was granted."""
+        ticket = overtaking(store, clock)
+        store.sent(released(store, "a", API))
+        admitted(store, DISK, "d")
+        again = refused(store, DISK + API, "c2", returns(ticket))
+        assert store.snapshot("disk").waiters[0].priority == MOST_URGENT
+        assert again.ticket == store.snapshot("disk").waiters[0].id
+
+    def test_attached_again_beside_the_grant_of_another_weight(
+        self, store: RedisStore, clock: Clock
+    ) -> None:
+        ticket = overtaking(store, clock, claim(2, weight=2))
+        store.sent(released(store, "a", claim(2, weight=2)))
+        assert messages(store.take(store.attach(ticket, claim(2), b"c"))) == [b"c"]
+        assert line(store) == ["b"]
+
+    def test_attached_again_in_line(self, store: RedisStore, clock: Clock) -> None:
+        """By the ticket from before: nothing of it is left in the line."""
+        ticket = overtaking(store, clock)
+        assert not store.attach(ticket, API, b"c", name="c")
+        assert line(store) == ["c", "b"]
+        assert store.snapshot("api").waiters[0].priority == MOST_URGENT
+
+    def test_attached_again_beside_its_grant(self, store: RedisStore, clock: Clock) -> None:
+        """Which nobody has sent yet: it is in no line, or it would be granted twice."""
+        ticket = overtaking(store, clock)
+        store.release("a", API)
+        outgoing = store.attach(ticket, API, b"c", name="c")
+        assert line(store) == ["b"]
+        assert messages(store.take(outgoing)) == [b"c"]
+
+    def test_sent_by_the_ticket_from_before(self, store: RedisStore, clock: Clock) -> None:
+        ticket = overtaking(store, clock)
+        (grant,) = released(store, "a", API)
+        assert grant.ticket != ticket
+        clock.advance(TAKE_UP - 1)
+        store.sent([replace(grant, ticket=ticket)])
+        clock.advance(TAKE_UP - 1)
+        assert reaped(store) == []
+        assert admitted(store, API, "c2", returns(ticket)).token == grant.token
+
+    def test_given_up_by_the_ticket_from_before(self, store: RedisStore, clock: Clock) -> None:
+        ticket = overtaking(store, clock)
+        store.release(ticket, API)
+        assert line(store) == ["b"]
+
+    def test_a_grant_is_shown_by_its_ticket(self, store: RedisStore, clock: Clock) -> None:
+        overtaking(store, clock)
+        (grant,) = released(store, "a", API)
+        assert granted(store) == [grant.ticket]
+        store.sent([grant])
+        assert granted(store) == [grant.ticket]
+
+    def test_a_forgotten_one_stands_as_its_ticket_says(
+        self, server: RedisServer, store: RedisStore, clock: Clock
+    ) -> None:
+        ticket = overtaking(store, clock)
+        with server.client() as client:
+            client.flushall()
+        again = refused(store, API, "c2", returns(ticket))
+        assert (again.ticket, again.waited) == (ticket, 0.0)
+        assert store.snapshot("api").waiters[0].priority == 0
+
+
+class TestHolderOfAWait:
+    """The name of a wait is that of the holder for which it was made."""
+
+    def test_its_permit_is_not_its_grant(self, store: RedisStore) -> None:
+        """The delivery that was refused has its permit by now, and a copy of its message is granted another."""
+        admitted(store, claim(2, weight=2), "a")
+        ticket = parked(store, claim(2), "b")
+        store.sent(released(store, "a", claim(2, weight=2)))
+        permit = admitted(store, claim(2), "b", returns(ticket))
+        (grant,) = store.take(store.attach(ticket, claim(2), b"b"))
+        assert store.snapshot("api").occupied == len(store.snapshot("api").holders)
+        assert granted(store) == [grant.ticket]
+        assert admitted(store, claim(2), "b", returns(ticket)) == permit
+        store.release("b", claim(2))
+        assert granted(store) == [grant.ticket]
+        store.release(grant.ticket, claim(2))
+        assert list(store.resources()) == []
+
+    def test_it_asks_again_without_its_ticket(self, store: RedisStore, clock: Clock) -> None:
+        """Its answer was lost; meanwhile a permit was handed to it."""
+        admitted(store, API, "a")
+        calling(store, API, "b")
+        store.release("a", API)
+        (held,) = store.snapshot("api").holders
+        clock.advance(1)
+        assert admitted(store, API, "b", calls()).token == held.token
+        assert granted(store) == []
+
+    def test_it_asks_when_its_grant_has_ended(self, store: RedisStore, clock: Clock) -> None:
+        """It was taken for dead, and nothing of that wait is left."""
+        admitted(store, API, "a")
+        ticket = calling(store, API, "b")
+        store.release("a", API)
+        clock.advance(TAKE_UP)
+        store.set_limit(0, "api")
+        again = refused(store, API, "b", calls())
+        assert again.waited == 0
+        assert again.ticket != ticket
+        assert (line(store), granted(store)) == (["b"], [])
+
+    def test_it_waits_at_two_resources(self, store: RedisStore, clock: Clock) -> None:
+        admitted(store, API, "a")
+        admitted(store, DISK, "d")
+        first = calling(store, API, "b")
+        clock.advance(1)
+        second = calling(store, DISK, "b")
+        assert first != second
+        store.release(first, API)
+        assert (line(store), line(store, "disk")) == ([], ["b"])
+        assert refused(store, DISK, "b", calls()).ticket == second
+
+    @pytest.mark.parametrize("name", ["255.1700000000000000.b", "000.1.", "123.4.5"])
+    def test_it_is_named_like_a_ticket(self, store: RedisStore, name: str) -> None:
+        admitted(store, API, name)
+        assert granted(store) == []
+        parked(store, API, "w")
+        assert messages(released(store, name, API)) == [b"w"]
+        assert refused(store, API, name).reason is Reason.RELEASED
+
+
+def test_messages_are_sent_in_the_order_of_their_grants(store: RedisStore, clock: Clock) -> None:
+    heavy = claim(3, weight=3)
+    admitted(store, heavy, "a")
+    for holder in "zyx":
+        clock.advance(1)
+        parked(store, claim(3), holder)
+    assert messages(released(store, "a", heavy)) == [b"z", b"y", b"x"]
