@@ -40,9 +40,12 @@ from .record import TICK_S, Record
 TAKE_UP_S = 4.0  # semaphore_take_up of the app under test
 ADMITTED_S = 1.0  # longest between an acquire and the entry of its task, on a busy machine
 LATELY_S = 1.0  # what was noted or completed so shortly before a cut may be cut with it
+STOOD_STILL_S = (
+    10.0  # longest that a worker's loop leaves an end unread on a busy machine; 3.6 s were seen
+)
 ON_ITS_WAY_S = 5.0  # longest between a pop from Redis and kombu's keeping it; up to 3 s were seen
 
-SAID = re.compile(r"(noted|published) (\S+) at (\S+)")
+SAID = re.compile(r"(noted|published|acknowledged) (\S+) at (\S+)")
 RECEIVED = re.compile(r"\[(\S+)\] received")
 
 Entry = Sequence[Any]  # of the counter's log: time, event, task, run, the worker's process, inside
@@ -79,6 +82,7 @@ class Said:
     noted: Noted | None = None  # the last one
     received: int = 0
     published: list[float] = field(default_factory=list)  # while it waited, and confirmed
+    acknowledged: list[tuple[Life, float]] = field(default_factory=list)
 
 
 def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
@@ -88,8 +92,10 @@ def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
         for what, task, at in SAID.findall(log):
             if what == "noted":
                 found[task].noted = Noted(life, float(at))
-            else:
+            elif what == "published":
                 found[task].published.append(float(at))
+            else:
+                found[task].acknowledged.append((life, float(at)))
         for task in RECEIVED.findall(log):
             found[task].received += 1
     return found
@@ -143,7 +149,9 @@ class Findings:
     sent: int = 0
     completed: int = 0
     cut: int = 0  # tasks of which a run was cut
-    exposed: int = 0  # tasks that ran shortly before their worker's end, or the broker's
+    exposed: int = (
+        0  # tasks that ran or were acknowledged shortly before their worker's end, or the broker's
+    )
     lost: list[str] = field(default_factory=list)  # never completed
     popped: list[str] = field(default_factory=list)  # of these: lost between kombu and Redis
     repeated: list[str] = field(default_factory=list)  # ran again beyond their acks
@@ -189,7 +197,7 @@ class Judge:
         found.sent += 1
         found.completed += completed
         found.cut += any(run.is_cut for run in runs)
-        found.exposed += any(self._is_exposed(run) for run in runs)
+        found.exposed += any(self._is_exposed(run, late=how.is_late) for run in runs)
         if not completed:
             found.lost.append(task)
         if not completed and self._is_popped(task):
@@ -213,7 +221,9 @@ class Judge:
             return "has late acks and never completed"
         if not runs and not self._was_cut_at_its_beginning(task):
             return "never began, and no cold end cut it at its beginning"
-        if _is_repeated(runs, late=how.is_late) and not any(map(self._is_exposed, runs)):
+        if _is_repeated(runs, late=how.is_late) and not any(
+            self._is_exposed(run, late=how.is_late) for run in runs
+        ):
             return "ran again, though neither its worker's end nor the broker's touched it"
         return None
 
@@ -229,12 +239,21 @@ class Judge:
             begin - ON_ITS_WAY_S <= at + TICK_S and at <= end for begin, end in self._pops
         )
 
-    def _is_exposed(self, run: Run) -> bool:
+    def _is_exposed(self, run: Run, *, late: bool) -> bool:
         """Tell whether its acknowledgement may have been lost with its worker or with the broker."""
         if any(run.began <= end and run.ended >= begin - LATELY_S for begin, end in self._away):
             return True
         told = run.life.told
-        return told is not None and run.ended >= told - LATELY_S
+        if told is None or run.ended < told - STOOD_STILL_S:
+            return False
+        return run.ended >= told - LATELY_S or not self._was_acknowledged(
+            run, late, told - LATELY_S
+        )
+
+    def _was_acknowledged(self, run: Run, late: bool, by: float) -> bool:
+        since = run.began if late else run.began - LATELY_S  # early acks precede the first line
+        said = self._said.get(run.task) or Said()
+        return any(since <= at < by for life, at in said.acknowledged if life is run.life)
 
 
 def _cut_from(life: Life) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 
 from billiard import pool
 from celery import Celery
+from celery.utils.log import get_logger
+from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
 from tests.soak.kinds import PLAIN, WAITS
@@ -34,6 +36,15 @@ def visit(self: Any, resource: str, seconds: float) -> None:
         time.sleep(seconds)
 
 
+acknowledge = Request.acknowledge
+
+
+def acknowledge_and_tell(self: Request) -> None:
+    """Tell the judge when the loop came to it, which a busy machine may hold up for seconds."""
+    acknowledge(self)
+    get_logger(__name__).info("acknowledged %s at %.3f", self.id, time.monotonic())
+
+
 for acks, options in (("early", {}), ("late", LATE)):
     given: dict[str, Any] = {"bind": True, "shared": False, **options}
     app.task(**given, name=f"{PLAIN} {acks}")(visit)
@@ -47,6 +58,7 @@ for acks, options in (("early", {}), ("late", LATE)):
             on_saturated=wait,
         )(visit)
 faults.log_noted()
+Request.acknowledge = acknowledge_and_tell
 # Seconds that a process waits at its end until its last result was read, which for a task that Celery forgot
 # at a warm shutdown never happens: 1, not 30.
 pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 10

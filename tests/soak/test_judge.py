@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,10 +38,15 @@ def ran(task: str, began: float, ended: float, how: str = "completed", pid: int 
 
 
 def judged(
-    acks: str, log: list[Any], *lives: Life, noted: Noted | None = None, away: Windows = ()
+    acks: str,
+    log: list[Any],
+    *lives: Life,
+    noted: Noted | None = None,
+    away: Windows = (),
+    acknowledged: Sequence[tuple[Life, float]] = (),
 ) -> Findings:
     """What the judge says of one limited task."""
-    judge = Judge(lives, {"t": Said(noted)}, away)
+    judge = Judge(lives, {"t": Said(noted, acknowledged=list(acknowledged))}, away)
     found = judge.findings({"t": Sent("park", acks, 0.05, 1.0)}, {"park": log})
     return found[False, acks]
 
@@ -88,8 +93,23 @@ def test_a_task_that_runs_twice() -> None:
     found = judged("late", again, first, second)
     assert (found.repeated, found.faults) == (["t"], {})
     long_before = [*ran("t", 2, 3), *ran("t", 10, 11, pid=2)]
-    assert "ran again" in judged("late", long_before, first, second).faults["t"]
-    assert not judged("late", long_before, first, second, away=[(3.5, 4.0)]).faults
+    in_time = [(first, 3.1)]
+    found = judged("late", long_before, first, second, acknowledged=in_time)
+    assert "ran again" in found.faults["t"]
+    away = [(3.5, 4.0)]
+    assert not judged("late", long_before, first, second, acknowledged=in_time, away=away).faults
+
+
+def test_a_loop_that_stood_still_acknowledges_late() -> None:
+    """What ended long before its worker was told to end counts then as cut off, within bounds."""
+    log = [*ran("t", 2, 3), *ran("t", 10, 11, pid=2)]
+    first, second = life("QUIT", **QUIT), life(pid=2, began=5.0)
+    for late in ([], [(first, 8.5)], [(second, 3.1)], [(first, 1.5)]):
+        found = judged("late", log, first, second, acknowledged=late)
+        assert (found.repeated, found.faults) == (["t"], {})
+    assert judged("early", log, first, second, acknowledged=[(first, 1.5)]).faults
+    end = {"told": 20.0, "cold": 20.0, "gone": 21.0}
+    assert "ran again" in judged("late", log, life(**end), second).faults["t"]
 
 
 def test_a_task_that_runs_beside_itself() -> None:
@@ -98,8 +118,8 @@ def test_a_task_that_runs_beside_itself() -> None:
 
 
 def test_the_logs_are_read() -> None:
-    log = "noted t at 1.5\npublished t at 2.5\nTask park late[t] received\n"
-    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, [2.5])}
+    log = "noted t at 1.5\npublished t at 2.5\nacknowledged t at 2.6\nTask park late[t] received\n"
+    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, [2.5], [(it, 2.6)])}
 
 
 def entries(*times_and_inside: tuple[float, int]) -> list[Any]:

@@ -27,9 +27,8 @@ class Books:
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
-    called: set[str] = field(
-        default_factory=set
-    )  # nonces of callers that must hear of their grants
+    # The nonces of callers that must hear of their grants.
+    called: set[str] = field(default_factory=set)
     now: int = 0
 
     def __post_init__(self) -> None:

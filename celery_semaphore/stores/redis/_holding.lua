@@ -1,10 +1,11 @@
--- What the ledger has of every holder, read once in a call: it takes milliseconds where there are thousands. With it
--- the weights of those that are known to live, and of those that this epoch remembers.
+-- Add a permit to the sums of `all_permits`, or take it out of them.
 local function count_in(at, permit, sign)
     if permit and permit.confirmed then at.living = at.living + sign * permit.weight end
     if permit and not permit.restored then at.remembered = at.remembered + sign * permit.weight end
 end
 
+-- What the ledger has of every holder, read once in a call: it takes milliseconds where there are thousands. With it
+-- the weights of those that are known to live, and of those that this epoch remembers.
 local function all_permits(at)
     if not at.permits then
         local ledger = call("HGETALL", at.ledger)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.formats import NewerFormat
 from ...core.permit import Permit, Renewal, Renewals
@@ -31,12 +31,11 @@ class Renewer:
             others = [permit for permit in permits if permit.holder not in renewals]
             return renewals | self._renewed_alike(others)
         except NewerFormat:
-            said = self._renewed_in_newer(permits)
-            return _renewals(permits, said)
+            return self._renewed_in_newer(permits)
 
     def _renewed_together(self, permits: Sequence[Permit]) -> Renewals:
         """Renew those that are plainly there, which costs the server a fraction."""
-        parts = [permits[start : start + MANY] for start in range(0, len(permits), MANY)]
+        parts = _parts(permits)
         said = self._runner.run_each(scripts.RENEW_MANY, list(map(self._many, parts)))
         return {
             permit.holder: Renewal.OK
@@ -62,11 +61,7 @@ class Renewer:
         for permit in permits:
             resources = tuple(ask.resource for ask in asks(permit.claims))
             alike.setdefault(resources, []).append(permit)
-        parts = [
-            same[start : start + MANY]
-            for same in alike.values()
-            for start in range(0, len(same), MANY)
-        ]
+        parts = [part for same in alike.values() for part in _parts(same)]
         renewals = self._renewed(parts)
         # What is refused for ever is perhaps one permit's record: it must cost no other its lease.
         refused = [part for part in parts if len(part) > 1 and part[0].holder not in renewals]
@@ -81,13 +76,19 @@ class Renewer:
             for permit, became in zip(part, answer[1].decode().split(), strict=True)
         }
 
-    def _renewed_in_newer(self, permits: Sequence[Permit]) -> list[list[Any]]:
+    def _renewed_in_newer(self, permits: Sequence[Permit]) -> Renewals:
         calls: list[Call] = []
         for permit in permits:
             wanted = asks(permit.claims)
             words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
             calls.append((wanted, words))
-        return self._runner.run_all(scripts.RENEW_NEWER, calls)
+        said = self._runner.run_all(scripts.RENEW_NEWER, calls)
+        answered = zip(permits, said, strict=True)
+        return {permit.holder: Renewal(became.decode()) for permit, (_, became) in answered}
+
+
+def _parts(permits: Sequence[Permit]) -> list[Sequence[Permit]]:
+    return [permits[start : start + MANY] for start in range(0, len(permits), MANY)]
 
 
 def _alike(permits: Sequence[Permit]) -> Call:
@@ -97,11 +98,6 @@ def _alike(permits: Sequence[Permit]) -> Call:
         words += [permit.holder, permit.token, microseconds(permit.acquired_at), permit.epoch]
         words += figures_of(wanted)
     return wanted, words
-
-
-def _renewals(permits: Sequence[Permit], said: Sequence[list[Any] | None]) -> Renewals:
-    answered = zip(permits, said, strict=True)
-    return {each.holder: Renewal(one[1].decode()) for each, one in answered if one is not None}
 
 
 def figures_of(wanted: list[Ask]) -> list[Word]:
