@@ -43,7 +43,9 @@ def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
     if not isinstance(pending, PendingRelease):  # also what a header of this name brought
         return
     limiter, publication = limiter_of(task.app), pending.publication
-    if state == REJECTED:  # it may be delivered again, and then it shall run
+    # Rejected, or cut off by the signal that ends its process: it may be delivered again, and then it shall run. Not
+    # only as this message: the attempt that comes next may put it back under another name.
+    if state in (None, REJECTED):
         publication = None
     if limiter.notes is None:
         limiter.side.ledger.ended(pending.holder, publication=publication)

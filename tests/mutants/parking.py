@@ -353,9 +353,18 @@ WHICH_MESSAGE = [
         "a rejected message has run",
         "its body began; but the broker delivers it again, as its task wants",
         "local",
-        "    if state == REJECTED:",
-        "    if False:",
+        "    if state in (None, REJECTED):",
+        "    if state is None:",
         f"{COPIES}::test_what_was_rejected_may_run_again",
+    ),
+    parking(
+        "a message that was cut off has run",
+        "a cold shutdown ends its process by a signal; if the store is away when it comes again, it is put back"
+        " under another name, and then dropped for a copy",
+        "local",
+        "    if state in (None, REJECTED):",
+        "    if state == REJECTED:",
+        f"{COPIES}::test_what_a_signal_cut_off_may_run_again",
     ),
     parking(
         "a returned message has run",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.app.trace import build_tracer
 from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
@@ -35,9 +37,10 @@ def app() -> Celery:
     return app
 
 
-def limited(app: Celery, **options: Any) -> Any:
-    def body() -> None: ...
+def nothing() -> None: ...
 
+
+def limited(app: Celery, body: Callable[[], None] = nothing, **options: Any) -> Any:
     options = {"base": LimitedTask, "semaphore": "one", "limit": 1, "shared": False, **options}
     app.task(name="limited", **options)(body)
     app.finalize()
@@ -76,6 +79,21 @@ def test_what_was_rejected_may_run_again(app: Celery, ends: str, again: bool) ->
     task = limited(app)
     delivered(task, ends, **{TICKET: SENT})
     assert runs_again(task) is again
+
+
+def test_what_a_signal_cut_off_may_run_again(app: Celery) -> None:
+    """A pool process that is told to end unwinds by a SystemExit, and Celery then tells no state."""
+
+    def told_to_end() -> None:
+        raise SystemExit
+
+    task = limited(app, told_to_end)
+    limiter_of(app).serve(None)
+    local.watch_ends()  # as a worker does at its start
+    request = {HOLDER: "x:1", "id": "x", TICKET: SENT}
+    with pytest.raises(SystemExit):
+        build_tracer(task.name, task, app=app)("x", (), {}, request)
+    assert runs_again(task)
 
 
 def test_an_unanswered_acquire_has_not_run(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
