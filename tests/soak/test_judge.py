@@ -178,6 +178,19 @@ def test_a_worker_that_hangs() -> None:
     assert is_ours(hangs_in("it says nothing"))
 
 
+def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
+    """Our request stands between two methods of Celery's, where nothing of ours would be without us."""
+    waits = "Current thread 2 (most recent call first):\n" + FRAME("/kombu/hub.py", "", "call_soon")
+    celery, ours = "celery/worker/request.py", "celery_semaphore/worker/request.py"
+    ends = FRAME(celery, "", "on_success") + FRAME(ours, "", "on_success")
+    passed_on = FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_settle")
+    passed_on += FRAME(ours, "", "acknowledge")
+    assert not is_ours(hangs_in(waits + passed_on + ends))
+    assert is_ours(hangs_in(waits + FRAME(ours, "", "acknowledge") + ends))
+    assert is_ours(hangs_in(waits + passed_on + FRAME("celery_semaphore/worker/note.py", "", "a")))
+    assert is_ours(hangs_in(waits + FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_ended")))
+
+
 def test_a_worker_that_crashes() -> None:
     error = "[x] Unrecoverable error: A\nTraceback:\n" + FRAME("kombu/redis.py", ",", "close")
     after = "[x] something else\n" + FRAME("celery_semaphore/task.py", ",", "run")
