@@ -15,7 +15,7 @@ from kombu.common import ignore_errors
 from kombu.entity import Queue
 
 from .limiter import Limiter
-from .route import granted_queue, home_queue
+from .route import granted_queue, home_queue, is_amqp
 
 
 class GrantedQueues:
@@ -49,10 +49,11 @@ class GrantedQueues:
     def cancel(self) -> None:
         """No more messages; those that were delivered can still be acknowledged.
 
-        Once only: over a stream that a cold shutdown broke, RabbitMQ would never answer a second attempt. The
-        channel ends with its connection, and the broker delivers again what was not acknowledged.
+        Once only: over a stream that a cold shutdown broke, RabbitMQ would never answer a second attempt. In a cold
+        shutdown not even once, for each wait adds to those of Celery, and a supervisor kills a worker that takes long.
+        The channel ends with its connection, and RabbitMQ delivers again what was not acknowledged.
         """
-        if self._own is not None:
+        if self._own is not None and not (_ends_cold() and is_amqp(self._c.app)):
             ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
 
     def add(self, queue: str, *args: Any, **options: Any) -> None:
@@ -95,6 +96,10 @@ class GrantedQueues:
             channel = message.channel
             ours = takewhile(lambda each: each[1][0].message.channel is channel, waiting)
             waiting.insert(sum(1 for _ in ours), waiting.pop())
+
+
+def _ends_cold() -> bool:
+    return state.should_terminate is not None and state.should_terminate is not False
 
 
 def _consumer(c: Any) -> Any:

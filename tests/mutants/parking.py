@@ -474,6 +474,14 @@ QUEUES_BESIDE = [
         f"{QUEUES}::test_a_queue_that_a_worker_stops_to_consume[site]",
     ),
     parking(
+        "a cold shutdown waits for an answer over a stream that it broke",
+        "a supervisor kills the worker before it gave back what it has",
+        "granted",
+        "    return state.should_terminate is not None and state.should_terminate is not False",
+        "    return False",
+        "tests/worker/test_granted.py",
+    ),
+    parking(
         "a queue that is added later has no granted one",
         "a worker's queues are those that it began with",
         "granted",

@@ -1,0 +1,39 @@
+"""The granted queues at the end of a worker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.worker import state
+
+from celery_semaphore.worker.granted import GrantedQueues
+
+
+@pytest.mark.parametrize(
+    ("broker", "how", "cancels"),
+    [
+        ("pyamqp://", {}, 1),
+        ("pyamqp://", {"should_stop": 0}, 1),
+        ("pyamqp://", {"should_terminate": 1}, 0),
+        ("pyamqp://", {"should_terminate": 0}, 0),  # another exit code
+        ("redis://", {"should_terminate": 1}, 1),
+    ],
+)
+def test_a_cold_end_waits_for_no_answer_of_rabbitmq(
+    monkeypatch: pytest.MonkeyPatch, broker: str, how: dict[str, int], cancels: int
+) -> None:
+    """A handler of QUIT may have cut a frame in two: each question then takes until its time-out."""
+    for name, exitcode in how.items():
+        monkeypatch.setattr(state, name, exitcode)
+    asked: list[str] = []
+    app = Celery(broker=broker, set_as_current=False)
+    c: Any = SimpleNamespace(app=app, add_task_queue=None, cancel_task_queue=None)
+    queues = GrantedQueues(c, limiter=SimpleNamespace())  # type: ignore[arg-type]
+    queues.cancel()
+    queues._own = SimpleNamespace(cancel=lambda: asked.append("cancel"))
+    c.connection_errors = c.channel_errors = ()
+    queues.cancel()
+    assert len(asked) == cancels
