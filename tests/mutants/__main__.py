@@ -25,6 +25,7 @@ from . import (
     formats,
     lua,
     messages,
+    model,
     nonces,
     operating,
     outside,
@@ -55,6 +56,7 @@ ALL: Sequence[Mutant] = (
     *beside.MUTANTS,
     *upkeep.MUTANTS,
     *ways.MUTANTS,
+    *model.MUTANTS,
 )
 
 

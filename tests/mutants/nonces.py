@@ -24,6 +24,16 @@ MUTANTS = (
         "            return told or known\n",
     ),
     nonces(
+        "what is remembered of a message is its old ticket",
+        "whatever stands in a line is known there",
+        "asking",
+        "                self.messages.ticket = known\n",
+        "                pass\n",
+        CONFORMANCE,
+        "-k",
+        "after_its_run_was_lost",
+    ),
+    nonces(
         "a message is attached where its text says",
         "the ticket was made a moment ago",
         "outbox",

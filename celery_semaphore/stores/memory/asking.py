@@ -92,6 +92,8 @@ class Asking:
         """
         told = self.messages.ticket
         if known := self.books.known(self.wanted, told.nonce if told else self.holder):
+            if told:  # what is remembered of its messages outlives the record: it must not be the old ticket
+                self.messages.ticket = known
             return known
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
         return told or TicketFields(self.holder, priority, self.books.now)

@@ -11,7 +11,7 @@ from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ...core.ticket import TicketFields
     from .messages import Remembered
@@ -175,18 +175,14 @@ class Books:
         grants = self.at(name).grants.items()
         return next((nonce for nonce, entry in grants if entry.token == token), None)
 
-    def parked(self, names: Sequence[str]) -> list[tuple[Resource, Waiter]]:
-        """Those of these names that wait in the store, and where."""
-        wanted = set(names) - {""}
-        found = [
-            (at, waiter)
-            for at in self.resources.values()
-            for waiter in at.line()
-            if waiter.payload is not None and waiter.name in wanted
-        ]
-        for at in {at.name: at for at, _ in found}.values():
-            self.drop([Ask(at.name, 0, 0)])
-        return [(at, waiter) for at, waiter in found if waiter in at.line()]
+    def with_messages(self, names: Iterable[str]) -> list[Resource]:
+        """Return where messages of these names are, after what is overdue there has ended.
+
+        One whose grant is overdue stands in line again only then.
+        """
+        found = [at for at in self.resources.values() if at.has_message(names)]
+        self.drop([Ask(at.name, 0, 0) for at in found])
+        return found
 
     def end_part(self, wanted: Sequence[Ask], holder: str) -> None:
         """A permit on some of its claims is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
+from ..asking import Ask
 from .resource import Entry
 
 if TYPE_CHECKING:
@@ -17,14 +18,26 @@ if TYPE_CHECKING:
 
 
 def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
-    """Grant what is free in these resources; return those whose outboxes have messages."""
+    """Grant what is free in these resources; return those whose outboxes have messages.
+
+    A head that asks other resources, too, is tried together with those, and what is free there is handed on likewise.
+    """
+    needed = list[str]()
     for name in names:
         at = books.at(name)
         coming = [waiter for waiter in at.line() if _is_expected(books, at, waiter)]
         coming.reverse()
-        while _try_next(books, at, coming):
-            pass
-    return frozenset(name for name in names if books.at(name).outbox)
+        while waiter := _next(books, at, coming):
+            if not {ask.resource for ask in waiter.asks}.issubset(names):
+                needed = [ask.resource for ask in waiter.asks]
+                break
+            _grant_or_move(books, at, waiter)
+    outgoing = frozenset(name for name in names if books.at(name).outbox)
+    if not needed:
+        return outgoing
+    together = list(dict.fromkeys([*names, *needed]))
+    books.drop([Ask(name, 0, 0) for name in together])
+    return outgoing | hand_on(books, together)
 
 
 def _is_expected(books: Books, at: Resource, waiter: Waiter) -> bool:
@@ -33,16 +46,16 @@ def _is_expected(books: Books, at: Resource, waiter: Waiter) -> bool:
     return not (waiter.stays or waiter.ended) and -late < waiter.due - books.now <= early
 
 
-def _try_next(books: Books, at: Resource, coming: list[Waiter]) -> bool:
-    head = next((w for w in at.line() if w.stays and _fits_ever(books, at, w)), None)
-    if not head:
-        return False  # what is free goes to whoever asks
-    waiter = coming.pop() if coming and coming[-1].ticket.turn < head.ticket.turn else head
-    why = books.refusal(waiter.ask_at(at.name), waiter.ticket)
-    if why is None:
-        _grant_or_move(books, at, waiter)
-    # Who does not fit blocks the line, or heavy ones would starve.
-    return why in (None, Reason.UNSATISFIABLE)
+def _next(books: Books, at: Resource, coming: list[Waiter]) -> Waiter | None:
+    """Return the wait that this resource has room for, if it is next."""
+    while head := next((w for w in at.line() if w.stays and _fits_ever(books, at, w)), None):
+        waiter = coming.pop() if coming and coming[-1].ticket.turn < head.ticket.turn else head
+        why = books.refusal(waiter.ask_at(at.name), waiter.ticket)
+        if why is None:
+            return waiter
+        if why is not Reason.UNSATISFIABLE:
+            break  # who does not fit blocks the line, or heavy ones would starve
+    return None  # what is free goes to whoever asks
 
 
 def _fits_ever(books: Books, at: Resource, waiter: Waiter) -> bool:
@@ -51,7 +64,6 @@ def _fits_ever(books: Books, at: Resource, waiter: Waiter) -> bool:
 
 
 def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
-    books.drop(waiter.asks)
     for ask in waiter.asks:
         if ask.resource != at.name and books.refusal(ask, waiter.ticket):
             books.at(ask.resource).tickets[waiter.nonce] = waiter

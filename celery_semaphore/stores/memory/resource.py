@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..asking import DEFAULT_MEAN, EARLY, LATE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...core.ticket import TicketFields
     from .waiter import Waiter
 
@@ -121,6 +123,15 @@ class Resource:
             if before is None or waiter.ticket.turn < before.turn
         ]
         return sorted(line, key=lambda waiter: waiter.ticket.turn)
+
+    def has_message(self, names: Iterable[str]) -> bool:
+        """Return whether a message of these names is in line or granted; without a name it is not found."""
+        waits = (each for each in self.tickets.values() if not each.ended)
+        return any(each.name and each.name in names for each in waits)
+
+    def parked(self, names: Iterable[str]) -> list[Waiter]:
+        """Return the waits of these messages that stand in line."""
+        return [each for each in self.line() if each.name and each.name in names]
 
     def ahead(self, ticket: TicketFields, limit: int, *, parked: bool) -> Waiter | None:
         """The first before this ticket that the limit in force could ever let in."""

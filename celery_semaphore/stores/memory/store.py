@@ -137,18 +137,20 @@ class MemoryStore:
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:
             books = self._entered()
-            parked = books.parked(names)
-            for at, waiter in parked:
-                at.end(waiter.nonce, books.now + books.take_up)
-            return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
+            concerned = books.with_messages(names)
+            for at in concerned:
+                for waiter in at.parked(names):
+                    at.end(waiter.nonce, books.now + books.take_up)
+            return self._handed_on([Ask(at.name, 0, 0) for at in concerned])
 
     def promote(self, names: Sequence[str]) -> Outgoing:
         with self._lock:
             books = self._entered()
-            parked = books.parked(names)
-            for at, waiter in parked:
-                at.tickets[waiter.nonce] = waiter.promoted()
-            return self._handed_on([Ask(at.name, 0, 0) for at, _ in parked])
+            concerned = books.with_messages(names)
+            for at in concerned:
+                for waiter in at.parked(names):
+                    at.tickets[waiter.nonce] = waiter.promoted()
+            return self._handed_on([Ask(at.name, 0, 0) for at in concerned])
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:

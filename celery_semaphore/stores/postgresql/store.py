@@ -314,7 +314,9 @@ class PostgresStore:
             more = texts(needed)
             if again != "t" and not more:
                 break
-            names = sorted({*names, *more})
+            names = list(
+                dict.fromkeys([*names, *more])
+            )  # what was asked for first is handed on first
             said = self._run("reap", names)
         return outgoing
 

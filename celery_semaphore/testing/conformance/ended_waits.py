@@ -109,6 +109,15 @@ class EndedWaits(Suite):
         clock.advance(2)
         admitted(store, claim(), "b2", came_back(ticket, Kind.PARK, timeout=10.0))
 
+    def test_a_grant_that_is_overdue_is_ended(self, store: Store, clock: Clock) -> None:
+        """Though nothing has noticed yet that its message stands in line again."""
+        admitted(store, claim(), "a")
+        named(store, "b")
+        released(store, "a", claim())
+        clock.advance(TAKE_UP)
+        (over,) = store.take(store.end(["b"]))
+        assert (over.payload, over.token) == (b"b", 0)
+
     def test_a_wait_that_ends_while_it_is_granted_is_granted_once(
         self, store: Store, clock: Clock
     ) -> None:

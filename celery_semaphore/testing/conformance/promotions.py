@@ -210,6 +210,25 @@ class Promotions(Suite):
         assert permit.token == grant.token
         assert line(store) == ["b"]
 
+    def test_a_message_without_its_ticket_after_its_run_was_lost(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """What is remembered of the message has the promoted ticket, which nothing else has by then."""
+        again = Publication("c", redelivered=True)
+        queued(store, clock, "b")
+        clock.advance(1)
+        answer = store.acquire(claim(), "c", Wait(Kind.PARK), Publication("c"))
+        assert isinstance(answer, Refusal)
+        assert answer.ticket
+        store.attach(answer.ticket, claim(), b"c", name="c")
+        store.promote(["c"])
+        store.sent(released(store, "a", claim()))
+        assert isinstance(store.acquire(claim(), "c2", Wait(Kind.PARK), again), Permit)
+        store.release("c2", claim())  # which did not run it
+        lost = store.acquire(claim(), "c3", Wait(Kind.PARK), again)
+        assert isinstance(lost, Refusal)
+        assert lost.ticket == f"000{answer.ticket[3:]}"
+
     def test_attached_again_when_it_is_on_its_way(self, store: Store, clock: Clock) -> None:
         ticket = overtaking(store, clock)
         (grant,) = released(store, "a", claim())
@@ -227,6 +246,16 @@ class Promotions(Suite):
         (over,) = store.take(store.promote(["b", "c"]))
         assert (over.payload, over.token) == (b"b", 0)
         assert line(store) == ["c"]
+
+    def test_a_grant_that_is_overdue_is_promoted(self, store: Store, clock: Clock) -> None:
+        """Though nothing has noticed yet that its message stands in line again."""
+        queued(store, clock, "b", "c")
+        released(store, "a", claim())
+        store.set_limit(0, "api")
+        store.promote(["c"])
+        clock.advance(TAKE_UP)
+        store.promote(["b"])
+        assert line(store) == ["b", "c"]
 
     def test_what_has_no_name_is_nobodys(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")

@@ -144,7 +144,8 @@ DECLARE
     handed celery_semaphore.v1_handed;
     names text[] := ARRAY(
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
-        WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a'));
+        WHERE w.name = ANY (_messages) AND w.name <> '' -- of a grant that is overdue, too: the visit puts it in line
+        AND w.line IN ('p', 'a', 'g'));
     here bigint[];
     one text;
 BEGIN

@@ -1,0 +1,42 @@
+"""The three stores of the model, on servers that are started once."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import Phase, settings
+
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.url import parameters_from_url
+from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis.url import pool_from_url
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.support.postgres import PostgresServer
+from tests.support.servers import ValkeyServer
+
+from .trio import Server, Trio
+
+# For mutants: that a program fails is enough, and to find the shortest one takes minutes.
+settings.register_profile("unshrunk", phases=[Phase.generate])
+
+
+@pytest.fixture
+def trio(valkey: ValkeyServer, postgres: PostgresServer) -> Iterator[Trio]:
+    clock = Clock()
+    memory = MemoryStore(now=clock, lease=LEASE, take_up=TAKE_UP)
+    pool = pool_from_url(valkey.url, timeout=5.0, transport_options={}, ssl=None)
+    redis = RedisStore(pool, now=clock, lease=LEASE, take_up=TAKE_UP)
+    parameters = parameters_from_url(postgres.url, timeout=5.0, ssl=None)
+    postgresql = PostgresStore(parameters, timeout=5.0, now=clock, lease=LEASE, take_up=TAKE_UP)
+    with valkey.client() as client:
+        yield Trio(
+            {
+                "memory": Server(memory, memory.forget),
+                "redis": Server(redis, client.flushall),
+                "postgresql": Server(postgresql, postgres.forget),
+            },
+            clock,
+        )
+    redis.close()
+    postgresql.close()

@@ -1,0 +1,296 @@
+"""Random calls on three stores at once; a failure is printed as the shortest program that shows it.
+
+Tasks are letters. Each delivery of one is a holder of its own, such as ``a2``; its ticket, its permit and its message go
+with the letter.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from celery_semaphore.core.permit import (
+    Grant,
+    Permit,
+    Reason,
+    Refusal,
+)
+from celery_semaphore.core.store import Outgoing, Store
+from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+
+from .promises import Promises
+from .task import CLAIMS, WAITS, Task
+from .trio import Trio, in_order
+
+Answer = TypeVar("Answer")
+RESOURCES = ("api", "disk")
+MANY = 6  # deliveries: before so many there is not much that a fault could take
+BEGINNING = 2_000_000_000.0
+# All that is idle for ten leases may be forgotten, and each store does so in its own time.
+LONGEST_RUN_S = 8 * LEASE
+# Added to each step of the clock, so that no forecast, which each store rounds differently, ends with a step.
+ODD_S = 0.000_037
+ROUNDS = 40  # of reaping until all is over: each frees at least one permit
+
+tasks = st.sampled_from("abc")
+claims = st.sampled_from(list(CLAIMS))
+waits = st.sampled_from(list(WAITS))
+known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
+waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
+parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
+nexts = st.sampled_from(["sent", "taken", "left"])  # what becomes of a message that is handed on
+messages = st.sampled_from(["none", "first", "next", "again"])
+
+
+def reaped(store: Store) -> Outgoing:
+    """Look at each resource, in this order, before the store reaps in its own, where some are not due yet."""
+    limits = store.limits()
+    looked_at = [store.set_limit(limits.get(name), name) for name in RESOURCES]
+    return store.reap().union(*looked_at)
+
+
+class Stores(RuleBasedStateMachine):
+    """The rules are what workers, operators, clocks and faults do, in any order."""
+
+    trio: Trio
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trio.forget()
+        self.clock = self.trio.clock
+        self.begun = self.clock.now = BEGINNING
+        self.epochs: dict[str, int | None] = {"x": None, "y": None}
+        self.client = "x"
+        self.deliveries = 0  # since a server forgot
+        self.tasks: dict[str, Task] = {}
+        self.promises = Promises()
+        self.taken: list[Grant] = []
+        self.parked: set[bytes] = set()  # messages that the store must not lose
+
+    def ask(self, question: Callable[[Store], Answer]) -> Answer:
+        """Ask as the present client, and look at all resources in the same instant."""
+        (answer, seen), self.epochs[self.client] = self.trio.ask(
+            lambda store: (question(store), [store.snapshot(name) for name in RESOURCES]),
+            self.epochs[self.client],
+        )
+        for each in seen:
+            self.promises.check(each)
+        return answer
+
+    def hand_on(self, question: Callable[[Store], Outgoing], then: str = "left") -> None:
+        """Ask, and take the messages that are handed on, and send them; or die before that.
+
+        A store may name a resource that has no message any more.
+        """
+
+        def taken(store: Store) -> list[Grant]:
+            outgoing = question(store)
+            return [] if then == "left" else in_order(store.take(outgoing))
+
+        self.taken += self.ask(taken)
+        while then == "sent" and self.taken:
+            self._sent()
+
+    def waiting(self) -> list[str]:
+        return sorted(name for name, task in self.tasks.items() if task.ticket)
+
+    def with_messages(self) -> list[str]:
+        return sorted(name for name, task in self.tasks.items() if task.names)
+
+    def task(self, name: str) -> Task:
+        return self.tasks.setdefault(name, Task(name))
+
+    # What workers do.
+
+    @rule(task=tasks, claims=claims, wait=waits, message=messages, heard=st.booleans())
+    def deliver(self, task: str, claims: str, wait: str, message: str, heard: bool) -> None:
+        """A delivery without our header; perhaps the answer is lost."""
+        self.task(task).deliver(claims, wait, message)
+        self._ask_and_park(self.task(task), heard=heard)
+
+    @precondition(lambda self: self.waiting())
+    @rule(task=waiting_tasks, claims=st.none() | claims, wait=waits, message=messages)
+    def come_back(self, task: str, claims: str | None, wait: str, message: str) -> None:
+        """A delivery with the ticket, and now and then with other claims than before."""
+        self.task(task).deliver(claims, wait, message, header=True)
+        self._ask_and_park(self.task(task))
+
+    def _ask_and_park(self, task: Task, *, heard: bool = True) -> None:
+        self.deliveries += 1
+        answer = self._acquire(task, heard=heard)
+        if heard and task.parks and isinstance(answer, Refusal) and answer.ticket:
+            self._attach(task)
+
+    @precondition(lambda self: self.tasks)
+    @rule(task=known_tasks, twice=st.booleans())
+    def ask_again(self, task: str, twice: bool) -> None:
+        """The same holder asks the same once more, as after a lost answer; each time it gets the same."""
+        one = self.task(task)
+        if self.clock.now < one.known_until:
+            first = self._acquire(one, heard=not twice)
+            if twice:
+                self._is_the_same(first, self._acquire(one))
+
+    def _acquire(self, task: Task, *, heard: bool = True) -> Permit | Refusal:
+        answer: Permit | Refusal = self.ask(
+            lambda store: store.acquire(task.claims, task.holder, task.wait, task.publication)
+        )
+        if isinstance(answer, Permit):
+            task.known_until = min(task.known_until, answer.expires_at + LEASE)
+            self._is_over(task.name)
+        elif answer.reason in (Reason.COPY, Reason.TIMED_OUT) or (answer.ticket and not task.parks):
+            self._is_over(task.name)  # the message that came is all there is of it
+        if heard and isinstance(answer, Permit):
+            task.permit = answer
+        elif heard and isinstance(answer, Refusal):
+            task.ticket = answer.ticket or task.ticket
+        return answer
+
+    def _is_the_same(self, first: Permit | Refusal, second: Permit | Refusal) -> None:
+        if isinstance(first, Refusal) and first.reason is Reason.TIMED_OUT:
+            return  # the wait is over: the second one begins another
+        if isinstance(first, Refusal) and isinstance(second, Refusal):
+            one = (first.reason, first.ticket, first.position, first.occupied)
+            other = (second.reason, second.ticket, second.position, second.occupied)
+            assert one == other, f"{first} was followed by {second}"
+        else:
+            assert first == second, f"{first} was followed by {second}"
+
+    @rule(names=st.sampled_from(["a", "b", "c", "abc", "cba"]))
+    def renew(self, names: str) -> None:
+        """Of each task the last permit of which it heard: a late renewal, if that was released."""
+        known = [self.tasks[each].permit for each in names if each in self.tasks]
+        if permits := [permit for permit in known if permit]:
+            answers = self.ask(lambda store: store.renew(permits))
+            assert set(answers) == {permit.holder for permit in permits}
+
+    @precondition(lambda self: self.tasks)
+    @rule(task=known_tasks, ran=st.booleans(), then=nexts)
+    def release(self, task: str, ran: bool, then: str) -> None:
+        one = self.task(task)
+        publication = one.publication if ran else None
+        self.hand_on(lambda store: store.release(one.holder, one.claims, publication), then)
+        self.promises.over.add(one.holder)
+        one.known_until = min(one.known_until, self.clock.now + LEASE)
+
+    @precondition(lambda self: self.waiting())
+    @rule(task=waiting_tasks, then=nexts)
+    def give_up(self, task: str, then: str) -> None:
+        one = self.task(task)
+        self._is_over(task)
+        self.hand_on(lambda store: store.release(str(one.ticket), one.claims), then)
+
+    @precondition(lambda self: self.waiting())
+    @rule(task=waiting_tasks, ends_in=st.sampled_from([None, 8.0]))
+    def attach(self, task: str, ends_in: float | None) -> None:
+        """A message that is parked once more, or whose worker had no time for it before."""
+        self._attach(self.task(task), ends_in)
+
+    def _attach(self, task: Task, ends_in: float | None = None) -> None:
+        ticket, name = str(task.ticket), f"{task.name}.{len(task.names)}"
+        task.names.append(name)
+        payload = name.encode()
+        self._is_over(task.name)
+        self.parked.add(payload)
+        self.hand_on(
+            lambda store: store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
+        )
+
+    def _is_over(self, task: str) -> None:
+        self.parked = {each for each in self.parked if not each.startswith(task.encode())}
+
+    @precondition(lambda self: self.taken)
+    @rule()
+    def sent(self) -> None:
+        self._sent()
+
+    def _sent(self) -> None:
+        """The broker has the message that was taken first."""
+        grant = self.taken.pop(0)
+        self.ask(lambda store: store.sent([grant]))
+        self.parked.discard(grant.payload)
+
+    @rule(then=nexts)
+    def reap(self, then: str) -> None:
+        self.hand_on(reaped, then)
+
+    # What operators do.
+
+    @precondition(lambda self: self.with_messages())
+    @rule(task=parked_tasks)
+    def promote(self, task: str) -> None:
+        self.hand_on(lambda store: store.promote(self.task(task).names))
+
+    @precondition(lambda self: self.with_messages())
+    @rule(task=parked_tasks)
+    def end(self, task: str) -> None:
+        self.hand_on(lambda store: store.end(self.task(task).names))
+
+    @rule(limit=st.sampled_from([None, None, 0, 1, 2]), name=st.sampled_from(RESOURCES))
+    def set_limit(self, limit: int | None, name: str) -> None:
+        self.hand_on(lambda store: store.set_limit(limit, name))
+
+    # Time and faults.
+
+    @rule(seconds=st.sampled_from([0.25, 0.25, 1.0, 1.0, 5.0, 10.0, TAKE_UP, LEASE]))
+    def advance(self, seconds: float) -> None:
+        if self.clock.now - self.begun < LONGEST_RUN_S:
+            self.clock.advance(seconds + ODD_S)
+
+    @precondition(lambda self: self.tasks)
+    @rule(task=known_tasks)
+    def advance_to_the_end_of(self, task: str) -> None:
+        permit = self.task(task).permit
+        if permit and permit.expires_at > self.clock.now:
+            self.clock.now = permit.expires_at
+
+    @precondition(lambda self: self.deliveries >= MANY)
+    @rule(restarted=st.booleans())
+    def another_client(self, restarted: bool) -> None:
+        """Go on as the other client, perhaps one that has not seen any epoch."""
+        self.client = "y" if self.client == "x" else "x"
+        if restarted:
+            self.epochs[self.client] = None
+
+    @precondition(lambda self: self.deliveries >= MANY)
+    @rule()
+    def forget(self) -> None:
+        self.deliveries = 0
+        self.trio.forget()
+        self.promises.over.clear()  # their tombstones are lost too
+        self.parked.clear()
+
+    def teardown(self) -> None:
+        if sys.exception() is None:
+            self._end_all()
+
+    def _end_all(self) -> None:
+        """No message is lost, and nothing is left: all that is free goes on until the stores are empty."""
+        for name in RESOURCES:
+            self.set_limit(2, name)  # the highest weight: one that never fits would wait for ever
+        for name in self.tasks:
+            self.release(name, ran=False, then="sent")
+        for _ in range(ROUNDS):
+            self._go_on()
+            if not (used := self.ask(lambda store: sorted(store.resources()))):
+                break
+        assert not used, f"never idle: {used}"
+        assert not self.parked, f"lost: {self.parked}"
+
+    def _go_on(self) -> None:
+        self.clock.advance(LEASE + ODD_S)
+        self.hand_on(reaped, "sent")
+
+
+def machine_on(trio: Trio) -> Callable[[], Any]:
+    """Return what makes the machine; its class keeps the stores, whose servers are started once."""
+
+    def make() -> Stores:
+        Stores.trio = trio
+        return Stores()
+
+    return make

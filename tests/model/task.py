@@ -1,0 +1,70 @@
+"""A task of the model: its deliveries, and what they know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
+from celery_semaphore.testing.conformance.suite import LEASE
+
+API, DISK = Claim("api", None, 1), Claim("disk", None, 1)
+CLAIMS = {
+    "api": (API,),
+    "disk": (DISK,),
+    "api and disk": (API, DISK),
+    "disk and api": (DISK, API),
+    "api, limit 2": (Claim("api", None, 2),),
+    "heavy api": (Claim("api", None, 2, weight=2),),
+}
+WAITS = {
+    "park": Wait(Kind.PARK, longest=5.0),
+    "park, urgent": Wait(Kind.PARK, priority=9, longest=5.0),
+    "park, 10 s": Wait(Kind.PARK, longest=5.0, timeout=10.0),
+    "requeue": Wait(Kind.REQUEUE, longest=5.0),
+    "call": Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3),
+    "not": None,
+}
+
+
+@dataclass
+class Task:
+    """What its deliveries, all together, know of it."""
+
+    name: str
+    deliveries: int = 0
+    messages: int = 0
+    holder: str = ""
+    claims: tuple[Claim, ...] = (API,)
+    wait: Wait | None = None
+    publication: Publication | None = None
+    ticket: str | None = None
+    permit: Permit | None = None
+    names: list[str] = field(default_factory=list)  # of its parked messages
+    known_until: float = float("inf")  # a holder that ended is remembered for a lease
+
+    def deliver(self, claims: str | None, wait: str, message: str, *, header: bool = False) -> None:
+        """Begin a new delivery: another holder, perhaps of another message."""
+        self.deliveries += 1
+        self.holder = f"{self.name}{self.deliveries}"
+        self.claims = CLAIMS[claims] if claims else self.claims
+        self.known_until = float("inf")
+        how = WAITS[wait]
+        self.wait = how and _with_ticket(how, self.ticket if header else None)
+        self.publication = self._publication(message)
+
+    @property
+    def parks(self) -> bool:
+        return self.wait is not None and self.wait.kind is Kind.PARK
+
+    def _publication(self, message: str) -> Publication | None:
+        if message == "none":
+            return None
+        self.messages += message == "next"
+        number = "" if message == "first" or not self.messages else f"m{self.messages}"
+        return Publication(self.name, number, redelivered=message == "again")
+
+
+def _with_ticket(wait: Wait, ticket: str | None) -> Wait:
+    return Wait(
+        wait.kind, ticket, wait.priority, wait.shortest, wait.longest, wait.jitter, wait.timeout
+    )

@@ -1,0 +1,41 @@
+"""Memory, Redis and PostgreSQL give the same answers to the same calls."""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from .machine import machine_on
+from .trio import Trio
+
+STEPS = 40  # in one program
+EVERY = settings(
+    stateful_step_count=STEPS,
+    database=None,
+    deadline=None,
+    print_blob=False,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+    phases=set(settings().phases) & {Phase.generate, Phase.shrink},
+)
+SHRINKING_S = 600  # a failure takes this long at most until its shortest program is found
+
+
+@pytest.mark.timeout(SHRINKING_S)
+def test_the_same_answers(trio: Trio) -> None:
+    """4,000 steps, the same each time."""
+    some = settings(EVERY, max_examples=100, derandomize=True)
+    run_state_machine_as_test(machine_on(trio), settings=some)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif("MODEL_STEPS" not in os.environ, reason="runs MODEL_STEPS=200000 steps, say")
+def test_the_same_answers_for_long(trio: Trio) -> None:
+    """As many steps as ``MODEL_STEPS`` says, others each time; ``MODEL_SEED`` repeats a run."""
+    number = int(os.environ.get("MODEL_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"MODEL_SEED={number}")  # noqa: T201 - pytest shows it when the test fails
+    programs = int(os.environ["MODEL_STEPS"]) // STEPS
+    machine = seed(number)(machine_on(trio))
+    run_state_machine_as_test(machine, settings=settings(EVERY, max_examples=programs))

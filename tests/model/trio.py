@@ -1,0 +1,84 @@
+"""Three stores that are asked the same at the same moment, and must give the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from celery_semaphore.core.store import Store
+from celery_semaphore.testing.clock import Clock
+
+Answer = TypeVar("Answer")
+ROUNDING_S = 1e-4  # Redis rounds the mean time that permits are held, the others do not
+
+
+@dataclass(frozen=True)
+class Server:
+    """A store, and how its server loses all data."""
+
+    store: Store
+    forget: Callable[[], object]
+
+
+class Different(AssertionError):
+    """The stores gave different answers."""
+
+
+def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+    """Yield each part in which two answers differ; times may differ by what is rounded."""
+    if type(one) is type(other) and is_dataclass(one):
+        for field in fields(one):
+            name = field.name
+            yield from differences(getattr(one, name), getattr(other, name), f"{where}.{name}")
+    elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        for n, pair in enumerate(zip_longest(one, other)):
+            yield from differences(*pair, f"{where}[{n}]")
+    elif isinstance(one, float) and isinstance(other, float):
+        if abs(one - other) > ROUNDING_S:
+            yield f"{where}: {one!r} != {other!r}"
+    elif one != other:
+        yield f"{where}: {one!r} != {other!r}"
+
+
+class Trio:
+    """Asks each store; the first one, the reference, gives the answer.
+
+    All stores share one connection for all clients: what tells clients apart is the epoch that each has seen.
+    """
+
+    def __init__(self, servers: Mapping[str, Server], clock: Clock) -> None:
+        self._servers = servers
+        self.clock = clock
+
+    def ask(
+        self, question: Callable[[Store], Answer], epoch: int | None
+    ) -> tuple[Answer, int | None]:
+        """Ask each store as a client that has seen ``epoch``; return the answer, and the epoch seen."""
+        answers = {name: self._ask(each, question, epoch) for name, each in self._servers.items()}
+        (reference, expected), *others = answers.items()
+        found = [
+            f"{reference} and {name}, at {difference}"
+            for name, answer in others
+            for difference in differences(expected, answer)
+        ]
+        if found:
+            raise Different("\n".join(found))
+        return expected
+
+    def _ask(
+        self, server: Server, question: Callable[[Store], Answer], epoch: int | None
+    ) -> tuple[Answer, int | None]:
+        server.store.epoch = epoch
+        answer = question(server.store)
+        return answer, server.store.epoch
+
+    def forget(self) -> None:
+        for server in self._servers.values():
+            server.forget()
+
+
+def in_order(grants: Sequence[Any]) -> list[Any]:
+    """Sort messages that were taken together: a store may return them in any order."""
+    return sorted(grants, key=lambda grant: (grant.ticket, grant.token))

@@ -1,0 +1,85 @@
+"""Wrong ideas in one store of three: the model must notice that its answers differ, or that a promise is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .epochs import memory
+from .lua import lua
+from .mutant import Mutant
+from .postgresql import postgresql
+
+MODEL = ("tests/model/test_model.py::test_the_same_answers", "--hypothesis-profile=unshrunk")
+
+
+def modelled(mutant: Mutant) -> Mutant:
+    """Name it after the model, which is to find it without the tests that were written for such ideas."""
+    return replace(mutant, name=f"model/{mutant.name.replace('/', ': ')}", tests=MODEL)
+
+
+IN_MEMORY = (
+    memory(
+        "a message whose grant is overdue is not in line",
+        "it was granted",
+        "books",
+        "        self.drop([Ask(at.name, 0, 0) for at in found])\n        return found\n",
+        "        return found\n",
+    ),
+)
+
+IN_REDIS = (
+    lua(
+        "an overdue grant of a parked message is forgotten",
+        "its caller is gone",
+        "_ends",
+        'elseif call("HEXISTS", at.payloads, nonce) == 1 then\n            call("ZADD"',
+        'elseif false then\n            call("ZADD"',
+    ),
+    lua(
+        "a promoted message has no place",
+        "it is the first",
+        "promote",
+        'call("ZADD", line, 0, "000" .. ticket:sub(4))',
+        'call("ZADD", line, 0, "000." .. string.format("%016.0f.", now) .. nonce_of(ticket))',
+    ),
+    lua(
+        "a ticket that is given up keeps its grant",
+        "it will lapse",
+        "release_else",
+        "    take_back(at, wait)\n",
+        "",
+    ),
+    lua(
+        "what is granted is still in line",
+        "it has a grant",
+        "_hand_on",
+        '    call("ZREM", kept_until and home.waiters or home.parked, ticket)\n',
+        "",
+    ),
+)
+
+IN_POSTGRESQL = (
+    postgresql(
+        "a message whose grant is overdue is not in line",
+        "it was granted",
+        "v1/outbox.sql",
+        "AND w.line IN ('p', 'a', 'g'));",
+        "AND w.line IN ('p', 'a'));",
+    ),
+    postgresql(
+        "one moment, one token",
+        "the clock is fine enough",
+        "v1/permits.sql",
+        "greatest(token, at.token + 1)",
+        "greatest(token, at.token)",
+    ),
+    postgresql(
+        "a holder that is released leaves its unheard wait",
+        "it has an end of its own",
+        "v1/release_else.sql",
+        "        PERFORM celery_semaphore.v1_give_up(_holder, false, ats, _resources, m.now);\n",
+        "",
+    ),
+)
+
+MUTANTS = tuple(modelled(mutant) for mutant in (*IN_MEMORY, *IN_REDIS, *IN_POSTGRESQL))
