@@ -7,12 +7,11 @@ from dataclasses import replace
 from .epochs import memory
 from .mutant import Mutant
 
-NONCES = "tests/stores/test_nonces.py"
 CONFORMANCE = "tests/stores/test_conformance.py::TestMemoryStore"
 
 
 def nonces(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    return replace(memory(name, why, file, text, instead), tests=tests or (NONCES,))
+    return replace(memory(name, why, file, text, instead), tests=tests or (CONFORMANCE,))
 
 
 MUTANTS = (

@@ -13,7 +13,6 @@ SETTINGS = (f"{FAULTS}::TestOthersSettings", "-k", "not embedded")
 FORKS = (FAULTS, "-k", "forked and not embedded")
 POOLER = (f"{HERE}/test_pgbouncer.py", "-k", "not embedded")
 WAITS = (f"{HERE}/test_waits.py", "-k", "not embedded")
-NONCES = ("tests/stores/test_nonces.py::TestPostgresStore",)
 GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
@@ -523,7 +522,6 @@ MUTANTS = (
         "v1/line.sql",
         "ORDER BY found.urgency, found.place LIMIT 1",
         "LIMIT 1",
-        tests=NONCES,
     ),
     postgresql(
         "a holder that is released leaves no grant",

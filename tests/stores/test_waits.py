@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Reason, Wait
+from celery_semaphore.core.ticket import HIGHEST_PRIORITY
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.calling import calling, calls, granted
@@ -28,7 +29,6 @@ from .conftest import OpenAt
 
 API, DISK = claim(), claim(of="disk")
 BOTH = API + DISK
-MOST_URGENT = 255
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ class TestInTwoLines:
         ticket = two_lines(store, clock, behind="x")
         again = refused(store, BOTH, "b3", returns(ticket))
         assert (again.position, again.ticket) == (0, store.snapshot("api").waiters[0].id)
-        assert store.snapshot("api").waiters[0].priority == MOST_URGENT
+        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
         assert (line(store), line(store, "disk")) == (["b", "x-api"], ["x-disk"])
 
     def test_whichever_of_the_two_was_promoted(self, store: RedisStore, clock: Clock) -> None:
@@ -99,7 +99,7 @@ class TestInTwoLines:
         parked(store, DISK, "c")
         assert not store.release("a", API)
         assert (line(store), line(store, "disk")) == ([], ["b", "c"])
-        assert store.snapshot("disk").waiters[0].priority == MOST_URGENT
+        assert store.snapshot("disk").waiters[0].priority == HIGHEST_PRIORITY
         (grant,) = released(store, "d", DISK)
         store.sent([grant])
         assert messages([grant]) == [b"b"]
@@ -120,7 +120,7 @@ class TestPromoted:
         store.sent(released(store, "a", API))
         admitted(store, DISK, "d")
         again = refused(store, DISK + API, "c2", returns(ticket))
-        assert store.snapshot("disk").waiters[0].priority == MOST_URGENT
+        assert store.snapshot("disk").waiters[0].priority == HIGHEST_PRIORITY
         assert again.ticket == store.snapshot("disk").waiters[0].id
 
     def test_attached_again_beside_the_grant_of_another_weight(
@@ -136,7 +136,7 @@ class TestPromoted:
         ticket = overtaking(store, clock)
         assert not store.attach(ticket, API, b"c", name="c")
         assert line(store) == ["c", "b"]
-        assert store.snapshot("api").waiters[0].priority == MOST_URGENT
+        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
 
     def test_attached_again_beside_its_grant(self, store: RedisStore, clock: Clock) -> None:
         """Which nobody has sent yet: it is in no line, or it would be granted twice."""

@@ -50,6 +50,7 @@ from .listening import Listening
 from .lost_hand_overs import LostHandOvers
 from .messages import Messages
 from .names import Names
+from .nonces import Nonces
 from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
@@ -76,6 +77,7 @@ class StoreConformance(
     Outbox,
     EndedWaits,
     Promotions,
+    Nonces,
     Calling,
     GoneCallers,
     Listening,
