@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .epochs import memory
+from .lua import CONFORMED, lua
 from .mutant import Mutant
+from .postgresql import postgresql
 
 CONFORMANCE = "tests/stores/test_conformance.py::TestMemoryStore"
 
@@ -89,5 +91,21 @@ MUTANTS = (
         CONFORMANCE,
         "-k",
         "finds_its_ticket",
+    ),
+    lua(
+        "what is granted leaves one line",
+        "it stood at the head of that one",
+        "_hand_on",
+        "        step_out(claims[n].at, ticket_of(claims[n].at, nonce))\n",
+        "",
+        tests=(f"{CONFORMED}::TestValkeyStore", "-k", "neither_of_two_lines"),
+    ),
+    postgresql(
+        "what is granted leaves one line",
+        "it stood at the head of that one",
+        "v1/hand_on.sql",
+        "FROM unnest(_head.resources) AS one (name)));",
+        "FROM unnest(ARRAY[_head.resource]) AS one (name)));",
+        tests=(f"{CONFORMED}::TestPostgresStore", "-k", "neither_of_two_lines"),
     ),
 )

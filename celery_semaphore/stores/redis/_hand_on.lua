@@ -37,6 +37,9 @@ local function grant(ticket, claims, home, kept_until)
         use(claim.at, math.min(ends, now + LEASE))
     end
     call("ZREM", kept_until and home.waiters or home.parked, ticket)
+    for n = 2, #claims do -- it may stand there as well, by what it asked once
+        step_out(claims[n].at, ticket_of(claims[n].at, nonce))
+    end
     if kept_until then
         return
     elseif call("HEXISTS", home.payloads, nonce) == 1 then

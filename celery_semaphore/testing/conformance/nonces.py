@@ -132,6 +132,18 @@ class Nonces(Suite):
         assert fields(answer.ticket).priority == HIGHEST_PRIORITY
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
 
+    def test_what_is_granted_is_in_neither_of_two_lines(self, store: Store, clock: Clock) -> None:
+        """Parked at "api" for both, and asked since for "disk" alone, where its next message waits."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "d")
+        clock.advance(1)
+        ticket = parked(store, BOTH, "b")
+        refused(store, DISK, "b2", came_back(ticket, Kind.PARK))
+        store.release("d", DISK)
+        (grant,) = released(store, "a", claim())
+        assert grant.ticket == ticket
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 0)
+
     def test_a_grant_beside_the_permit_of_its_own_maker(self, store: Store) -> None:
         """One name, and two of the limit: neither is taken for the other."""
         disk = claim(2, of="disk")

@@ -76,8 +76,9 @@ BEGIN
             ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head), kept);
         PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.payload IS NOT NULL
-    WHERE w.id = _head.id;
+    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.id = _head.id AND w.payload IS NOT NULL
+    WHERE w.id = ANY (ARRAY( -- it may stand at the others as well, by what it asked once
+        SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)));
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
     ELSIF NOT kept THEN
