@@ -58,6 +58,8 @@ class Wait:
     longest: float = 300.0  # ... or longer than this
     jitter: float = 1.0  # the caller's random factor on the delay
     timeout: float | None = None  # of the whole wait, since the ticket was made
+    session: str = ""  # that asks for the grants of this wait, see core.session; empty: none does
+    keeps: float = 0.0  # for so long its place is kept when the session sleeps; at least a lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ class Ticket:
     since: float
     due: float
     unsatisfiable: bool
+    session: str = ""  # that asks for its grants
+    reachable: bool = False  # whether a permit can be granted to it now
 
 
 @dataclass(frozen=True, slots=True)

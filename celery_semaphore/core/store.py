@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from .permit import Answer, Claim, Grant, Permit, Publication, Renewals, Snapshot, Wait
+from .session import HeldWait, Standing, Turns
 
 Outgoing = frozenset[
     str
@@ -108,6 +109,24 @@ class Store(Protocol):
 
     def listen(self, ticket: str) -> Listener:
         """Hear when a permit is handed to this ticket of the ``CALL`` kind, from now on."""
+
+    def ask(
+        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
+    ) -> Turns:
+        """Tell which waits of this session have a grant. The session is awake from now on, for one lease.
+
+        The grants of ``begun``, which are being taken up, last ``GRANT_S`` seconds from now. Of ``look``, at most
+        ``EXPECTED`` waits, it tells when their turns are expected.
+        """
+
+    def sleep(self, session: str) -> None:
+        """Grant nothing more to this session until it asks again: it is about to end, or lost its broker."""
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        """Let these waits, at most ``NAMED``, stand in line again, and tell of each ticket who learns of its grant.
+
+        What can be granted to them is found by the next ``reap``.
+        """
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         """One resource, with at most so many of its waiters, behind the first so many."""

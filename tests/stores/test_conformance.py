@@ -25,6 +25,7 @@ from celery_semaphore.testing.conformance.leases import Leases
 from celery_semaphore.testing.conformance.lost_hand_overs import LostHandOvers
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
+from celery_semaphore.testing.conformance.sessions import Sessions
 from celery_semaphore.testing.conformance.timeouts import Timeouts
 from celery_semaphore.testing.conformance.waiting import Waiting
 from tests.support.postgres import PostgresServer
@@ -33,7 +34,7 @@ from tests.support.servers import RedisServer
 GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
 
 
-class TestMemoryStore(StoreConformance):
+class TestMemoryStore(Sessions, StoreConformance):
     @pytest.fixture
     def open_store(self) -> type[MemoryStore]:
         return MemoryStore

@@ -123,9 +123,13 @@ class Asking:
         before = self.books.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.books.now + retry
         waiter = Waiter(self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due)
+        if wait.session:  # E1, E2
+            away, keeps = not self.books.is_awake(wait.session), microseconds(wait.keeps)
+            waiter = replace(waiter, session=wait.session, away=away, keeps=keeps)
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is here already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
+            waiter = replace(waiter, session="", away=False)
         self.books.at(ask.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:

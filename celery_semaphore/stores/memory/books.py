@@ -29,6 +29,7 @@ class Books:
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
     # The nonces of callers that must hear of their grants.
     called: set[str] = field(default_factory=set)
+    sessions: dict[str, int] = field(default_factory=dict)  # awake: when each asked last
     now: int = 0
 
     def __post_init__(self) -> None:
@@ -66,7 +67,39 @@ class Books:
         for at in [self.at(ask.resource) for ask in wanted]:
             at.cut(self._furthest)
             if not self.in_grace:  # else the store was away: no holder could renew or come back
-                at.drop(self.now, self.lease, self.take_up)
+                for lapsed in at.drop(self.now, self.lease, self.take_up):
+                    self._not_taken_up(at, lapsed)
+
+    def _not_taken_up(self, at: Resource, grant: Entry) -> None:
+        """E7: the session that did not ask since the grant was made sleeps; else this wait alone is in transit."""
+        if grant.ticket and (waiter := at.tickets.get(grant.ticket.nonce)):
+            if self.sessions.get(waiter.session, 0) <= grant.since:
+                self.sessions.pop(waiter.session, None)
+            at.send_off(waiter, self.now)
+
+    # -- sessions
+
+    def is_awake(self, session: str) -> bool:
+        return self.sessions.get(session, 0) > self.now - self.lease
+
+    def wake(self, session: str) -> None:
+        self.sessions[session] = self.now
+        self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
+
+    def is_reachable(self, waiter: Waiter) -> bool:
+        return waiter.stays and (not waiter.session or self.is_awake(waiter.session))
+
+    def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
+        """Return the first that a permit can be granted to; those before it whose session sleeps are in transit (H5)."""
+        limit = self.limit(at.name)
+        for waiter in at.line(before):
+            if not waiter.stays:
+                continue
+            if not self.is_reachable(waiter):
+                at.send_off(waiter, self.now)
+            elif limit == 0 or waiter.weight_at(at.name) <= (limit or waiter.ask_at(at.name).limit):
+                return waiter
+        return None
 
     def limit(self, name: str, declared: int | None = None) -> int | None:
         """What an operator set, for the key or else for its semaphore; else what was declared last."""
@@ -87,9 +120,9 @@ class Books:
             return Reason.UNSATISFIABLE
         if self.in_grace:
             return Reason.RECOVERING
-        if occupied > limit or at.ahead(ticket, limit, parked=True):
+        if occupied > limit or self.first(at, before=ticket):
             return Reason.SATURATED
-        head = at.ahead(ticket, limit, parked=False)
+        head = at.first_due(ticket, limit)
         heavy = head.weight_at(at.name) if head else 0
         # Lighter ones would starve a heavy one that comes back by itself.
         starving = heavy > ask.weight and occupied + heavy > limit

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Reason
 from ..asking import Ask
 from .resource import Entry
+from .sessions import GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +44,12 @@ def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
 def _is_expected(books: Books, at: Resource, waiter: Waiter) -> bool:
     """Whether it comes back by itself, and that soon enough to keep a permit for it."""
     early, late = at.patience(books.take_up)
-    return not (waiter.stays or waiter.ended) and -late < waiter.due - books.now <= early
+    return waiter.comes_back and -late < waiter.due - books.now <= early
 
 
 def _next(books: Books, at: Resource, coming: list[Waiter]) -> Waiter | None:
     """Return the wait that this resource has room for, if it is next."""
-    while head := next((w for w in at.line() if w.stays and _fits_ever(books, at, w)), None):
+    while head := books.first(at):
         waiter = coming.pop() if coming and coming[-1].ticket.turn < head.ticket.turn else head
         why = books.refusal(waiter.ask_at(at.name), waiter.ticket)
         if why is None:
@@ -56,11 +57,6 @@ def _next(books: Books, at: Resource, coming: list[Waiter]) -> Waiter | None:
         if why is not Reason.UNSATISFIABLE:
             break  # who does not fit blocks the line, or heavy ones would starve
     return None  # what is free goes to whoever asks
-
-
-def _fits_ever(books: Books, at: Resource, waiter: Waiter) -> bool:
-    ask = waiter.ask_at(at.name)
-    return ask.weight <= (books.limit(at.name, ask.limit) or 0)
 
 
 def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
@@ -74,7 +70,9 @@ def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
 
 def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
     token, ends = books.new_token(waiter.asks), books.now + books.take_up
-    if not waiter.stays:
+    if waiter.session:
+        ends = books.now + GRANT
+    elif not waiter.stays:
         ends = waiter.due + at.patience(books.take_up)[1]
     for ask in waiter.asks:
         books.at(ask.resource).grants[waiter.nonce] = Entry(
@@ -88,5 +86,5 @@ def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
         )
     if waiter.payload is not None:
         at.outbox[waiter.nonce] = None
-    elif waiter.stays:
+    elif waiter.stays and not waiter.session:
         books.called.add(waiter.nonce)

@@ -133,10 +133,10 @@ class Resource:
         """Return the waits of these messages that stand in line."""
         return [each for each in self.line() if each.name and each.name in names]
 
-    def ahead(self, ticket: TicketFields, limit: int, *, parked: bool) -> Waiter | None:
-        """The first before this ticket that the limit in force could ever let in."""
+    def first_due(self, ticket: TicketFields, limit: int) -> Waiter | None:
+        """Return the first before this ticket that comes back by itself and that the limit in force could let in."""
         for waiter in self.line(before=ticket):
-            if waiter.stays == parked and waiter.weight_at(self.name) <= limit:
+            if waiter.comes_back and waiter.weight_at(self.name) <= limit:
                 return waiter
         return None
 
@@ -161,30 +161,39 @@ class Resource:
                 ends = min(entry.ends, furthest + mean if entry.kept else furthest)
                 kept[name] = replace(entry, ends=ends)
 
-    def drop(self, now: int, lease: int, take_up: int) -> None:
-        """End what is overdue."""
+    def drop(self, now: int, lease: int, take_up: int) -> list[Entry]:
+        """End what is overdue; return the grants that a session did not take up."""
         for holder, entry in list(self.holders.items()):
             if entry.ends <= now:
                 del self.holders[holder]
                 self.bury(holder, now + lease)
-        self._drop_grants(now)
+        lapsed = self._drop_grants(now)
         for nonce, waiter in list(self.tickets.items()):
             if nonce in self.grants:
                 continue
-            if waiter.payload is None and waiter.due + lease <= now:
+            if not waiter.is_kept and waiter.due + max(lease, waiter.keeps) <= now:
                 self.forget(nonce)
             elif waiter.ends <= now:
                 self.end(nonce, now + take_up)
         self.released = {name: until for name, until in self.released.items() if until > now}
+        return lapsed
 
-    def _drop_grants(self, now: int) -> None:
+    def _drop_grants(self, now: int) -> list[Entry]:
         """Put a wait whose message was not even sent back in its place."""
+        lapsed = []
         for nonce, entry in list(self.grants.items()):
             if entry.ends <= now:
                 del self.grants[nonce]
                 waiter = self.tickets.get(nonce)
-                if waiter and waiter.payload is None:
+                if waiter and waiter.session:
+                    lapsed.append(entry)
+                elif waiter and waiter.payload is None:
                     self.forget(nonce)  # its caller is gone, or did not come in time
+        return lapsed
+
+    def send_off(self, waiter: Waiter, now: int) -> None:
+        """Let it be in transit: it keeps its place for a while, and blocks no other."""
+        self.tickets[waiter.nonce] = replace(waiter, away=True, due=now)
 
     def idle(self) -> bool:
         return not (self.holders or self.grants or self.tickets)

@@ -29,6 +29,7 @@ from ..asking import (
     microseconds,
 )
 from ..turn import Turn
+from . import sessions
 from .asking import Asking
 from .books import Books
 from .handing_on import hand_on
@@ -41,6 +42,7 @@ from .view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ...core.session import HeldWait, Standing, Turns
     from ...core.store import Outgoing
 
 
@@ -168,6 +170,26 @@ class MemoryStore:
             listener = MemoryListener(nonce_of(ticket), closed=self._listeners.discard)
             self._listeners.add(listener)
             return listener
+
+    def ask(
+        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
+    ) -> Turns:
+        check_name("session", session)
+        with self._lock:
+            books = self._entered()
+            books.drop([each for wait in (*begun, *look) for each in asks(wait.claims)])
+            return sessions.ask(books, session, begun, look)
+
+    def sleep(self, session: str) -> None:
+        with self._lock:
+            self._entered().sessions.pop(session, None)  # Q6
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        check_name("session", session)
+        with self._lock:
+            books = self._entered()
+            books.drop([each for wait in waits for each in asks(wait.claims)])
+            return sessions.name(books, session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:

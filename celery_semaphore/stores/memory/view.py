@@ -25,7 +25,9 @@ def view(books: Books, name: str, most: int, skip: int) -> Snapshot:
         sum(one.weight for one in held),
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
-        tuple(_ticket(at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)),
+        tuple(
+            _ticket(books, at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)
+        ),
         len(line),
         seconds(books.now),
     )
@@ -42,7 +44,7 @@ def _held(books: Books, at: Resource) -> list[Held]:
     return sorted(live, key=lambda one: one.token)
 
 
-def _ticket(at: Resource, limit: int | None, position: int, waiter: Waiter) -> Ticket:
+def _ticket(books: Books, at: Resource, limit: int | None, position: int, waiter: Waiter) -> Ticket:
     ticket, weight = waiter.ticket, waiter.weight_at(at.name)
     return Ticket(
         ticket.text,
@@ -53,4 +55,6 @@ def _ticket(at: Resource, limit: int | None, position: int, waiter: Waiter) -> T
         seconds(ticket.place),
         seconds(waiter.due),
         limit is not None and 0 < limit < weight,
+        waiter.session,
+        books.is_reachable(waiter),
     )

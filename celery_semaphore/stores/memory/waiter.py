@@ -28,6 +28,11 @@ class Waiter:
     name: str = ""
     ends: float = inf  # when the wait is over without a permit
     ended: bool = False
+    session: str = ""  # that asks for its grants
+    away: bool = (
+        False  # its session slept, or did not take a grant up: its message is with the broker
+    )
+    keeps: int = 0  # how long its place is kept then, if that is longer than a lease
 
     @property
     def nonce(self) -> str:
@@ -36,7 +41,21 @@ class Waiter:
     @property
     def stays(self) -> bool:
         """Whether a permit can be handed to it, for it does not come back by itself."""
-        return not self.ended and (self.payload is not None or self.kind is Kind.CALL)
+        return not self.ended and not self.away and self._has_owner
+
+    @property
+    def _has_owner(self) -> bool:
+        return bool(self.payload is not None or self.session or self.kind is Kind.CALL)
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether a permit is kept for it when it is due."""
+        return not (self.stays or self.ended or self.session)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it stands until it ends, not only until it is due."""
+        return self.payload is not None or bool(self.session and not self.away)
 
     def weight_at(self, resource: str) -> int:
         return self.ask_at(resource).weight

@@ -1,0 +1,575 @@
+"""Sessions: a permit is granted to the first in line whose session asks for it (docs/architecture.md, 4, 5 and 8)."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.permit import Kind, Reason, Wait
+from ...core.session import GRANT_S, HeldWait, Standing
+from ...core.ticket import TicketFields, nonce_of
+from .calling import BOTH, granted
+from .suite import (
+    LEASE,
+    Suite,
+    admitted,
+    claim,
+    limited,
+    messages,
+    parked,
+    refused,
+    released,
+    why,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
+    from ...core.session import Turns
+    from ...core.store import Store
+    from ..clock import Clock
+
+S, T = "worker-1", "worker-2"
+HOUR = 3600.0
+
+
+def holding(session: str = S, ticket: str | None = None, **how: Any) -> Wait:
+    return Wait(Kind.REQUEUE, ticket, session=session, **how)
+
+
+def held(
+    store: Store,
+    holder: str,
+    session: str = S,
+    claims: Sequence[Claim] = tuple(claim()),
+    **how: Any,
+) -> HeldWait:
+    """Let a task wait whose message this session holds."""
+    ticket = refused(store, claims, holder, holding(session, **how)).ticket
+    assert ticket
+    return HeldWait(ticket, tuple(claims), keeps=how.get("keeps", 0.0))
+
+
+def tickets(waits: Sequence[HeldWait]) -> list[str]:
+    return [wait.ticket for wait in waits]
+
+
+def nonces(*waits: HeldWait) -> frozenset[str]:
+    return frozenset(nonce_of(wait.ticket) for wait in waits)
+
+
+def reachable(store: Store, resource: str = "api") -> list[str]:
+    return [waiter.id for waiter in store.snapshot(resource).waiters if waiter.reachable]
+
+
+def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
+    """Let time pass in which the session asks and these holders renew, three times in a lease."""
+    turns = store.ask(S)
+    for _ in range(round(seconds / (LEASE / 3))):
+        clock.advance(LEASE / 3)
+        store.renew([admitted(store, claim(), holder) for holder in holders])
+        turns = store.ask(S)
+    return turns
+
+
+class Sessions(Suite):
+    def test_a_release_grants_to_a_held_wait(self, store: Store, clock: Clock) -> None:
+        """E4: no message is sent; the session learns of it when it asks."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        assert store.ask(S).granted == frozenset()
+        assert not store.release("a", claim())
+        (grant,) = store.snapshot("api").holders
+        assert (grant.holder, grant.granted) == (wait.ticket, True)
+        assert grant.expires_at == clock.now + GRANT_S
+        assert store.ask(S).granted == nonces(wait)
+        assert store.ask(S).granted == nonces(wait), "an answer may be lost"
+        assert store.ask(T).granted == frozenset()
+
+    def test_a_grant_is_taken_up(self, store: Store, clock: Clock) -> None:
+        """E8, A10: by another holder, for each delivery has its own."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        token = store.snapshot("api").holders[0].token
+        clock.advance(GRANT_S / 2)
+        permit = admitted(store, claim(), "b2", holding(ticket=wait.ticket))
+        assert permit.token == token
+        assert permit.expires_at == clock.now + LEASE
+        assert store.ask(S).granted == frozenset()
+        store.release("b2", claim())
+        assert list(store.resources()) == []
+
+    def test_a_session_says_whether_it_slept(self, store: Store, clock: Clock) -> None:
+        """Q2: for a lease it is awake."""
+        assert store.ask(S).slept
+        clock.advance(LEASE - 0.001)
+        assert not store.ask(S).slept
+        clock.advance(LEASE)
+        assert store.ask(S).slept
+        store.sleep(S)
+        assert store.ask(S).slept
+
+    def test_awake_sessions_are_counted(self, store: Store, clock: Clock) -> None:
+        store.ask(T)
+        clock.advance(LEASE / 2)
+        assert store.ask(S).sessions == 2
+        clock.advance(LEASE / 2)
+        assert store.ask(S).sessions == 1
+
+    def test_an_answer_tells_the_epoch(self, store: Store) -> None:
+        permit = admitted(store, claim(), "a")
+        assert store.ask(S).epoch == permit.epoch
+
+    def test_who_holds_it_is_shown(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        (waiter,) = store.snapshot("api").waiters
+        assert (waiter.id, waiter.session, waiter.reachable) == (wait.ticket, S, True)
+
+    def test_parked_waits_are_reachable_without_a_session(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        (waiter,) = store.snapshot("api").waiters
+        assert (waiter.id, waiter.session, waiter.reachable) == (ticket, "", True)
+
+    def test_one_line_for_all(self, store: Store, clock: Clock) -> None:
+        """Held and parked ones get their turns as they came."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        line = []
+        for n, holder in enumerate("bcdefg"):
+            line.append(parked(store, claim(), holder) if n % 2 else held(store, holder).ticket)
+            clock.advance(0.001)
+        holder = "a"
+        for n, ticket in enumerate(line):
+            sent = released(store, holder, claim())
+            assert granted(store) == [ticket]
+            assert [grant.ticket for grant in sent] == ([ticket] if n % 2 else [])
+            kind = Kind.PARK if sent else Kind.REQUEUE
+            holder = f"{n}-came"
+            admitted(store, claim(), holder, Wait(kind, ticket, session=S))
+        assert not store.release(holder, claim())
+        assert list(store.resources()) == []
+
+    def test_newcomers_do_not_overtake(self, store: Store, clock: Clock) -> None:
+        """C5: the limit has grown, and nothing was handed on yet."""
+        store.ask(S)
+        admitted(store, claim(1), "a")
+        wait = held(store, "b", claims=claim(1))
+        clock.advance(1)
+        assert why(store, claim(2), "c") is Reason.SATURATED
+        assert why(store, claim(2), "d", holding()) is Reason.SATURATED
+        admitted(store, claim(2), "b", holding(ticket=wait.ticket))
+
+    def test_a_higher_priority_goes_first(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        held(store, "low")
+        high = held(store, "high", priority=9)
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(high)
+
+    def test_a_heavy_head_blocks_the_line(self, store: Store, clock: Clock) -> None:
+        """H6."""
+        store.ask(S)
+        admitted(store, claim(2), "a")
+        admitted(store, claim(2), "x")
+        heavy = held(store, "heavy", claims=claim(2, weight=2))
+        clock.advance(0.001)
+        held(store, "light", claims=claim(2))
+        store.release("a", claim(2))
+        assert store.ask(S).granted == frozenset()
+        store.release("x", claim(2))
+        assert store.ask(S).granted == nonces(heavy)
+
+    def test_a_raised_limit_is_handed_on(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        waits = []
+        for holder in "bcd":
+            waits.append(held(store, holder))
+            clock.advance(0.001)
+        assert not limited(store, 3, "api")
+        assert store.ask(S).granted == nonces(*waits[:2])
+
+    def test_it_is_granted_all_its_claims(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        wait = held(store, "b", claims=BOTH)
+        store.release("a", BOTH)
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+        assert store.ask(S).granted == nonces(wait)
+        admitted(store, BOTH, "b", holding(ticket=wait.ticket))
+        store.release("b", BOTH)
+        assert list(store.resources()) == []
+
+    def test_refused_elsewhere_it_moves_there(self, store: Store) -> None:
+        """H8: and its session still learns of the grant."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        wait = held(store, "b", claims=BOTH)
+        store.release("a", claim())
+        assert (store.snapshot("api").waiting, reachable(store, "disk")) == (0, [wait.ticket])
+        store.release("x", claim(of="disk"))
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_nothing_is_kept_for_a_held_wait_that_is_due(self, store: Store, clock: Clock) -> None:
+        """Only for one that comes back by itself: this one's session asks, or it is in transit."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        held(store, "b", shortest=1.0, longest=1.0)
+        clock.advance(1.0)
+        later = parked(store, claim(), "c")
+        store.sleep(S)
+        store.release("a", claim())
+        assert granted(store) == [later]
+
+    # -- grants that are not taken up
+
+    def test_a_grant_ends_after_two_seconds(self, store: Store, clock: Clock) -> None:
+        """E7: its session asked since, so this wait alone is in transit, at its place."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        first = held(store, "b")
+        clock.advance(0.001)
+        second = held(store, "c")
+        store.release("a", claim())
+        clock.advance(GRANT_S - 0.001)
+        store.ask(S)
+        assert granted(store) == [first.ticket]
+        clock.advance(0.001)
+        assert not store.reap()
+        assert store.ask(S).granted == nonces(second)
+        (waiter,) = store.snapshot("api").waiters
+        assert (waiter.id, waiter.session, waiter.reachable) == (first.ticket, S, False)
+        again = refused(store, claim(), "b2", holding(ticket=first.ticket))
+        assert (again.ticket, again.position) == (first.ticket, 0)
+
+    def test_a_session_that_did_not_ask_sleeps(self, store: Store, clock: Clock) -> None:
+        """E7: a stopped or killed worker costs two seconds once, however many it holds."""
+        store.ask(S)
+        store.ask(T)
+        admitted(store, claim(), "a")
+        waits = []
+        for holder in "bcdefg":
+            waits.append(held(store, holder))
+            clock.advance(0.001)
+        other = held(store, "other", T)
+        store.release("a", claim())
+        assert granted(store) == [waits[0].ticket]
+        clock.advance(GRANT_S)
+        store.reap()
+        assert granted(store) == [other.ticket]
+        assert reachable(store) == []
+        turns = store.ask(S)
+        assert (turns.slept, turns.granted) == (True, frozenset())
+
+    def test_what_is_being_taken_up_is_not_ended(self, store: Store, clock: Clock) -> None:
+        """Q4: it waits for a process, and its worker says so."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        for _ in range(5):
+            clock.advance(GRANT_S - 0.001)
+            assert store.ask(S, begun=[wait]).granted == nonces(wait)
+            assert not store.reap()
+        clock.advance(GRANT_S - 0.001)
+        admitted(store, claim(), "b2", holding(ticket=wait.ticket))
+
+    def test_of_several_claims_all_are_prolonged(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        wait = held(store, "b", claims=BOTH)
+        store.release("a", BOTH)
+        clock.advance(GRANT_S / 2)
+        store.ask(S, begun=[wait])
+        clock.advance(GRANT_S / 2)
+        store.reap()
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+
+    def test_another_session_prolongs_nothing(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        clock.advance(GRANT_S / 2)
+        assert store.ask(T, begun=[wait]).granted == frozenset()
+        clock.advance(GRANT_S / 2)
+        store.reap()
+        assert granted(store) == []
+
+    def test_an_overdue_grant_is_not_told(self, store: Store, clock: Clock) -> None:
+        """Nothing was reaped yet."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        clock.advance(GRANT_S)
+        assert store.ask(S, begun=[wait]).granted == frozenset()
+
+    def test_a_grant_that_is_given_up_goes_to_the_next(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        first = held(store, "b")
+        clock.advance(0.001)
+        second = held(store, "c")
+        store.release("a", claim())
+        store.release(first.ticket, claim())
+        assert store.ask(S).granted == nonces(second)
+
+    # -- sessions that sleep
+
+    def test_a_wait_of_a_sleeping_session_blocks_nobody(self, store: Store, clock: Clock) -> None:
+        """H5, C5: neither newcomers nor those behind it."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        held(store, "b")
+        clock.advance(0.001)
+        behind = parked(store, claim(), "c")
+        store.sleep(S)
+        assert messages(released(store, "a", claim())) == [b"c"]
+        assert granted(store) == [behind]
+
+    def test_newcomers_pass_a_sleeping_session(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, claim(1), "a")
+        held(store, "b", claims=claim(1))
+        store.sleep(S)
+        admitted(store, claim(2), "c")
+
+    def test_a_lease_without_a_question(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        permit = admitted(store, claim(), "a")
+        held(store, "b")
+        clock.advance(LEASE / 2)
+        store.renew([permit])
+        behind = parked(store, claim(), "c")
+        clock.advance(LEASE / 2)
+        released(store, "a", claim())
+        assert granted(store) == [behind]
+
+    def test_a_refusal_does_not_wake_a_session(self, store: Store, clock: Clock) -> None:
+        """E2: it comes from another process, and proves nothing of the one that must ask."""
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        assert reachable(store) == []
+        clock.advance(0.001)
+        behind = parked(store, claim(), "c")
+        released(store, "a", claim())
+        assert granted(store) == [behind]
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+
+    def test_the_newest_refusal_has_it(self, store: Store) -> None:
+        """E1: delivered again to another worker; the first one learns nothing more of it."""
+        store.ask(S)
+        store.ask(T)
+        admitted(store, claim(), "a")
+        wait = held(store, "b", S)
+        assert held(store, "b2", T, ticket=wait.ticket).ticket == wait.ticket
+        store.release("a", claim())
+        assert store.ask(S).granted == frozenset()
+        assert store.ask(T).granted == nonces(wait)
+
+    def test_a_wait_in_transit_keeps_its_place(self, store: Store, clock: Clock) -> None:
+        """For a lease, and then it is forgotten: E13."""
+        store.set_limit(0, "api")
+        store.ask(S)
+        held(store, "b")
+        store.sleep(S)
+        store.reap()
+        clock.advance(LEASE - 0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 1
+        clock.advance(0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+        assert list(store.resources()) == []
+
+    def test_it_keeps_its_place_as_long_as_the_broker_may_take(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Redis delivers a dead worker's message again after its visibility timeout."""
+        store.set_limit(0, "api")
+        store.ask(S)
+        wait = held(store, "b", keeps=HOUR)
+        store.sleep(S)
+        store.reap()
+        clock.advance(HOUR - 0.001)
+        store.reap()
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+        clock.advance(0.001)
+        store.reap()
+        assert list(store.resources()) == []
+
+    def test_a_held_wait_is_not_forgotten_while_its_session_asks(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """However long it waits, and whenever it was due."""
+        admitted(store, claim(), "a")
+        store.ask(S)
+        wait = held(store, "b")
+        lived(store, clock, 3 * LEASE, "a")
+        store.reap()
+        assert reachable(store) == [wait.ticket]
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_many_of_a_dead_session_hold_up_one_call_at_most(
+        self, store: Store, clock: Clock
+    ) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        for n in range(300):
+            held(store, f"dead-{n}")
+        clock.advance(0.001)
+        behind = parked(store, claim(), "c")
+        store.sleep(S)
+        assert messages(released(store, "a", claim())) == [b"c"]
+        assert granted(store) == [behind]
+        assert reachable(store) == []
+
+    # -- what a session names
+
+    def test_a_session_that_slept_names_what_it_holds(self, store: Store) -> None:
+        """N2: what still bears its name stands in line again."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.sleep(S)
+        store.reap()
+        assert reachable(store) == []
+        assert store.ask(S).slept
+        assert reachable(store) == [], "it was sent off at the head of the line"
+        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
+        assert reachable(store) == [wait.ticket]
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_what_stands_first_by_being_named_is_granted_by_the_next_reap(
+        self, store: Store
+    ) -> None:
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        assert granted(store) == []
+        store.ask(S)
+        store.name(S, [wait])
+        store.reap()
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_what_the_store_does_not_know_stands_again(self, store: Store, clock: Clock) -> None:
+        """N1: with its place, its priority and its claims."""
+        store.ask(S)
+        permit = admitted(store, claim(), "a")
+        clock.advance(10)
+        later = held(store, "late")
+        first = HeldWait(TicketFields("gone", 7, int(clock.now * 1e6)).text, tuple(claim()))
+        earlier = HeldWait(TicketFields("old", 0, int((clock.now - 5) * 1e6)).text, tuple(claim()))
+        assert set(store.name(S, [earlier, first]).values()) == {Standing.WAITS}
+        line = store.snapshot("api").waiters
+        assert [waiter.id for waiter in line] == tickets([first, earlier, later])
+        assert [waiter.priority for waiter in line] == [7, 0, 0]
+        assert store.name(S, [earlier, first]) == dict.fromkeys(
+            tickets([earlier, first]), Standing.WAITS
+        )
+        assert store.snapshot("api").waiting == 3
+        store.renew([permit])
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(first)
+
+    def test_several_claims_stand_again(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(BOTH))
+        store.name(S, [wait])
+        store.release("a", BOTH)
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+
+    def test_what_another_session_has_is_left_to_it(self, store: Store) -> None:
+        """N4: this question takes none from another."""
+        store.ask(S)
+        store.ask(T)
+        admitted(store, claim(), "a")
+        wait = held(store, "b", T)
+        assert store.name(S, [wait]) == {wait.ticket: Standing.ELSEWHERE}
+        store.release("a", claim())
+        assert (store.ask(S).granted, store.ask(T).granted) == (frozenset(), nonces(wait))
+
+    def test_what_was_parked_meanwhile_is_elsewhere(self, store: Store) -> None:
+        """Two messages of one task: the other lies in the store."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
+        """N3."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
+        assert store.ask(S).granted == nonces(wait)
+        assert granted(store) == [wait.ticket]
+
+    def test_naming_many(self, store: Store) -> None:
+        """At several resources, in one call."""
+        store.ask(S)
+        waits = [
+            HeldWait(TicketFields(f"{n}", 0, n + 1).text, tuple(claim(key=f"{n % 7}")))
+            for n in range(500)
+        ]
+        assert store.name(S, waits) == dict.fromkeys(tickets(waits), Standing.WAITS)
+        assert store.snapshot("api/3").waiting == 71
+
+    # -- what it expects
+
+    def test_turns_that_are_expected(self, store: Store, clock: Clock) -> None:
+        """Q5: (position + 1) / limit * mean, fresh in each answer."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        clock.advance(4)
+        store.release("a", claim())
+        admitted(store, claim(), "a2")
+        waits = []
+        for n in range(3):
+            waits.append(held(store, f"{n}"))
+            clock.advance(0.001)
+        first, second, third = (nonce_of(wait.ticket) for wait in waits)
+        assert store.ask(S, look=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
+        store.set_limit(2, "api")
+        assert store.ask(S, look=waits).expected == {second: 2.0, third: 4.0}
+
+    def test_nothing_is_expected_of_a_pause_or_of_what_does_not_wait(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        gone = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()))
+        store.set_limit(0, "api")
+        assert store.ask(S, look=[wait, gone]).expected == {}
+
+    # -- what the store forgets
+
+    def test_sessions_stand_again_in_the_grace(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        store.ask(S)
+        wait = held(store, "b")
+        self.forget(store)
+        assert store.ask(S).slept
+        store.name(S, [wait])
+        store.renew([permit])
+        store.reap()
+        assert granted(store) == []
+        clock.advance(LEASE - 1)
+        store.ask(S)
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(wait)
