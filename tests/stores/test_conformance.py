@@ -49,7 +49,7 @@ class TestMemoryStore(Sessions, StoreConformance):
         store.set_format(number)
 
 
-class OnServer(StoreConformance):
+class OnServer(Sessions, StoreConformance):
     server: RedisServer
 
     @pytest.fixture

@@ -71,18 +71,19 @@ def _named(books: Books, session: str, wait: HeldWait) -> Standing:
     found = books.standing(wanted, ticket.nonce)
     if not found:  # N1
         waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), books.now)
-        keeps = microseconds(wait.keeps)
-        _stand(books.at(wanted[0].resource), replace(waiter, session=session, keeps=keeps))
+        waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
+        _stand(books, books.at(wanted[0].resource), waiter)
         return Standing.WAITS
     at = found[-1]
     waiter = at.tickets[ticket.nonce]
     if waiter.session != session:  # N4
         return Standing.ELSEWHERE
     if waiter.away:  # N2, else N3
-        _stand(at, replace(waiter, away=False))
+        _stand(books, at, waiter)
     return Standing.WAITS
 
 
-def _stand(at: Resource, waiter: Waiter) -> None:
-    at.tickets[waiter.nonce] = waiter
+def _stand(books: Books, at: Resource, waiter: Waiter) -> None:
+    away = not books.is_awake(waiter.session)
+    at.tickets[waiter.nonce] = replace(waiter, away=away, due=books.now if away else waiter.due)
     at.looked_at = 0  # the next reap hands on

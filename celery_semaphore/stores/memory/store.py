@@ -176,9 +176,7 @@ class MemoryStore:
     ) -> Turns:
         check_name("session", session)
         with self._lock:
-            books = self._entered()
-            books.drop([each for wait in (*begun, *look) for each in asks(wait.claims)])
-            return sessions.ask(books, session, begun, look)
+            return sessions.ask(self._entered(), session, begun, look)
 
     def sleep(self, session: str) -> None:
         with self._lock:
@@ -187,9 +185,7 @@ class MemoryStore:
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
         check_name("session", session)
         with self._lock:
-            books = self._entered()
-            books.drop([each for wait in waits for each in asks(wait.claims)])
-            return sessions.name(books, session, waits)
+            return sessions.name(self._entered(), session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:

@@ -1,7 +1,9 @@
 -- The ways an acquire can end that is not simple; its arguments are in acquire.lua.
 --   arg 3 kind (empty: it would not wait), priority, shortest and longest delay, jitter, and the timeout of the
---         whole wait (empty: none), with blanks between them
-local kind, priority, shortest, longest, jitter, timeout = arg(3):match("^(%a*) (%S+) (%S+) (%S+) (%S+) (%S*)$")
+--         whole wait (empty: none), how long its place is kept in transit, and its session (empty: none), with blanks
+--         between them
+local kind, priority, shortest, longest, jitter, timeout, keeps, session =
+    arg(3):match("^(%a*) (%S+) (%S+) (%S+) (%S+) (%S*) (%S+) (.*)$")
 priority, shortest, longest = tonumber(priority), tonumber(shortest), tonumber(longest)
 timeout = tonumber(timeout)
 local asked = {claims = arg(4), names = {}, weights = {}, limits = {}}
@@ -48,7 +50,10 @@ end
 
 -- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
 local function put_back(at)
-    if at.info then
+    if at.info and at.info.session then
+        tell(at.info.session, nonce)
+        stand(at, at.stands, at.info)
+    elseif at.info then
         local stays = at.info.kind == "call" or call("HEXISTS", at.payloads, nonce) == 1
         call("ZADD", stays and at.parked or at.waiters, 0, at.stands)
     end
@@ -88,6 +93,8 @@ local function refuse(n, reason)
         asked.kind, asked.due = kind, now + retry
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
+        elseif session ~= "" then -- E1, E2
+            asked.session, asked.keeps = session, tonumber(keeps)
         end
         stand(claim.at, ticket, asked, kind == "park" and payload)
     end

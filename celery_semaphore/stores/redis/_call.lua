@@ -4,14 +4,17 @@
 --   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
 --   KEYS[3] index    zset  resource in use -> when it needs a look
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
---   KEYS[5...]       eleven of each declared resource: see _permits.lua and _line.lua
+--   KEYS[5] sessions zset  session -> when it asked last; it is awake for a lease after that
+--   KEYS[6] grants   hash  session -> the nonces of its waits that have a grant, with the end of each, packed
+--   KEYS[7...]       eleven of each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch the caller has seen     ARGV[6] n, then the names of the n declared resources
 -- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
 -- Lua's own conversion only 14. Each answer begins with the epoch.
 local call = redis.call
-local EPOCH, LIMITS, INDEX, NAMES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local COMMON = 6 -- so many keys that no resource has
 local LEASE = tonumber(ARGV[1])
 
 local now = tonumber(ARGV[3])
@@ -23,7 +26,7 @@ local LEASE_END = string.format("%.0f", now + LEASE) -- as text, made once: call
 
 local resources = {}
 for n = 1, tonumber(ARGV[6]) do
-    local k = 11 * n - 7
+    local k = COMMON + 11 * (n - 1)
     resources[n] = {
         name = ARGV[6 + n],
         holders = KEYS[k + 1], ledger = KEYS[k + 2], weights = KEYS[k + 3], released = KEYS[k + 4],

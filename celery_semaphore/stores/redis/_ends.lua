@@ -38,20 +38,70 @@ local function forget_name(at, name, nonce)
     end
 end
 
+local function is_awake(session)
+    local asked = tonumber(call("ZSCORE", SESSIONS, session) or 0)
+    return asked > now - LEASE
+end
+
+-- The grants that a session is told of; what is overdue goes at each change.
+local function tell(session, nonce, ends)
+    local known = call("HGET", GRANTS, session)
+    local grants = {[nonce] = ends}
+    for other, until_when in pairs(known and cmsgpack.unpack(known) or {}) do
+        if other ~= nonce and until_when > now then
+            grants[other] = until_when
+        end
+    end
+    if next(grants) then
+        call("HSET", GRANTS, session, cmsgpack.pack(grants))
+    elseif known then
+        call("HDEL", GRANTS, session)
+    end
+end
+
 local function step_out(at, ticket)
     for _, line in ipairs(ticket and {at.waiters, at.parked, at.aside} or {}) do
         call("ZREM", line, ticket)
     end
 end
 
+-- E5, E7: in transit it keeps its place for a while, and blocks no other.
+local function send_off(at, ticket, info)
+    local nonce = ticket:sub(RANK + 2)
+    info.due = now
+    call("ZREM", at.parked, ticket)
+    call("ZADD", at.waiters, 0, ticket)
+    call("ZADD", at.due, now + math.max(LEASE, info.keeps), nonce)
+    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
+end
+
 local function leave(at, nonce)
-    step_out(at, ticket_of(at, nonce))
+    local info, ticket = wait_info(at, nonce)
+    step_out(at, ticket)
     call("ZREM", at.due, nonce)
     if call("HDEL", at.payloads, nonce) == 1 then
         call("ZREM", at.outbox, nonce)
-        forget_name(at, wait_info(at, nonce).name, nonce)
+        forget_name(at, info.name, nonce)
+    end
+    if info and info.session then
+        tell(info.session, nonce)
     end
     call("HDEL", at.tickets, nonce)
+end
+
+-- E7: the session that did not ask since this grant was made sleeps; else this wait alone is in transit.
+local function not_taken_up(at, nonce, since)
+    local info, ticket = wait_info(at, nonce)
+    if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= since then
+        call("ZREM", SESSIONS, info.session)
+    end
+    tell(info.session, nonce)
+    send_off(at, ticket, info)
+end
+
+local function session_of(at, nonce)
+    local info = wait_info(at, nonce)
+    return info and info.session
 end
 
 local function is_parked(at, nonce)
@@ -105,6 +155,8 @@ local function drop(at)
             bury(at, name)
         elseif call("HEXISTS", at.payloads, nonce) == 1 then
             call("ZADD", at.parked, 0, ticket_of(at, nonce))
+        elseif session_of(at, nonce) then
+            not_taken_up(at, nonce, mine.since)
         else -- it was sent, or whoever called is gone
             leave(at, nonce)
         end

@@ -28,10 +28,14 @@ local function claims_of(info, home)
     return claims, #claims < #info.names
 end
 
-local function grant(ticket, claims, home, kept_until)
+local GRANT_END = now + GRANT_S * 1000000 -- of one that a session must ask for
+
+local function grant(ticket, info, claims, home, kept_until)
     local nonce, rank = nonce_of(ticket), ticket:sub(1, RANK)
     local permit = {token = new_token(claims), since = now, by = kept_until and "k" or "g", rank = rank}
-    local ends = kept_until or now + TAKE_UP
+    local parked = call("HEXISTS", home.payloads, nonce) == 1
+    local asked_for = not parked and info.session
+    local ends = kept_until or asked_for and GRANT_END or now + TAKE_UP
     for _, claim in ipairs(claims) do
         write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
         use(claim.at, math.min(ends, now + LEASE))
@@ -40,9 +44,11 @@ local function grant(ticket, claims, home, kept_until)
     for n = 2, #claims do -- it may stand there as well, by what it asked once
         step_out(claims[n].at, ticket_of(claims[n].at, nonce))
     end
-    if kept_until then
+    if asked_for then
+        tell(info.session, nonce, ends)
+    elseif kept_until then
         return
-    elseif call("HEXISTS", home.payloads, nonce) == 1 then
+    elseif parked then
         call("ZADD", home.outbox, permit.token, nonce)
         use(home, now)
     else
@@ -62,7 +68,7 @@ local function expected(home)
     local due = call("ZRANGEBYSCORE", home.due, from, to, "WITHSCORES", "LIMIT", 0, MOST)
     for n = 1, #due, 2 do
         local ticket = ticket_of(home, due[n])
-        if ticket and call("ZSCORE", home.waiters, ticket) then
+        if ticket and call("ZSCORE", home.waiters, ticket) and not session_of(home, due[n]) then
             table.insert(coming, {ticket = ticket, kept_until = due[n + 1] - LEASE + late})
         end
     end
@@ -98,7 +104,7 @@ local function try(home, coming)
     end
     local other = elsewhere(claims, ticket)
     if not other then
-        grant(ticket, claims, home, comes and comes.kept_until)
+        grant(ticket, info, claims, home, comes and comes.kept_until)
     else
         local payload = call("HGET", home.payloads, nonce_of(ticket))
         leave(home, nonce_of(ticket))
@@ -109,8 +115,15 @@ local function try(home, coming)
 end
 
 local function hand_on(home)
-    local coming = not home.quiet and limit_of(home) ~= 0 and expected(home)
-    while coming and try(home, coming) do
+    if home.quiet then
+        return
+    elseif limit_of(home) == 0 then
+        local _, _, more = first_awake(home, "+")
+        again = again or more or false
+        return
+    end
+    local coming = expected(home)
+    while try(home, coming) do
         tries = tries + 1
         if tries >= MOST then
             again = true

@@ -1,8 +1,9 @@
 -- Who waits at one resource. A wait is known by its nonce, see _burial.lua. Its rank is "<255 - priority>.<place>" and
 -- with the nonce it makes its ticket, which as text sorts by priority, then by first come: so it stands in a line, and
 -- so it keeps its place even out of the store and back. Where both are known, the rank in the store counts.
---   waiters   zset  ticket that comes back by itself -> 0
---   parked    zset  ticket to which a permit can be handed: its message lies here, or its caller listens -> 0
+--   waiters   zset  ticket that comes back by itself, or is in transit -> 0
+--   parked    zset  ticket to which a permit can be handed: its message lies here, its session was awake when it was
+--                   seen last, or its caller listens -> 0
 --   aside     zset  likewise, but the limit in force is too low for it -> 0
 --   outbox    zset  nonce of whose message must be sent -> token of its grant, or 0: its wait has ended
 --   due       zset  nonce -> when it is dropped or, with a message, when its wait ends
@@ -24,9 +25,11 @@ local function stand(at, ticket, info, payload)
         step_out(at, stood)
         forget_name(at, before.name, nonce)
     end
-    local stays = payload or info.kind == "call"
+    local awake = info.session and is_awake(info.session)
+    local stays = payload or awake or info.kind == "call" and not info.session
     call("ZADD", stays and at.parked or at.waiters, 0, ticket)
-    call("ZADD", at.due, not payload and info.due + LEASE or info.ends or "+inf", nonce)
+    local forgotten = not payload and not awake and info.due + math.max(LEASE, info.keeps or 0)
+    call("ZADD", at.due, forgotten or info.ends or "+inf", nonce)
     if payload then
         call("HSET", at.payloads, nonce, payload)
         if info.ends then
@@ -44,6 +47,21 @@ local function position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
+-- H5: those at the head of the line whose session sleeps are in transit; the first of the others, or whether there is
+-- more to do.
+local function first_awake(at, up_to)
+    for _ = 1, 1000 do
+        local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
+        local info = ticket and wait_info(at, nonce_of(ticket))
+        if not info or not info.session or is_awake(info.session) then
+            return ticket, info
+        end
+        send_off(at, ticket, info)
+    end
+    use(at, now) -- the next look goes on
+    return nil, nil, true
+end
+
 -- The first parked one, up to there, that the limit in force could ever let in. The others are put aside until a
 -- higher one is in force, or every call would have to step over them. So many in one call, then there is more to do.
 local function first(at, up_to, limit)
@@ -55,8 +73,10 @@ local function first(at, up_to, limit)
         at.low = nil
     end
     for _ = 1, 1000 do
-        local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
-        local info = ticket and wait_info(at, nonce_of(ticket))
+        local ticket, info, more = first_awake(at, up_to)
+        if more then
+            return up_to, true
+        end
         local most = limit or info and info.limits[at.name]
         if not ticket or info.weights[at.name] <= most then
             return ticket
@@ -79,9 +99,9 @@ local function ahead(at, ticket, limit)
         if not other then
             return nil
         end
-        local weight = wait_info(at, nonce_of(other)).weights[at.name]
-        if weight <= limit then
-            return other, weight
+        local info = wait_info(at, nonce_of(other))
+        if not info.session and info.weights[at.name] <= limit then
+            return other, info.weights[at.name]
         end
     end
 end

@@ -2,7 +2,7 @@
 --   arg 1 holder  2 the message, if its task ran  3 for how long to remember that
 --   the last key is what is remembered of the task's messages, where these are given
 if arg(2) then
-    local messages = KEYS[11 * #resources + 5]
+    local messages = KEYS[COMMON + 11 * #resources + 1]
     local task = call("GET", messages)
     task = task and cmsgpack.unpack(task)
     if task and task.holder == arg(1) and task.admitted == arg(2) then

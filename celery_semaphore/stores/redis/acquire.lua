@@ -6,7 +6,7 @@
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: somebody new, nobody who waits, and room. acquire_else.lua is for all others.
 local holder, ticket = arg(1), arg(2)
-local messages, claims, simple = KEYS[11 * #resources + 5], {}, ticket == "" and not arg(5):find(" ")
+local messages, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")
 for n, at in ipairs(resources) do
     local claim = {at = at, limit = tonumber(arg(4 + 2 * n)), weight = tonumber(arg(5 + 2 * n))}
     claims[n] = claim

@@ -59,7 +59,7 @@ def _held(holder: list[Any]) -> Held:
 
 
 def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
-    ticket, kind, weight, due = waiter
+    ticket, kind, weight, due, session, reachable = waiter
     fields = check_ticket(text(ticket))
     return Ticket(
         text(ticket),
@@ -70,6 +70,8 @@ def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
         seconds(fields.place),
         seconds(due),
         limit is not None and 0 < limit < weight,
+        text(session),
+        bool(reachable),
     )
 
 

@@ -5,7 +5,7 @@
 -- Returns {epoch, one "1" for each permit that was extended, one "0" for each other}
 local written_now = EPOCH_WRITTEN .. " "
 local usual = call("EXISTS", INDEX) == 1 -- a lost index is made again by renew.lua
-local extended, key, word = {}, 4, given + 2
+local extended, key, word = {}, COMMON, given + 2
 
 local function is_there(holder, claims)
     for n = 1, claims do

@@ -17,7 +17,7 @@ from .scripts import PARTS, Script
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-COMMON = ("epoch", "limits", "index", "names")
+COMMON = ("epoch", "limits", "index", "names", "sessions", "grants")
 FIXED = 6  # arguments that each script gets, see _memory.lua
 NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more of them would keep others waiting

@@ -6,6 +6,7 @@ from hashlib import sha1
 from importlib.resources import files
 
 from ...core.formats import FORMAT
+from ...core.session import GRANT_S
 from .connection import pack
 
 PARTS = (
@@ -34,7 +35,7 @@ class Script:
         here = files(__package__)
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
-        self.source = "\n".join([f'local FORMAT = "{FORMAT}"', *texts])
+        self.source = "\n".join([f'local FORMAT, GRANT_S = "{FORMAT}", {GRANT_S}', *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))
@@ -64,6 +65,9 @@ ATTACH = Script(*BEGIN, *ENDS, *HAND_ON, "_holding", "attach")
 END = Script(*BEGIN, *ENDS, *HAND_ON, "end")
 PROMOTE = Script(*BEGIN, *ENDS, *HAND_ON, "promote")
 REAP = Script(*BEGIN, *ENDS, *HAND_ON, "reap")
+ASK = Script(*BEGIN, "_permits", *LINE, "ask")
+NAME = Script(*BEGIN, "_permits", *LINE, "name")
+SLEEP = Script(*BEGIN, "sleep")
 TAKE = Script(*BEGIN, *ENDS, "take")
 SENT = Script(*BEGIN, *ENDS, "sent")
 FIND = Script(*BEGIN, "find")

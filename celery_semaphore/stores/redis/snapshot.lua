@@ -1,7 +1,7 @@
 -- One resource at this instant.
 --   arg 1 at most so many waiters  2 behind the first so many
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
---          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due}...}
+--          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due, session, reachable}...}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
@@ -34,7 +34,9 @@ for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "
 end
 for _, ticket in ipairs(page(most > 0 and {at.parked, at.waiters, at.aside} or {})) do
     local info = wait_info(at, nonce_of(ticket))
-    table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due})
+    local session = info.session or ""
+    local reachable = not call("ZSCORE", at.waiters, ticket) and (session == "" or is_awake(session))
+    table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due, session, reachable and 1 or 0})
 end
 local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked) + call("ZCARD", at.aside)
 local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0

@@ -38,12 +38,14 @@ from .keys import Keys
 from .listener import RedisListener
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
+from .sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from redis.connection import ConnectionPool
 
+    from ...core.session import HeldWait, Standing, Turns
     from ...core.store import Outgoing
 
 
@@ -72,6 +74,7 @@ class RedisStore:
         self._keys = Keys(prefix)
         self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
         self._renewer = Renewer(self._runner)
+        self._sessions = Sessions(self._runner)
         self._pool = pool
 
     @property
@@ -169,6 +172,17 @@ class RedisStore:
 
     def listen(self, ticket: str) -> RedisListener:
         return RedisListener(self._pool, self._keys.channel(ticket))
+
+    def ask(
+        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
+    ) -> Turns:
+        return self._sessions.ask(session, begun, look)
+
+    def sleep(self, session: str) -> None:
+        self._sessions.sleep(session)
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters, skip])
@@ -272,7 +286,10 @@ def _waiting(wait: Wait | None) -> str:
     kind, how = (wait.kind, wait) if wait else ("", _ANYHOW)
     shortest, longest = microseconds(how.shortest), microseconds(how.longest)
     timeout = "" if how.timeout is None else microseconds(how.timeout)
-    return f"{kind} {how.priority} {shortest} {longest} {how.jitter!r} {timeout}"
+    keeps = microseconds(how.keeps)
+    return (
+        f"{kind} {how.priority} {shortest} {longest} {how.jitter!r} {timeout} {keeps} {how.session}"
+    )
 
 
 def _brought_by(publication: Publication | None) -> str:

@@ -64,6 +64,11 @@ def reachable(store: Store, resource: str = "api") -> list[str]:
     return [waiter.id for waiter in store.snapshot(resource).waiters if waiter.reachable]
 
 
+def looked_at(store: Store) -> None:
+    """Let the store look at the line; a reap may find that it need not."""
+    assert not store.release("nobody", claim())
+
+
 def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
     """Let time pass in which the session asks and these holders renew, three times in a lease."""
     turns = store.ask(S)
@@ -384,7 +389,7 @@ class Sessions(Suite):
         store.ask(S)
         held(store, "b")
         store.sleep(S)
-        store.reap()
+        looked_at(store)
         clock.advance(LEASE - 0.001)
         store.reap()
         assert store.snapshot("api").waiting == 1
@@ -401,7 +406,7 @@ class Sessions(Suite):
         store.ask(S)
         wait = held(store, "b", keeps=HOUR)
         store.sleep(S)
-        store.reap()
+        looked_at(store)
         clock.advance(HOUR - 0.001)
         store.reap()
         assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
@@ -444,7 +449,7 @@ class Sessions(Suite):
         admitted(store, claim(), "a")
         wait = held(store, "b")
         store.sleep(S)
-        store.reap()
+        looked_at(store)
         assert reachable(store) == []
         assert store.ask(S).slept
         assert reachable(store) == [], "it was sent off at the head of the line"

@@ -1,0 +1,52 @@
+-- Which waits of a session have a grant; it is awake from now on.
+--   arg 1 session  2 number of those that are being taken up, then their nonces, then those whose turns it asks for
+-- Returns {epoch, 1 if it was not awake, sessions that are awake, {nonces with a grant},
+--          {nonce, microseconds until its turn}...}
+even_if_full()
+local session, begun = arg(1), tonumber(arg(2))
+local slept = not is_awake(session)
+call("ZADD", SESSIONS, now, session) -- Q2
+call("ZREMRANGEBYSCORE", SESSIONS, "-inf", now - LEASE)
+call("ZREMRANGEBYSCORE", SESSIONS, FURTHEST, "+inf")
+local told = call("HGET", GRANTS, session)
+local grants = told and cmsgpack.unpack(told) or {}
+
+local function prolong(nonce)
+    grants[nonce] = now + GRANT_S * 1000000
+    for _, at in ipairs(resources) do
+        if call("ZSCORE", at.holders, GRANT .. nonce) then
+            call("ZADD", at.holders, grants[nonce], GRANT .. nonce)
+        end
+    end
+end
+
+for n = 1, begun do -- Q4
+    if (grants[arg(2 + n)] or 0) > now then
+        prolong(arg(2 + n))
+    end
+end
+
+local granted, expected = {}, {}
+for nonce, ends in pairs(grants) do -- Q3
+    if ends > now then
+        table.insert(granted, nonce)
+    end
+end
+if begun > 0 and #granted > 0 then
+    call("HSET", GRANTS, session, cmsgpack.pack(grants))
+end
+
+local function in_line(at, ticket)
+    return call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.waiters, ticket) or call("ZSCORE", at.aside, ticket)
+end
+
+for n = given + 3 + begun, #ARGV do -- Q5
+    for _, at in ipairs(resources) do
+        local ticket, limit = ticket_of(at, ARGV[n]), limit_of(at)
+        if ticket and (limit or 0) > 0 and in_line(at, ticket) then
+            local turn = (position(at, ticket) + 1) * (tonumber(known(at).mean) or 1000000) / limit
+            table.insert(expected, {ARGV[n], math.floor(turn)})
+        end
+    end
+end
+return {epoch, slept and 1 or 0, call("ZCARD", SESSIONS), granted, expected}

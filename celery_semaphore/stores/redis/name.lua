@@ -1,0 +1,44 @@
+-- What a session holds stands in line again, if no other message of it was refused since; the next look hands on.
+--   arg 1 session, then of each wait: ticket, kind, how long its place is kept in transit, claims as the caller wrote
+--       them, number of resources, and of each: which of the declared ones, limit, weight
+-- Returns {epoch, one "w" for each that waits, one "e" for each that another has}
+local session, word = arg(1), given + 2
+local standing = {}
+
+local function read_wait()
+    local ticket, count = ARGV[word], tonumber(ARGV[word + 4])
+    local info = {kind = ARGV[word + 1], keeps = tonumber(ARGV[word + 2]), claims = ARGV[word + 3], due = now,
+        session = session, names = {}, weights = {}, limits = {}}
+    local ats = {}
+    for n = 1, count do
+        local at = resources[tonumber(ARGV[word + 2 + 3 * n])]
+        ats[n], info.names[n] = at, at.name
+        info.limits[at.name], info.weights[at.name] = tonumber(ARGV[word + 3 + 3 * n]), tonumber(ARGV[word + 4 + 3 * n])
+    end
+    word = word + 5 + 3 * count
+    return ticket, info, ats
+end
+
+local function name(ticket, info, ats)
+    local nonce = nonce_of(ticket)
+    for _, at in ipairs(ats) do
+        local known, stands = wait_info(at, nonce)
+        if known and known.session ~= session then -- N4
+            return "e"
+        elseif known and call("ZSCORE", at.waiters, stands) then -- N2
+            stand(at, stands, known)
+            use(at, now)
+        end
+        if known then -- N3
+            return "w"
+        end
+    end
+    stand(ats[1], ticket, info) -- N1
+    use(ats[1], now)
+    return "w"
+end
+
+while word <= #ARGV do
+    table.insert(standing, name(read_wait()))
+end
+return {epoch, table.concat(standing)}

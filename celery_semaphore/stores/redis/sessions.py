@@ -1,0 +1,66 @@
+"""What a session asks for its waits: docs/architecture.md, chapters 5 and 8."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.session import EXPECTED, NAMED, HeldWait, Standing, Turns
+from ...core.ticket import nonce_of
+from ..asking import Ask, asks, check_name, check_ticket, microseconds, packed, seconds
+from . import scripts
+from .answers import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .connection import Word
+    from .runner import Runner
+
+MANY = 100  # waits in one call: the server does nothing else meanwhile
+STANDINGS = {"w": Standing.WAITS, "e": Standing.ELSEWHERE}
+
+
+class Sessions:
+    """Asks over a runner."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def ask(self, session: str, begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> Turns:
+        check_name("session", session)
+        look = look[:EXPECTED]
+        words: list[Word] = [session, len(begun)]
+        words += [nonce_of(wait.ticket) for wait in (*begun, *look)]
+        wanted = list(_resources((*begun, *look)).values())
+        epoch, slept, sessions, granted, expected = self._runner.run(scripts.ASK, wanted, words)
+        turns = {text(nonce): seconds(turn) for nonce, turn in expected}
+        return Turns(epoch, bool(slept), sessions, frozenset(map(text, granted)), turns)
+
+    def sleep(self, session: str) -> None:
+        self._runner.run(scripts.SLEEP, [], [session])
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        check_name("session", session)
+        standings: dict[str, Standing] = {}
+        for start in range(0, len(waits[:NAMED]), MANY):
+            some = waits[start : start + MANY]
+            standings |= self._named(session, some)
+        return standings
+
+    def _named(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        wanted = _resources(waits)
+        places = {name: n for n, name in enumerate(wanted, 1)}
+        words: list[Word] = [session]
+        for wait in waits:
+            check_ticket(wait.ticket)
+            words += [wait.ticket, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
+            words.append(len(own := asks(wait.claims)))
+            for ask in own:
+                words += [places[ask.resource], ask.limit, ask.weight]
+        _, said = self._runner.run(scripts.NAME, list(wanted.values()), words)
+        answered = zip(waits, said.decode(), strict=True)
+        return {wait.ticket: STANDINGS[letter] for wait, letter in answered}
+
+
+def _resources(waits: Iterable[HeldWait]) -> dict[str, Ask]:
+    return {ask.resource: ask for wait in waits for ask in asks(wait.claims)}

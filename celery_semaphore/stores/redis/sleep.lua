@@ -1,0 +1,6 @@
+-- Grant nothing more to a session until it asks again.
+--   arg 1 session
+-- Returns {epoch}
+even_if_full()
+call("ZREM", SESSIONS, arg(1)) -- Q6
+return {epoch}
