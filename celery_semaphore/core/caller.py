@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
+from .asker import Waiting, asker_of
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
-from .store import Listener, Store
+from .session import HeldWait
+from .store import Store
 
 logger = logging.getLogger(__name__)
 
 PATIENCE = 1.0  # seconds between attempts while the store fails
-ASKS = 3  # per lease, so that the place in the line is kept, and a message that was missed costs no more
+ASKS = 3  # per lease: what is overdue is ended by those who ask, where no worker reaps
 
 
 def new_holder() -> str:
@@ -44,7 +46,8 @@ class Caller:
         self._deadline = time.monotonic() + timeout
         self._holder = new_holder()
         self._ticket: str | None = None
-        self._listener: Listener | None = None
+        self._asker = asker_of(store)
+        self._waiting: Waiting | None = None
         self._asked: float | None = None  # before the first question that a permit may answer
         self._unanswered = False
         self._why = ""
@@ -57,8 +60,8 @@ class Caller:
             self._give_up()
             raise
         finally:
-            if self._listener is not None:
-                self._listener.close()
+            if self._waiting is not None:
+                self._asker.discard(self._waiting.wait)
 
     def _wait(self) -> tuple[Permit, float]:
         while True:
@@ -88,7 +91,14 @@ class Caller:
         if self._timeout <= 0:
             return None
         timeout, again = None if self._timeout == inf else self._timeout, self._store.lease / ASKS
-        return Wait(Kind.CALL, self._ticket, shortest=again, longest=again, timeout=timeout)
+        return Wait(
+            Kind.CALL,
+            self._ticket,
+            shortest=again,
+            longest=again,
+            timeout=timeout,
+            session=self._asker.session,
+        )
 
     def _refused(self, refusal: Refusal) -> float:
         """Seconds until it asks again, unless it is called before."""
@@ -104,9 +114,9 @@ class Caller:
             # Admitted by a question whose answer was lost, and declared dead before the next one.
             self._holder = new_holder()
             return 0.0
-        if self._listener is None and self._ticket is not None:
-            self._listener = self._store.listen(self._ticket)
-            return 0.0  # its turn may have come before it listened
+        if self._waiting is None and self._ticket is not None:
+            wait = HeldWait(self._ticket, tuple(self._claims), Kind.CALL)
+            self._waiting = self._asker.add(wait)
         return refusal.retry_after
 
     def _failed(self, error: StoreUnavailable) -> float:
@@ -117,8 +127,9 @@ class Caller:
         return PATIENCE
 
     def _pause(self, seconds: float) -> None:
-        if seconds > 0 and self._listener is not None:
-            self._listener.wait(seconds)
+        if seconds > 0 and self._waiting is not None:
+            self._waiting.called.wait(seconds)
+            self._waiting.called.clear()  # it asks now, and so learns of a grant of this very moment
         elif seconds > 0:
             time.sleep(seconds)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
+from celery_semaphore.core.asker import Waiting, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until
@@ -176,14 +178,13 @@ class TestOrder:
         assert came == ["first", "second", "third"]
 
     def test_no_polling(self, api: Semaphore, store: MemoryStore) -> None:
-        """One question, one more when it listens, and one when it was called."""
+        """One acquire, and one more when it was called."""
         asked = Asked(store)
         with ExitStack() as threads, api:
             threads.enter_context(thread(lambda: api.release(api.acquire())))
-            wait_until(lambda: len(asked.waits) == 3)
-            wait_until(lambda: store._listeners)
-        assert [wait.kind for wait in asked.waits if wait] == [Kind.CALL] * 4
-        assert not store._listeners
+            wait_until(lambda: asker_of(store)._waiting)
+        assert [wait.kind for wait in asked.waits if wait] == [Kind.CALL] * 3
+        assert not asker_of(store)._waiting
 
     def test_it_asks_three_times_per_lease(self) -> None:
         """So that its place is kept, and a message that was missed delays it by no more."""
@@ -195,6 +196,15 @@ class TestOrder:
             assert len({wait.ticket for wait in asked.waits[1:] if wait}) == 1
             assert {wait.longest for wait in asked.waits if wait} == {0.3 / 3}
             store.set_limit(None, "api")
+
+
+class Interrupting(threading.Event):
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self._error = error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise self._error
 
 
 class TestTimeout:
@@ -232,26 +242,24 @@ class TestTimeout:
             patient.release(held_by(store))
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
-    def test_interrupted(self, error: type[BaseException]) -> None:
-        """It leaves the line, and nobody listens."""
+    def test_interrupted(
+        self, api: Semaphore, store: MemoryStore, error: type[BaseException]
+    ) -> None:
+        """It leaves the line, and nothing is asked for it any more."""
+        asker = asker_of(store)
+        add = asker.add
 
-        class Interrupted(MemoryStore):
-            def listen(self, ticket: str) -> Any:
-                listener = super().listen(ticket)
+        def interrupted(*args: Any, **kwargs: Any) -> Waiting:
+            waiting = add(*args, **kwargs)
+            waiting.called = Interrupting(error)
+            return waiting
 
-                def wait(timeout: float) -> None:
-                    raise error
-
-                listener.wait = wait  # type: ignore[method-assign]
-                return listener
-
-        store = Interrupted()
-        api = Semaphore("api", 1, store=store)
+        asker.add = interrupted  # type: ignore[method-assign]
         with api:
             with pytest.raises(error):
                 api.acquire()
             assert waiting(store) == 0
-            assert not store._listeners
+            assert not asker._waiting
         assert list(store.resources()) == []
 
     def test_the_grant_of_who_gives_up_goes_on(self, api: Semaphore, store: MemoryStore) -> None:

@@ -11,6 +11,7 @@ from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import caller
 from celery_semaphore.core.caller import Caller
 from celery_semaphore.core.permit import Answer, Claim, Reason
+from celery_semaphore.core.session import Turns
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until
@@ -138,19 +139,23 @@ class TestFailingStore:
         with Semaphore("api", 1, store=store, timeout=SOON) as permit:
             assert permit.claims == tuple(claims)
 
-    def test_listening_may_fail(self, api: Semaphore, store: MemoryStore) -> None:
-        listen, failures = store.listen, iter([1, 1, 1])
+    def test_questions_may_fail(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is said once, and asked again."""
+        ask, failures = store.ask, iter([StoreUnavailable("gone"), StoreUnavailable("gone")])
 
-        def fail(ticket: str) -> Any:
-            if next(failures, None):
-                raise StoreUnavailable("gone")
-            return listen(ticket)
+        def fail(*args: Any, **kwargs: Any) -> Turns:
+            if error := next(failures, None):
+                raise error
+            return ask(*args, **kwargs)
 
-        store.listen = fail  # type: ignore[method-assign]
+        store.ask = fail  # type: ignore[method-assign]
         with ExitStack() as threads, api:
             threads.enter_context(thread(lambda: api.release(api.acquire())))
-            wait_until(lambda: store._listeners)
+            wait_until(lambda: waiting(store) == 1)
         assert list(store.resources()) == []
+        assert caplog.text.count("grants cannot be asked for, trying on: gone") == 1
 
     def test_a_release_that_fails_is_left_to_the_lease(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture

@@ -123,6 +123,8 @@ class Asking:
         before = self.books.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.books.now + retry
         waiter = Waiter(self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due)
+        if wait.session and wait.kind is Kind.CALL:  # by the very process that asks for its grants
+            self.books.wake(wait.session)
         if wait.session:  # E1, E2
             away, keeps = not self.books.is_awake(wait.session), microseconds(wait.keeps)
             waiter = replace(waiter, session=wait.session, away=away, keeps=keeps)

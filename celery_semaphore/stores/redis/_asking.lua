@@ -91,6 +91,9 @@ local function refuse(n, reason)
     else
         local payload, before = forget_wait() -- where another claim refused before
         asked.kind, asked.due = kind, now + retry
+        if kind == "call" and session ~= "" then -- by the very process that asks for its grants
+            call("ZADD", SESSIONS, now, session)
+        end
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
         elseif session ~= "" then -- E1, E2
