@@ -35,8 +35,8 @@ class Waiting:
 class Asker:
     """Has one session, which lives while a call waits.
 
-    A question whose answer is lost is asked again. A session that the store forgot, or let sleep, finds so by the next
-    answer, and calls all that wait: they stand in line again by their next refusals.
+    After a question without an answer, and for a session that the store forgot or let sleep, the next answer calls all
+    that wait: a grant may have ended meanwhile, and by their next refusals they stand in line again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -47,7 +47,7 @@ class Asker:
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
         self._added = threading.Event()
-        self._warned = False
+        self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
     def add(self, wait: HeldWait) -> Waiting:
         """Ask for its grant from now on."""
@@ -91,24 +91,25 @@ class Asker:
         try:
             turns = self._store.ask(self.session, look=[each.wait for each in first])
         except SemaphoreError as error:
-            if not self._warned:
+            if not self._missed:
                 logger.warning("grants cannot be asked for, trying on: %s", error)
-            self._warned = True
+            self._missed = True
             return SLOWEST_S, SLOWEST_S
         except Exception:
             logger.exception("grants could not be asked for, trying on")
+            self._missed = True
             return SLOWEST_S, SLOWEST_S
-        self._warned = False
-        self._tell(waiting, turns)
+        self._tell(waiting, turns, all_of_them=turns.slept or self._missed)
+        self._missed = False
         least = min(max(FASTEST_S, turns.sessions / QUESTIONS), SLOWEST_S)
         return min(max(self._next_turn() / 4, least), SLOWEST_S), least
 
-    def _tell(self, waiting: dict[str, Waiting], turns: Turns) -> None:
+    def _tell(self, waiting: dict[str, Waiting], turns: Turns, *, all_of_them: bool) -> None:
         now = time.monotonic()
         for nonce, each in waiting.items():
             if nonce in turns.expected:
                 each.turn = now + turns.expected[nonce]
-            if turns.slept or nonce in turns.granted:
+            if all_of_them or nonce in turns.granted:
                 each.called.set()
 
     def _next_turn(self) -> float:

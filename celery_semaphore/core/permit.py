@@ -42,9 +42,7 @@ class Kind(StrEnum):
 
     REQUEUE = "requeue"  # comes back by itself when it is due
     PARK = "park"  # its message lies in the store until a permit is handed to it
-    CALL = (
-        "call"  # waits right there, and hears when a permit was handed to it; asks again until then
-    )
+    CALL = "call"  # waits right there; its process asks for its grant
 
 
 @dataclass(frozen=True, slots=True)

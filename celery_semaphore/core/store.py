@@ -13,16 +13,6 @@ Outgoing = frozenset[
 ]  # resources with messages that somebody who has a broker must take and send
 
 
-class Listener(Protocol):
-    """A subscription that may miss what happened before it, and while the store was away."""
-
-    def wait(self, timeout: float) -> None:
-        """Return when a permit was handed over, after so many seconds, or earlier for no reason."""
-
-    def close(self) -> None:
-        """Hear no more."""
-
-
 class Store(Protocol):
     """Keeps the holders of each resource, their leases, and who waits.
 
@@ -106,9 +96,6 @@ class Store(Protocol):
 
     def sent(self, grants: Sequence[Grant]) -> None:
         """The broker has these messages: forget them, and keep their permits until they come."""
-
-    def listen(self, ticket: str) -> Listener:
-        """Hear when a permit is handed to this ticket of the ``CALL`` kind, from now on."""
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()

@@ -27,8 +27,6 @@ class Books:
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
-    # The nonces of callers that must hear of their grants.
-    called: set[str] = field(default_factory=set)
     sessions: dict[str, int] = field(default_factory=dict)  # awake: when each asked last
     now: int = 0
 

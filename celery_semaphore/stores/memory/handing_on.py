@@ -86,5 +86,3 @@ def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
         )
     if waiter.payload is not None:
         at.outbox[waiter.nonce] = None
-    elif waiter.stays and not waiter.session:
-        books.called.add(waiter.nonce)

@@ -18,7 +18,6 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ...core.ticket import nonce_of
 from ..asking import (
     Ask,
     asks,
@@ -33,7 +32,6 @@ from . import sessions
 from .asking import Asking
 from .books import Books
 from .handing_on import hand_on
-from .listener import MemoryListener
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
 from .permits import release, renewed
@@ -65,7 +63,6 @@ class MemoryStore:
         self._lock = Turn(PATIENCE)
         self._books = Books(microseconds(lease), microseconds(take_up or lease))
         self._clock = now
-        self._listeners: set[MemoryListener] = set()
 
     def check(self, *, parks: bool = False) -> list[str]:
         lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
@@ -165,12 +162,6 @@ class MemoryStore:
             for grant in grants:
                 sent(books, grant)
 
-    def listen(self, ticket: str) -> MemoryListener:
-        with self._lock:
-            listener = MemoryListener(nonce_of(ticket), closed=self._listeners.discard)
-            self._listeners.add(listener)
-            return listener
-
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
     ) -> Turns:
@@ -247,10 +238,4 @@ class MemoryStore:
         return self._books
 
     def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
-        outgoing = hand_on(self._books, [ask.resource for ask in wanted])
-        if called := self._books.called:
-            for listener in self._listeners.copy():  # in one step: closing takes no lock
-                if listener.nonce in called:
-                    listener.call()
-            called.clear()
-        return outgoing
+        return hand_on(self._books, [ask.resource for ask in wanted])

@@ -41,11 +41,8 @@ class Waiter:
     @property
     def stays(self) -> bool:
         """Whether a permit can be handed to it, for it does not come back by itself."""
-        return not self.ended and not self.away and self._has_owner
-
-    @property
-    def _has_owner(self) -> bool:
-        return bool(self.payload is not None or self.session or self.kind is Kind.CALL)
+        owned = self.payload is not None or bool(self.session)
+        return owned and not self.ended and not self.away
 
     @property
     def comes_back(self) -> bool:

@@ -54,7 +54,7 @@ local function put_back(at)
         tell(at.info.session, nonce)
         stand(at, at.stands, at.info)
     elseif at.info then
-        local stays = at.info.kind == "call" or call("HEXISTS", at.payloads, nonce) == 1
+        local stays = call("HEXISTS", at.payloads, nonce) == 1
         call("ZADD", stays and at.parked or at.waiters, 0, at.stands)
     end
     use(at, now)

@@ -9,7 +9,6 @@
 -- nobody is parked nothing is kept, and a free permit goes to whoever asks.
 local EARLY, LATE = 100000, 1000000 -- at least: the shortest delay, and the way of a message through a worker
 local MOST = 100 -- tries in one call; the caller asks again for the rest
-local CHANNEL = EPOCH:match("^(.*):epoch$") .. ":granted:"
 local tries, undeclared, again = 0, {}, false
 local by_name = {}
 for _, at in ipairs(resources) do
@@ -46,13 +45,9 @@ local function grant(ticket, info, claims, home, kept_until)
     end
     if asked_for then
         tell(info.session, nonce, ends)
-    elseif kept_until then
-        return
     elseif parked then
         call("ZADD", home.outbox, permit.token, nonce)
         use(home, now)
-    else
-        redis.pcall("PUBLISH", CHANNEL .. ticket, "") -- the grant is written; where that is forbidden its caller asks
     end
 end
 

@@ -2,8 +2,8 @@
 -- with the nonce it makes its ticket, which as text sorts by priority, then by first come: so it stands in a line, and
 -- so it keeps its place even out of the store and back. Where both are known, the rank in the store counts.
 --   waiters   zset  ticket that comes back by itself, or is in transit -> 0
---   parked    zset  ticket to which a permit can be handed: its message lies here, its session was awake when it was
---                   seen last, or its caller listens -> 0
+--   parked    zset  ticket to which a permit can be granted: its message lies here, or its session was awake when it
+--                   was seen last -> 0
 --   aside     zset  likewise, but the limit in force is too low for it -> 0
 --   outbox    zset  nonce of whose message must be sent -> token of its grant, or 0: its wait has ended
 --   due       zset  nonce -> when it is dropped or, with a message, when its wait ends
@@ -26,8 +26,7 @@ local function stand(at, ticket, info, payload)
         forget_name(at, before.name, nonce)
     end
     local awake = info.session and is_awake(info.session)
-    local stays = payload or awake or info.kind == "call" and not info.session
-    call("ZADD", stays and at.parked or at.waiters, 0, ticket)
+    call("ZADD", (payload or awake) and at.parked or at.waiters, 0, ticket)
     local forgotten = not payload and not awake and info.due + math.max(LEASE, info.keeps or 0)
     call("ZADD", at.due, forgotten or info.ends or "+inf", nonce)
     if payload then

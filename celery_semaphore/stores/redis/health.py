@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import NoSuchDatabase, passes, plain, said
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...core.store import Listener
-    from .connection import Link
-    from .keys import Keys
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
@@ -60,23 +52,6 @@ def examine(connection: Any, *, parks: bool = False) -> list[str]:
         )
         raise ConfigurationError(msg)
     return _eviction(connection) + (_forgetful(connection, info) if parks else [])
-
-
-def channel_warnings(link: Link, listen: Callable[[str], Listener], keys: Keys) -> list[str]:
-    """Try what the callers of a ``Semaphore`` hear by: a user of ACL may use no channel unless it is told so."""
-    every = keys.channel("*")
-    try:
-        link.ask(partial(plain, command=("PUBLISH", keys.channel("check"), "")))
-        listen("check").close()
-    except StoreUnavailable as error:
-        if not isinstance(error.__cause__, redis.ResponseError):
-            raise
-        warning = (
-            f"The server forbids this user the channels {every} ({error.reason}): a caller that waits for a"
-            f" Semaphore asks again each second instead. Allow them: ACL SETUSER <user> &{every} +publish +subscribe"
-        )
-        return [warning]
-    return []
 
 
 def _info(connection: Any) -> dict[str, str] | None:

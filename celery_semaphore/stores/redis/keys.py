@@ -36,7 +36,3 @@ class Keys:
     def messages(self, resource: str, task: str) -> str:
         """Return the key of what is remembered of a task's messages."""
         return f"{self._start}{resource}:of:{task}"
-
-    def channel(self, ticket: str) -> str:
-        """Return the channel on which a caller hears of its grant."""
-        return f"{self._start}granted:{ticket}"

@@ -33,9 +33,8 @@ from ..asking import (
 )
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
-from .health import channel_warnings, denied_is_misconfigured, examine
+from .health import denied_is_misconfigured, examine
 from .keys import Keys
-from .listener import RedisListener
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
@@ -75,7 +74,6 @@ class RedisStore:
         self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
-        self._pool = pool
 
     @property
     def epoch(self) -> int | None:
@@ -91,7 +89,6 @@ class RedisStore:
             warnings = self._link.ask(partial(examine, parks=parks))
             command = ("HGET", self._keys.common("epoch"), "format")
             found = self._link.ask(partial(plain, command=command))
-        warnings += channel_warnings(self._link, self.listen, self._keys)
         return warnings + format_warnings(int(found) if found and found.isdigit() else FORMAT)
 
     def acquire(
@@ -169,9 +166,6 @@ class RedisStore:
             words: list[Word] = [grant.ticket, grant.token, microseconds(grant.expires_at)]
             calls.append((asks(grant.claims), words))
         self._runner.run_all(scripts.SENT, calls)
-
-    def listen(self, ticket: str) -> RedisListener:
-        return RedisListener(self._pool, self._keys.channel(ticket))
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()

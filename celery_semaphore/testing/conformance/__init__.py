@@ -31,6 +31,7 @@ this format.
 from __future__ import annotations
 
 from .admission import Admission
+from .callers import Callers
 from .calling import Calling
 from .changed_tasks import ChangedTasks
 from .clock_steps import ClockSteps
@@ -46,7 +47,6 @@ from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .kept_permits import KeptPermits
 from .leases import Leases
-from .listening import Listening
 from .lost_hand_overs import LostHandOvers
 from .messages import Messages
 from .names import Names
@@ -80,7 +80,7 @@ class StoreConformance(
     Nonces,
     Calling,
     GoneCallers,
-    Listening,
+    Callers,
     Operators,
     Epochs,
     Failovers,

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
+from ...core.session import GRANT_S
+from ...core.ticket import nonce_of
 from .suite import (
     LEASE,
-    TAKE_UP,
     Suite,
     admitted,
     came_back,
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 AGAIN = LEASE / 3  # when a caller asks again
+SESSION = "a calling process"
 BOTH = claim() + claim(of="disk")
 
 
 def calls(ticket: str | None = None, *, timeout: float | None = None, priority: int = 0) -> Wait:
-    return Wait(Kind.CALL, ticket, priority, shortest=AGAIN, longest=AGAIN, timeout=timeout)
+    return Wait(Kind.CALL, ticket, priority, AGAIN, AGAIN, timeout=timeout, session=SESSION)
 
 
 def calling(store: Store, claims: Sequence[Claim], holder: str, *, priority: int = 0) -> str:
@@ -66,7 +68,8 @@ class Calling(Suite):
         assert store.take(outgoing) == []
         (held,) = store.snapshot("api").holders
         assert (held.holder, held.granted) == (ticket, True)
-        assert held.expires_at == clock.now + TAKE_UP
+        assert held.expires_at == clock.now + GRANT_S
+        assert store.ask(SESSION).granted == {nonce_of(ticket)}
         assert store.snapshot("api").waiting == 0
 
     def test_a_caller_takes_its_grant_up(self, store: Store, clock: Clock) -> None:
@@ -74,7 +77,7 @@ class Calling(Suite):
         ticket = calling(store, claim(), "b")
         store.release("a", claim())
         token = store.snapshot("api").holders[0].token
-        clock.advance(5)
+        clock.advance(GRANT_S / 2)
         permit = admitted(store, claim(), "b", calls(ticket))
         assert (permit.token, permit.expires_at) == (token, clock.now + LEASE)
         assert admitted(store, claim(), "b", calls(ticket)) == permit
@@ -171,7 +174,9 @@ class Calling(Suite):
     def test_an_overdue_lease_is_handed_on_to_a_caller(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         ticket = calling(store, claim(), "b")
-        clock.advance(LEASE)
+        clock.advance(LEASE / 2)
+        store.ask(SESSION)
+        clock.advance(LEASE / 2)
         assert store.reap() == frozenset()
         assert granted(store) == [ticket]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from .calling import AGAIN, BOTH, calling, calls, granted
+from ...core.session import GRANT_S
+from .calling import AGAIN, BOTH, SESSION, calling, calls, granted
 from .suite import (
     LEASE,
-    TAKE_UP,
     Suite,
     admitted,
     claim,
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
 class GoneCallers(Suite):
     def test_a_dead_caller_leaves_the_line(self, store: Store, clock: Clock) -> None:
+        """Its session sleeps after a lease; then its place is kept for another one."""
         store.set_limit(0, "api")
         calling(store, claim(), "dead")
-        clock.advance(AGAIN + LEASE - 0.001)
+        clock.advance(LEASE)
+        store.release("nobody", claim())  # the line is looked at
+        clock.advance(LEASE - 0.001)
         store.reap()
         assert store.snapshot("api").waiting == 1
         clock.advance(0.001)
@@ -45,22 +48,27 @@ class GoneCallers(Suite):
         clock.advance(0.001)
         parked(store, claim(), "b")
         assert released(store, "a", claim()) == []
-        clock.advance(TAKE_UP - 0.001)
+        clock.advance(GRANT_S - 0.001)
         assert reaped(store) == []
         assert granted(store) == [dead]
         clock.advance(0.001)
         assert messages(reaped(store)) == [b"b"]
-        assert store.snapshot("api").waiting == 0
+        assert [waiter.reachable for waiter in store.snapshot("api").waiters] == [False]
 
     def test_a_dead_caller_is_granted_once(self, store: Store, clock: Clock) -> None:
-        """Its grant and its ticket go together, or it would stop the line again and again."""
+        """Its wait is in transit after that, or it would stop the line again and again."""
         admitted(store, claim(), "a")
         calling(store, claim(), "dead")
         store.release("a", claim())
-        clock.advance(TAKE_UP)
+        clock.advance(GRANT_S)
+        assert not store.reap()
+        assert granted(store) == []
+        admitted(store, claim(), "b")
+        store.release("b", claim())
+        assert granted(store) == []
+        clock.advance(LEASE)
         assert not store.reap()
         assert list(store.resources()) == []
-        admitted(store, claim(), "b")
 
     def test_a_caller_that_was_taken_for_dead_has_its_place(
         self, store: Store, clock: Clock
@@ -70,7 +78,8 @@ class GoneCallers(Suite):
         clock.advance(1)
         calling(store, claim(), "b")
         store.release("a", claim())
-        clock.advance(TAKE_UP)
+        clock.advance(GRANT_S)
+        store.ask(SESSION)
         store.reap()
         again = refused(store, claim(), "late", calls(late))
         assert (again.ticket, again.position) == (late, 0)
@@ -147,7 +156,7 @@ class GoneCallers(Suite):
         ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket
         clock.advance(14)
         store.release("a", claim())
-        clock.advance(2)
+        clock.advance(1.5)
         admitted(store, claim(), "b", calls(ticket, timeout=15.0))
 
     def test_the_first_gets_what_is_overdue_by_asking(self, store: Store, clock: Clock) -> None:
@@ -156,7 +165,9 @@ class GoneCallers(Suite):
         first = calling(store, claim(), "b")
         clock.advance(0.001)
         second = calling(store, claim(), "c")
-        clock.advance(LEASE)
+        clock.advance(LEASE / 2)
+        store.ask(SESSION)
+        clock.advance(LEASE / 2)
         assert why(store, claim(), "c", calls(second)) is Reason.SATURATED
         admitted(store, claim(), "b", calls(first))
 
@@ -164,6 +175,7 @@ class GoneCallers(Suite):
         admitted(store, BOTH, "a")
         calling(store, BOTH, "dead")
         store.release("a", BOTH)
-        clock.advance(TAKE_UP)
+        clock.advance(GRANT_S)
         assert not store.reap()
-        assert list(store.resources()) == []
+        assert granted(store) == granted(store, "disk") == []
+        admitted(store, BOTH, "b")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Permit, Publication, Refusal, Renewal
+from ...core.session import GRANT_S
 from ...core.ticket import HIGHEST_PRIORITY, TicketFields
-from .calling import calling, calls, granted
+from .calling import SESSION, calling, calls, granted
 from .suite import (
     TAKE_UP,
     Suite,
@@ -192,16 +193,20 @@ class Nonces(Suite):
         assert admitted(store, claim(), "b", calls()).token == token
         assert tokens(store) == {"b": token}
 
-    def test_a_caller_that_knows_no_ticket_comes_too_late(self, store: Store, clock: Clock) -> None:
+    def test_a_caller_that_knows_no_ticket_comes_late(self, store: Store, clock: Clock) -> None:
+        """Its wait is in transit, at its place."""
         admitted(store, claim(), "a")
         calling(store, claim(), "b")
         clock.advance(1)
         behind = calling(store, claim(), "c")
         store.release("a", claim())
-        clock.advance(TAKE_UP)
+        clock.advance(GRANT_S)
+        store.ask(SESSION)
+        store.reap()
+        assert granted(store) == [behind]
         answer = refused(store, claim(), "b", calls())
-        assert fields(answer.ticket).place > fields(behind).place
-        assert [fields(each.id).nonce for each in store.snapshot("api").waiters] == ["c", "b"]
+        assert fields(answer.ticket).place < fields(behind).place
+        assert [fields(each.id).nonce for each in store.snapshot("api").waiters] == ["b"]
 
     def test_a_holder_whose_message_was_sent_takes_the_grant_up(self, store: Store) -> None:
         """Its name is that of its wait, whether a line knows of it or not."""
