@@ -135,13 +135,13 @@ class OnPostgres:
         self.server.set_format(number)
 
 
-class TestPostgresStore(OnPostgres, StoreConformance):
+class TestPostgresStore(OnPostgres, Sessions, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, postgres: PostgresServer) -> None:
         self.server = postgres
 
 
-class TestEmbeddedPostgresStore(OnPostgres, StoreConformance):
+class TestEmbeddedPostgresStore(OnPostgres, Sessions, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, embedded_postgres: PostgresServer) -> None:
         self.server = embedded_postgres
@@ -177,6 +177,7 @@ class TestUsedPostgresStore(
     LostHandOvers,
     ClockSteps,
     Formats,
+    Sessions,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
+from ...core.session import Turns
 from ...core.ticket import HIGHEST_PRIORITY
 from ..asking import Ask, seconds, unpacked
 from .names import original
@@ -34,6 +35,17 @@ def grant(answer: list[Any]) -> Grant:
     return Grant(original(ticket), int(token), unpacked(claims), message, seconds(ends))
 
 
+def turns(answer: list[Any]) -> Turns:
+    epoch, slept, sessions, granted, expected = answer
+    return Turns(
+        int(epoch),
+        slept == "t",
+        int(sessions),
+        frozenset(map(original, texts(granted))),
+        {original(nonce): seconds(turn) for nonce, turn in json.loads(expected)},
+    )
+
+
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
     limit, by_operator, mean, now, waiting, holders, waiters = json.loads(seen)
     held = tuple(_held(holder) for holder in holders)
@@ -56,7 +68,7 @@ def _held(holder: list[Any]) -> Held:
 
 
 def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
-    ticket, kind, weight, urgency, place, due = waiter
+    ticket, kind, weight, urgency, place, due, session, reachable = waiter
     return Ticket(
         original(ticket),
         Kind(kind),
@@ -66,6 +78,8 @@ def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
         seconds(place),
         seconds(due),
         limit is not None and 0 < limit < weight,
+        original(session),
+        reachable,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.permit import Grant, Permit, Publication
-from ..asking import asks, microseconds
+from ...core.session import EXPECTED, HeldWait
+from ...core.ticket import nonce_of
+from ..asking import asks, check_ticket, microseconds, packed
 from .names import stored
 
 
@@ -35,6 +38,31 @@ def renewed(permit: Permit) -> dict[str, Any]:
         "token": permit.token,
         "since": microseconds(permit.acquired_at),
         "epoch": permit.epoch,
+        "resources": [ask.resource for ask in wanted],
+        "limits": [ask.limit for ask in wanted],
+        "weights": [ask.weight for ask in wanted],
+    }
+
+
+def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str], ...]:
+    """The nonces of what is taken up, and their resources; a nonce and a resource for each place to look at."""
+    places = [(wait, ask.resource) for wait in look[:EXPECTED] for ask in asks(wait.claims)]
+    return (
+        [stored(nonce_of(wait.ticket)) for wait in begun],
+        sorted({ask.resource for wait in begun for ask in asks(wait.claims)}),
+        [stored(nonce_of(wait.ticket)) for wait, _ in places],
+        [resource for _, resource in places],
+    )
+
+
+def named(wait: HeldWait) -> dict[str, Any]:
+    check_ticket(wait.ticket)
+    wanted = asks(wait.claims)
+    return {
+        "ticket": stored(wait.ticket),
+        "kind": str(wait.kind),
+        "keeps": microseconds(wait.keeps),
+        "claims": packed(wait.claims),
         "resources": [ask.resource for ask in wanted],
         "limits": [ask.limit for ask in wanted],
         "weights": [ask.weight for ask in wanted],

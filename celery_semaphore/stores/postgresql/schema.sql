@@ -58,8 +58,8 @@ CREATE TABLE celery_semaphore.waiter (
     urgency smallint NOT NULL, -- 255 - priority
     place bigint NOT NULL, -- when the wait began
     nonce text COLLATE "C" NOT NULL, -- the holder whose acquire was refused then
-    -- w: comes back by itself; p: a permit can be handed to it; a: likewise, but the limit in force is too low for it;
-    -- g: was granted; e: its wait has ended
+    -- w: comes back by itself, or is in transit; p: a permit can be handed to it, if its session is awake; a: likewise,
+    -- but the limit in force is too low for it; g: was granted; e: its wait has ended
     line "char" NOT NULL,
     outbox bool NOT NULL, -- its message must be sent
     kind text NOT NULL,
@@ -69,15 +69,26 @@ CREATE TABLE celery_semaphore.waiter (
     weights bigint[] NOT NULL,
     limits bigint[] NOT NULL,
     claims text NOT NULL, -- as the caller wrote them
-    due bigint NOT NULL, -- asks again by then
+    due bigint NOT NULL, -- asks again by then; in transit: since when
     ends bigint, -- then it is dropped or, with a message, its wait ends
     name text COLLATE "C" NOT NULL, -- of its message
-    payload bytea -- its message
+    payload bytea, -- its message
+    session text COLLATE "C" NOT NULL DEFAULT '', -- that asks for its grants; empty: none does
+    keeps bigint NOT NULL DEFAULT 0 -- for so long its place is kept in transit, if that is longer than a lease
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.waiter (resource, line, urgency, place, nonce);
 CREATE INDEX ON celery_semaphore.waiter (resource, ends);
 CREATE INDEX ON celery_semaphore.waiter (resource, urgency, place, nonce) WHERE outbox;
 CREATE INDEX ON celery_semaphore.waiter (name) WHERE name <> '';
+CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND line = 'g';
+
+-- Sessions: one is awake while it asked within a lease. Putting one to sleep deletes its row. A crash may forget them:
+-- then each asks anew, and names what it holds.
+CREATE UNLOGGED TABLE celery_semaphore.session (
+    name text COLLATE "C" PRIMARY KEY,
+    asked bigint NOT NULL,
+    before bigint -- when it had asked before that; null: it slept
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Of a task that waits or waited: which of its messages was admitted, for whom, and whether it ran.
 CREATE TABLE celery_semaphore.message (

@@ -21,6 +21,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
+from ...core.session import NAMED, Standing
 from ...core.ticket import TicketFields, nonce_of
 from ...errors import SemaphoreError
 from ..asking import (
@@ -42,13 +43,14 @@ from .health import examine
 from .link import Link
 from .listener import Ears, PostgresListener
 from .names import stored
-from .questions import brought_by, published, renewed
+from .questions import asked, brought_by, named, published, renewed
 from .schema import Place, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ...core.session import HeldWait, Turns
     from ...core.store import Outgoing
 
 _ANYHOW = Wait(Kind.REQUEUE)
@@ -114,6 +116,8 @@ class PostgresStore:
             microseconds(how.longest),
             how.jitter,
             None if how.timeout is None else microseconds(how.timeout),
+            stored(how.session),
+            microseconds(how.keeps),
             packed(claims) if wait else "",
             *brought_by(publication),
             [ask.resource for ask in wanted],
@@ -219,6 +223,47 @@ class PostgresStore:
 
     def listen(self, ticket: str) -> PostgresListener:
         return PostgresListener(self._ears, stored(nonce_of(ticket)))
+
+    def ask(
+        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
+    ) -> Turns:
+        check_name("session", session)
+        try:
+            return self._asked(session, begun, look, self._patience // 4)
+        except SemaphoreError as error:
+            if not (begun and is_one_resources(error)):
+                raise
+        # A resource of these that is stuck must not put the session to sleep.
+        return self._asked(session, (), look)
+
+    def _asked(
+        self,
+        session: str,
+        begun: Sequence[HeldWait],
+        look: Sequence[HeldWait],
+        patience: int | None = None,
+    ) -> Turns:
+        words = stored(session), *asked(begun, look)
+        (answer,) = self._run("ask", *words, patience=patience)
+        turns = answers.turns(answer)
+        self.epoch = turns.epoch
+        return turns
+
+    def sleep(self, session: str) -> None:
+        ((epoch,),) = self._run("sleep", stored(session))
+        self.epoch = int(epoch)
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        check_name("session", session)
+        standings: dict[str, Standing] = {}
+        for start in range(0, len(waits[:NAMED]), BATCH):
+            some = waits[:NAMED][start : start + BATCH]
+            told = json.dumps([named(wait) for wait in some])
+            ((epoch, found),) = self._run("name", stored(session), told)
+            self.epoch = int(epoch)
+            words = zip(some, texts(found), strict=True)
+            standings |= {wait.ticket: Standing(word) for wait, word in words}
+        return standings
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         ((epoch, seen),) = self._run("snapshot", resource, waiters, skip)

@@ -26,6 +26,7 @@ local function name(ticket, info, ats)
         if known and known.session ~= session then -- N4
             return "e"
         elseif known and call("ZSCORE", at.waiters, stands) then -- N2
+            known.due = is_awake(session) and known.due or now
             stand(at, stands, known)
             use(at, now)
         end

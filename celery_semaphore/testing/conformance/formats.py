@@ -11,6 +11,7 @@ import pytest
 
 from ...core.formats import FORMAT
 from ...core.permit import Kind, Publication, Reason, Renewal, Wait
+from ...core.session import HeldWait
 from ...errors import StoreUnavailable
 from .suite import (
     LEASE,
@@ -43,6 +44,9 @@ ELSE: dict[str, Callable[[Store], object]] = {
     "end": lambda store: store.end(["c"]),
     "promote": lambda store: store.promote(["c"]),
     "set_limit": lambda store: store.set_limit(7, "api"),
+    "ask": lambda store: store.ask("s"),
+    "name": lambda store: store.name("s", [HeldWait(TICKET, tuple(claim()))]),
+    "sleep": lambda store: store.sleep("s"),
     "snapshot": lambda store: store.snapshot("api"),
     "snapshots": lambda store: list(store.snapshots(["api"])),
 }

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import TicketFields, nonce_of
@@ -348,6 +350,7 @@ class Sessions(Suite):
         admitted(store, claim(1), "a")
         held(store, "b", claims=claim(1))
         store.sleep(S)
+        assert reachable(store) == []
         admitted(store, claim(2), "c")
 
     def test_a_lease_without_a_question(self, store: Store, clock: Clock) -> None:
@@ -371,6 +374,13 @@ class Sessions(Suite):
         released(store, "a", claim())
         assert granted(store) == [behind]
         assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+
+    def test_a_refused_call_wakes_its_session(self, store: Store) -> None:
+        """It comes from the very process that asks."""
+        admitted(store, claim(), "a")
+        call = refused(store, claim(), "b", Wait(Kind.CALL, session=S)).ticket
+        assert reachable(store) == [call]
+        assert not store.ask(S).slept
 
     def test_the_newest_refusal_has_it(self, store: Store) -> None:
         """E1: delivered again to another worker; the first one learns nothing more of it."""
@@ -397,6 +407,18 @@ class Sessions(Suite):
         store.reap()
         assert store.snapshot("api").waiting == 0
         assert list(store.resources()) == []
+
+    def test_who_was_refused_asleep_is_forgotten_in_mid_line(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E2, E13: whoever is before it."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        first = held(store, "b")
+        held(store, "c", T)
+        lived(store, clock, 2 * LEASE, "a")
+        store.reap()
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [first.ticket]
 
     def test_it_keeps_its_place_as_long_as_the_broker_may_take(
         self, store: Store, clock: Clock
@@ -426,6 +448,47 @@ class Sessions(Suite):
         assert reachable(store) == [wait.ticket]
         store.release("a", claim())
         assert store.ask(S).granted == nonces(wait)
+
+    @pytest.mark.parametrize("lapsed", [False, True])
+    def test_it_keeps_its_place_as_long_however_its_session_slept(
+        self, store: Store, clock: Clock, *, lapsed: bool
+    ) -> None:
+        """Asleep when it was refused (E2), or when its grant ended (E7)."""
+        admitted(store, claim(), "a")
+        if lapsed:
+            store.ask(S)
+        wait = held(store, "b", keeps=HOUR)
+        store.release("a", claim())
+        assert granted(store) == [wait.ticket] * lapsed
+        clock.advance(GRANT_S * lapsed)
+        store.reap()
+        clock.advance(HOUR - 0.001)
+        store.reap()
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+        clock.advance(2)
+        store.reap()
+        assert list(store.resources()) == []
+
+    def test_a_heavy_wait_in_transit_reserves_nothing(self, store: Store) -> None:
+        admitted(store, claim(2), "a")
+        held(store, "heavy", claims=claim(2, weight=2))
+        admitted(store, claim(2), "light")
+
+    def test_a_held_wait_that_is_parked_needs_no_session(self, store: Store) -> None:
+        """E3: its message lies in the store now."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        assert not store.attach(wait.ticket, claim(), b"b")
+        store.sleep(S)
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_a_parked_wait_that_came_again_needs_no_session(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        refused(store, claim(), "b2", Wait(Kind.PARK, ticket, session=S))
+        assert reachable(store) == [ticket]
+        assert messages(released(store, "a", claim())) == [b"b"]
 
     def test_many_of_a_dead_session_hold_up_one_call_at_most(
         self, store: Store, clock: Clock
@@ -489,6 +552,29 @@ class Sessions(Suite):
         store.renew([permit])
         store.release("a", claim())
         assert store.ask(S).granted == nonces(first)
+
+    def test_what_stands_again_is_granted_by_the_next_reap(self, store: Store) -> None:
+        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()))
+        store.ask(S)
+        store.name(S, [wait])
+        store.reap()
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_a_session_that_sleeps_names_in_vain(self, store: Store, clock: Clock) -> None:
+        """It is in transit, for as long as its place is kept."""
+        store.set_limit(0, "api")
+        ticket = refused(store, claim(), "b", holding(keeps=HOUR)).ticket
+        known = HeldWait(ticket or "", tuple(claim()), keeps=HOUR)
+        unknown = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()), keeps=HOUR)
+        clock.advance(HOUR)
+        store.name(S, [known, unknown])
+        assert (reachable(store), store.snapshot("api").waiting) == ([], 2)
+        clock.advance(HOUR - 0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 2
+        clock.advance(0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
 
     def test_several_claims_stand_again(self, store: Store) -> None:
         store.ask(S)

@@ -5,7 +5,7 @@
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
-    _timeout bigint, _claims text, _task text, _message text, _remember bigint,
+    _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -59,6 +59,6 @@ BEGIN
     RETURN celery_semaphore.v1_acquire_else(
         _clock, _lease, _take_up, _known, _patience,
         _holder, _ticket, _kind, _priority, _shortest, _longest, _jitter,
-        _timeout, _claims, _task, _message, _remember,
+        _timeout, _session, _keeps, _claims, _task, _message, _remember,
         _resources, _limits, _weights);
 END $$;

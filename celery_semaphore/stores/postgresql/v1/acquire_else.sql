@@ -3,7 +3,7 @@
 CREATE FUNCTION celery_semaphore.v1_acquire_else(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
-    _timeout bigint, _claims text, _task text, _message text, _remember bigint,
+    _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_answer
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -18,8 +18,11 @@ DECLARE
     holds bool := false;
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout, _claims,
-          _task, _message, _remember, _resources, _limits, _weights);
+    a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout,
+          _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
+    IF _kind = 'call' AND _session <> '' THEN -- by the very process that asks for its grants
+        PERFORM celery_semaphore.v1_wake(_session, m);
+    END IF;
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_declare(
             celery_semaphore.v1_visit(_resources[n], _holder, m), _limits[n], m);

@@ -7,6 +7,8 @@ CREATE TYPE celery_semaphore.v1_asking AS (
     kind text, -- how it waits; empty: not at all
     priority int, shortest bigint, longest bigint, jitter float8,
     timeout bigint, -- of the whole wait; null: none
+    session text, -- that asks for its grants; empty: none does
+    keeps bigint, -- for so long its place is kept in transit, if that is longer than a lease
     claims text, -- as the caller wrote them
     task text, -- whose message brought it; empty: unknown
     message text, -- which of the task's messages; null: the first
@@ -63,22 +65,24 @@ END $$;
 
 -- In the line of the claim that refused, wherever it stood before.
 CREATE FUNCTION celery_semaphore.v1_stand(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _due bigint, _lease bigint
+    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _due bigint, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
+    session text := CASE WHEN stays THEN '' ELSE _a.session END;
+    awake bool := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
 BEGIN
     INSERT INTO celery_semaphore.waiter
         (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
-         due, ends, name, payload)
+         due, ends, name, payload, session, keeps)
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN stays OR _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
+        CASE WHEN stays OR awake OR session = '' AND _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
-        CASE WHEN stays THEN stood.ends ELSE _due + _lease END,
-        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END
+        CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
+        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END, session, _a.keeps
     );
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_use(_a.resources[_n], stood.ends);
@@ -114,7 +118,7 @@ BEGIN
             answer.retry := 0;
         ELSE
             answer.ticket := celery_semaphore.v1_written(_a.ticket);
-            PERFORM celery_semaphore.v1_stand(_a, _ats, _n, _m.now + answer.retry, _m.lease);
+            PERFORM celery_semaphore.v1_stand(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
     END IF;
     -- It goes back; what was admitted before did not end the task, or this would not be here.

@@ -62,7 +62,11 @@ CREATE FUNCTION celery_semaphore.v1_grant(
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     kept bool := _head.line = 'w';
-    ends bigint := CASE WHEN kept THEN _head.due + celery_semaphore.v1_late(_home, _m) ELSE _m.now + _m.take_up END;
+    asked_for bool := _head.session <> '';
+    ends bigint := CASE
+        WHEN kept THEN _head.due + celery_semaphore.v1_late(_home, _m)
+        ELSE _m.now + CASE WHEN asked_for THEN celery_semaphore.v1_grant_lasts() ELSE _m.take_up END
+    END;
     name text := celery_semaphore.v1_grant_of(_head.nonce);
     ats celery_semaphore.v1_at[];
     token bigint;
@@ -81,7 +85,7 @@ BEGIN
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)));
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
-    ELSIF NOT kept THEN
+    ELSIF NOT (kept OR asked_for) THEN
         PERFORM pg_notify(celery_semaphore.v1_channel(_head.nonce), '');
     END IF;
 END $$;
@@ -91,8 +95,8 @@ CREATE FUNCTION celery_semaphore.v1_channel(_nonce text) RETURNS text LANGUAGE s
     SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_nonce)
 $$;
 
--- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, or
--- null where nothing more can be done.
+-- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, 'sleeps'
+-- where more must be sent off before it is known, or null where nothing more can be done.
 CREATE FUNCTION celery_semaphore.v1_try(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
 ) LANGUAGE plpgsql AS $$
@@ -102,11 +106,16 @@ DECLARE
     comes celery_semaphore.waiter;
     other int;
 BEGIN
-    IF at.waits AND coalesce(at.operator, at.declared, 1) > 0 THEN
-        head := celery_semaphore.v1_first(at);
+    IF at.waits THEN
+        head := celery_semaphore.v1_first(at, _m);
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- what is free goes to whoever asks
+    ELSIF celery_semaphore.v1_sleeps(head, _m) THEN
+        what := 'sleeps';
+        RETURN;
+    ELSIF coalesce(at.operator, at.declared) = 0 THEN
+        RETURN;
     END IF;
     comes := celery_semaphore.v1_expected(at, celery_semaphore.v1_ticket_of(head), _m);
     IF comes.id IS NOT NULL THEN
@@ -147,7 +156,7 @@ BEGIN
             IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
             END IF;
-            handed.again := done >= 100; -- the server must not be kept for a crowd
+            handed.again := done >= 100 OR coalesce(tried.what = 'sleeps', false); -- the server must not be kept for a crowd
             EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
         END LOOP;
         IF tried.what = 'needs' THEN

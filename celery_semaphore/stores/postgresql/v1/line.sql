@@ -1,14 +1,23 @@
 -- Who waits at one resource. With enable_sort off, as each call has it that gets here, ORDER BY says which index to
 -- use, whatever the planner believes of them.
 
-CREATE FUNCTION celery_semaphore.v1_position(_name text, _before celery_semaphore.v1_ticket) RETURNS bigint
+-- A place further behind than `_most` is only told as "far".
+CREATE FUNCTION celery_semaphore.v1_position(
+    _name text, _before celery_semaphore.v1_ticket, _most bigint DEFAULT 10000
+) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (SELECT count(*) FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
-        SELECT FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _name AND w.line = lines.line
-        AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)
-        ORDER BY w.urgency, w.place, w.nonce LIMIT 10000 -- a place further behind than this is only told as "far"
+        ( -- in two ranges, for a scan by three columns at once ends only where the first of them differs
+            SELECT FROM celery_semaphore.waiter AS w
+            WHERE w.resource = _name AND w.line = lines.line AND w.urgency < _before.urgency
+            ORDER BY w.urgency, w.place, w.nonce LIMIT _most
+        ) UNION ALL (
+            SELECT FROM celery_semaphore.waiter AS w
+            WHERE w.resource = _name AND w.line = lines.line AND w.urgency = _before.urgency
+            AND w.place <= _before.place AND (w.place, w.nonce) < (_before.place, _before.nonce)
+            ORDER BY w.place, w.nonce LIMIT _most
+        ) LIMIT _most
     ) AS ahead);
 END $$;
 
@@ -62,14 +71,17 @@ BEGIN
 END $$;
 
 -- The first parked one, before this ticket if one is given, that the limit in force could ever let in. The others
--- are put aside until a higher one is in force, or every call would have to step over them. Of very many the first is
--- answered although it does not fit: it blocks the line until whoever looks next goes on.
+-- are put aside until a higher one is in force, or every call would have to step over them. Those whose session sleeps
+-- are in transit from now on (H5). Of very many the first is answered although it does not fit, or its session sleeps: it
+-- blocks the line until whoever looks next goes on.
 CREATE FUNCTION celery_semaphore.v1_first(
-    _at celery_semaphore.v1_at, _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
+    _at celery_semaphore.v1_at, _m celery_semaphore.v1_moment,
+    _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
 ) RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     first celery_semaphore.waiter;
+    sent_off bool := false;
 BEGIN
     IF _at.low IS NOT NULL AND (in_force <= _at.low) IS NOT TRUE THEN
         UPDATE celery_semaphore.waiter AS w SET line = 'p' WHERE w.id = ANY (ARRAY(
@@ -84,13 +96,19 @@ BEGIN
     FOR n IN 1..10 LOOP
         SELECT * INTO first FROM celery_semaphore.waiter AS w
         WHERE w.resource = _at.name AND w.line = 'p'
-        AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
-        IF NOT FOUND OR first.weight <= coalesce(in_force, first.asked) THEN
+        IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
+            RETURN NULL;
+        ELSIF celery_semaphore.v1_sleeps(first, _m) THEN
+            EXIT WHEN sent_off; -- a thousand in one call: others wait for this one
+            PERFORM celery_semaphore.v1_send_off(_at.name, _m);
+            sent_off := true;
+        ELSIF in_force = 0 OR first.weight <= coalesce(in_force, first.asked) THEN
             RETURN first;
+        ELSE
+            PERFORM celery_semaphore.v1_put_aside(
+                _at.name, celery_semaphore.v1_ticket_of(first), coalesce(in_force, first.asked));
         END IF;
-        PERFORM celery_semaphore.v1_put_aside(
-            _at.name, celery_semaphore.v1_ticket_of(first), coalesce(in_force, first.asked));
     END LOOP;
     PERFORM celery_semaphore.v1_use(_at.name, 0);
     RETURN first;
@@ -124,7 +142,8 @@ BEGIN
         ORDER BY w.ends LIMIT 1000
     )
     SELECT * INTO first FROM coming
-    WHERE (coming.urgency, coming.place, coming.nonce) < (_before.urgency, _before.place, _before.nonce)
+    WHERE coming.session = '' -- the others are in transit
+    AND (coming.urgency, coming.place, coming.nonce) < (_before.urgency, _before.place, _before.nonce)
     AND coming.weight <= coalesce(_at.operator, _at.declared, coming.asked)
     ORDER BY coming.urgency, coming.place, coming.nonce LIMIT 1;
     RETURN first;

@@ -64,7 +64,8 @@ BEGIN
     ON CONFLICT (name) DO UPDATE SET look = excluded.look WHERE r.look > excluded.look;
 END $$;
 
--- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not
+-- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
+-- in transit (E7); a holder whose lease ended is dead; who did not
 -- come back when it was due is forgotten; a parked message whose wait is over must be sent, again until it was.
 CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -79,7 +80,7 @@ BEGIN
         )
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.slot = dead.slot
-        RETURNING dead.holder, p.granted,
+        RETURNING dead.holder, p.granted, p.since,
             celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its waiter
     LOOP
         IF NOT gone.granted THEN
@@ -88,7 +89,7 @@ BEGIN
         END IF;
         UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF NOT FOUND THEN -- whoever called is gone
+        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- whoever called is gone
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
     END LOOP;

@@ -48,7 +48,8 @@ BEGIN
         weight = excluded.weight, asked = excluded.asked,
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
-        payload = excluded.payload, outbox = kept OR w.outbox AND granted;
+        payload = excluded.payload, outbox = kept OR w.outbox AND granted,
+        session = excluded.session, keeps = excluded.keeps; -- none: it is reachable always
     IF kept THEN -- for it to come back: now the message goes out with it
         UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up
         WHERE p.resource = ANY (_resources) AND p.holder = its_grant;

@@ -1,7 +1,8 @@
 -- Admission to one resource, and what one name has on several.
 
 -- Why this resource refuses, or null. Whoever was parked before goes first; a heavy one that comes back by itself
--- is kept free what it needs, or lighter ones would starve it. Who waits for more than the limit blocks nobody.
+-- is kept free what it needs, or lighter ones would starve it. Who waits for more than the limit blocks nobody, nor does
+-- a wait in transit.
 CREATE FUNCTION celery_semaphore.v1_refusal(
     _at celery_semaphore.v1_at, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -15,14 +16,14 @@ BEGIN
     IF _m.in_grace THEN RETURN 'recovering'; END IF;
     IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
     IF NOT _at.waits THEN RETURN NULL; END IF;
-    first := celery_semaphore.v1_first(_at, _before);
+    first := celery_semaphore.v1_first(_at, _m, _before);
     IF first.id IS NOT NULL THEN RETURN 'saturated'; END IF;
     SELECT ahead.weight INTO heavy FROM (
         SELECT w.* FROM celery_semaphore.waiter AS w
         WHERE w.resource = _at.name AND w.line = 'w'
         AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
-    ) AS ahead WHERE ahead.weight <= in_force ORDER BY ahead.urgency, ahead.place, ahead.nonce LIMIT 1;
+    ) AS ahead WHERE ahead.weight <= in_force AND ahead.session = '' ORDER BY ahead.urgency, ahead.place, ahead.nonce LIMIT 1;
     IF heavy > _weight AND _at.occupied + _weight + heavy > in_force THEN RETURN 'saturated'; END IF;
     RETURN NULL;
 END $$;

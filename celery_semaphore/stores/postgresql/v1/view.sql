@@ -1,7 +1,8 @@
 -- What there is, for people; and limits that they set.
 
 -- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
--- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due]...]]
+-- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
+-- session, reachable]...]]
 -- Without its lock, or whoever counts a long line would hold up all that ask meanwhile: one statement sees what other
 -- calls have done as a whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -26,10 +27,11 @@ BEGIN
          WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
         (SELECT coalesce(json_agg(json_build_array(
             celery_semaphore.v1_written((first.urgency, first.place, first.nonce)),
-            first.kind, first.weight, first.urgency, first.place, first.due
+            first.kind, first.weight, first.urgency, first.place, first.due, first.session,
+            first.line <> 'w' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
          ) ORDER BY first.urgency, first.place, first.nonce), '[]')
          FROM (
-            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due
+            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due, w.session, w.line
             FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
                 SELECT * FROM celery_semaphore.waiter AS each
                 WHERE each.resource = _name AND each.line = lines.line

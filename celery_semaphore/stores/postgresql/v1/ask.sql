@@ -1,0 +1,103 @@
+-- The question of a session, and its farewell: rows Q1 to Q6 of docs/architecture.md.
+
+-- `_begun` are the nonces of grants that are being taken up, `_resources` their resources; `_looked` and `_looked_at`
+-- are the nonces whose turns it asks for, each beside a resource where it may stand. `expected` is
+-- [[nonce, microseconds]...].
+--
+-- Without `_begun` it takes no lock of a resource, so one that is busy or stuck keeps no session from being awake. What
+-- it expects is a forecast: one statement sees what other calls have done as a whole or not at all.
+CREATE FUNCTION celery_semaphore.v1_ask(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
+    OUT epoch bigint, OUT slept bool, OUT sessions bigint, OUT granted text[], OUT expected jsonb
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    taken_up text[];
+BEGIN
+    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience); -- Q1
+    epoch := m.epoch;
+    slept := celery_semaphore.v1_wake(_session, m); -- Q2
+    granted := celery_semaphore.v1_granted_to(_session, m); -- Q3
+    taken_up := ARRAY(
+        SELECT celery_semaphore.v1_grant_of(each.nonce) FROM unnest(_begun) AS each (nonce)
+        WHERE each.nonce = ANY (granted));
+    IF taken_up <> '{}' THEN
+        UPDATE celery_semaphore.permit AS p SET ends = m.now + celery_semaphore.v1_grant_lasts() -- Q4
+        WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
+    END IF;
+    sessions := celery_semaphore.v1_count_awake(m);
+    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5
+END $$;
+
+-- With its LIMIT the subquery stays one: joined otherwise the table of permits could be read as a whole.
+CREATE FUNCTION celery_semaphore.v1_granted_to(
+    _session text, _m celery_semaphore.v1_moment
+) RETURNS text[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT w.nonce FROM celery_semaphore.waiter AS w
+        WHERE w.session = _session AND w.session <> '' AND w.line = 'g' AND (
+            SELECT true FROM celery_semaphore.permit AS p
+            WHERE p.resource = w.resource AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
+            AND p.ends > _m.now LIMIT 1
+        ) ORDER BY w.nonce);
+END $$;
+
+-- Those that did not ask for a lease are forgotten, some at a time; likewise those of a clock that stepped back, or
+-- they would be awake for the length of the step.
+CREATE FUNCTION celery_semaphore.v1_count_awake(_m celery_semaphore.v1_moment) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    awake bigint;
+    known bigint;
+    furthest bigint := celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up);
+BEGIN
+    SELECT count(*) FILTER (WHERE s.asked > _m.now - _m.lease AND s.asked <= furthest), count(*)
+    INTO awake, known FROM celery_semaphore.session AS s;
+    IF known > awake THEN
+        DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
+            SELECT old.ctid FROM celery_semaphore.session AS old
+            WHERE old.asked <= _m.now - _m.lease OR old.asked > furthest LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    END IF;
+    RETURN awake;
+END $$;
+
+-- (position + 1) * mean / limit of those that stand in a line which moves. A turn further away than four seconds is
+-- only told as far, for a session asks once in a second, and counting a long line takes longer than all the rest.
+CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+    turns jsonb := '[]';
+    ticket celery_semaphore.v1_ticket;
+    mean float8;
+    in_force bigint;
+    far bigint;
+BEGIN
+    FOR n IN 1..cardinality(_nonces) LOOP
+        SELECT w.urgency, w.place, w.nonce INTO ticket FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(_resources[n], _nonces[n]) AND w.line IN ('p', 'w', 'a');
+        CONTINUE WHEN NOT FOUND;
+        SELECT coalesce(round(r.mean), 1000000), coalesce((
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (r.name, split_part(r.name, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ), r.declared) INTO mean, in_force
+        FROM celery_semaphore.resource AS r WHERE r.name = _resources[n];
+        CONTINUE WHEN (in_force > 0) IS NOT TRUE;
+        far := greatest(100, least(10000, ceil(4000000 * in_force / greatest(mean, 1))));
+        turns := turns || jsonb_build_array(jsonb_build_array(_nonces[n], floor(
+            (celery_semaphore.v1_position(_resources[n], ticket, far) + 1) * mean / in_force)::bigint));
+    END LOOP;
+    RETURN turns;
+END $$;
+
+-- Q6: nothing more is granted to it until it asks again.
+CREATE FUNCTION celery_semaphore.v1_sleep(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
+BEGIN
+    DELETE FROM celery_semaphore.session AS s WHERE s.name = _session;
+    RETURN m.epoch;
+END $$;

@@ -1,0 +1,65 @@
+-- What a session holds stands in line again, if no other message of it was refused since; the next look hands on. Rows
+-- N1 to N4 of docs/architecture.md.
+--   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
+-- Answers 'waits' or 'elsewhere' for each, in order.
+CREATE FUNCTION celery_semaphore.v1_name(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text, _waits jsonb,
+    OUT epoch bigint, OUT standings text[]
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+    awake bool;
+    held record;
+BEGIN
+    m := celery_semaphore.v1_enter(
+        ARRAY(SELECT DISTINCT jsonb_array_elements_text(w -> 'resources') FROM jsonb_array_elements(_waits) AS w),
+        _clock, _lease, _take_up, _known, _patience);
+    epoch := m.epoch;
+    awake := celery_semaphore.v1_is_awake(_session, m);
+    FOR held IN
+        SELECT * FROM jsonb_to_recordset(_waits) AS w (
+            ticket text, kind text, keeps bigint, claims text, resources text[], limits bigint[], weights bigint[])
+    LOOP
+        standings := standings || celery_semaphore.v1_stands_for(
+            _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
+        IF standings[cardinality(standings)] IS NULL THEN -- N1
+            INSERT INTO celery_semaphore.waiter
+                (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits,
+                 claims, due, ends, name, session, keeps)
+            SELECT
+                celery_semaphore.v1_digest(held.resources[1], t.nonce), held.resources[1], t.urgency, t.place, t.nonce,
+                CASE WHEN awake THEN 'p' ELSE 'w' END, false, held.kind, held.weights[1], held.limits[1],
+                held.resources, held.weights, held.limits, held.claims,
+                m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, held.keeps
+            FROM celery_semaphore.v1_parsed(held.ticket) AS t;
+            PERFORM celery_semaphore.v1_use(held.resources[1], m.now);
+            standings[cardinality(standings)] := 'waits';
+        END IF;
+    END LOOP;
+END $$;
+
+-- Where it has a record: 'elsewhere' for a wait of another session (N4), else 'waits', and if it was in transit it
+-- stands in line again (N2, else N3). Null where it has none.
+CREATE FUNCTION celery_semaphore.v1_stands_for(
+    _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    found_here celery_semaphore.waiter;
+BEGIN
+    FOR n IN REVERSE cardinality(_resources)..1 LOOP
+        SELECT * INTO found_here FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(_resources[n], _nonce);
+        CONTINUE WHEN NOT FOUND;
+        IF found_here.session <> _session THEN
+            RETURN 'elsewhere';
+        ELSIF found_here.line = 'w' AND _awake THEN
+            UPDATE celery_semaphore.waiter AS w SET line = 'p', ends = NULL WHERE w.id = found_here.id;
+            PERFORM celery_semaphore.v1_use(_resources[n], _m.now);
+        ELSIF found_here.line = 'w' THEN
+            UPDATE celery_semaphore.waiter AS w
+            SET due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps) WHERE w.id = found_here.id;
+        END IF;
+        RETURN 'waits';
+    END LOOP;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,69 @@
+-- Who asks for the grants of a wait. The rows are those of docs/architecture.md, chapters 4 and 5.
+
+-- How long a grant waits for its session to take it up, in microseconds: GRANT_S in core/session.py.
+CREATE FUNCTION celery_semaphore.v1_grant_lasts() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 2000000::bigint $$;
+
+CREATE FUNCTION celery_semaphore.v1_is_awake(
+    _session text, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT true FROM celery_semaphore.session AS s WHERE s.name = _session AND s.asked > _m.now - _m.lease
+    ) IS NOT NULL;
+END $$;
+
+-- Answers whether it slept. After the locks of the resources, and before any other session may be put to sleep, which
+-- waits for no row: so no two calls wait for each other.
+CREATE FUNCTION celery_semaphore.v1_wake(
+    _session text, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    slept bool;
+BEGIN
+    INSERT INTO celery_semaphore.session AS s (name, asked) VALUES (_session, _m.now)
+    ON CONFLICT (name) DO UPDATE SET before = s.asked, asked = excluded.asked
+    RETURNING coalesce(s.before <= _m.now - _m.lease, true) INTO slept;
+    RETURN slept;
+END $$;
+
+-- Whether it stands in line for a session that does not ask.
+CREATE FUNCTION celery_semaphore.v1_sleeps(
+    _waiter celery_semaphore.waiter, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN _waiter.session <> '' AND NOT celery_semaphore.v1_is_awake(_waiter.session, _m);
+END $$;
+
+-- Of the first thousand in line those whose sessions sleep are in transit: they keep their places, and block nobody.
+CREATE FUNCTION celery_semaphore.v1_send_off(_name text, _m celery_semaphore.v1_moment) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    WHERE w.id = ANY (ARRAY(
+        SELECT head.id FROM (
+            SELECT each.* FROM celery_semaphore.waiter AS each
+            WHERE each.resource = _name AND each.line = 'p'
+            ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
+        ) AS head
+        WHERE head.session <> '' AND (
+            SELECT true FROM celery_semaphore.session AS s
+            WHERE s.name = head.session AND s.asked > _m.now - _m.lease LIMIT 1
+        ) IS NULL));
+END $$;
+
+-- E7: this wait alone is in transit; but the session that did not ask since the grant was made sleeps, and with it all
+-- of its waits. One whose row another call has is asking right now, or put to sleep by that call. False for a wait
+-- of no session.
+CREATE FUNCTION celery_semaphore.v1_not_taken_up(
+    _id bigint, _granted_at bigint, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    its_session text;
+BEGIN
+    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    WHERE w.id = _id AND w.session <> '' RETURNING w.session INTO its_session;
+    DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
+        SELECT late.ctid FROM celery_semaphore.session AS late
+        WHERE late.name = its_session AND late.asked <= _granted_at FOR UPDATE SKIP LOCKED));
+    RETURN its_session IS NOT NULL;
+END $$;

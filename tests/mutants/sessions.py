@@ -1,0 +1,343 @@
+"""Wrong ideas about sessions: who asks for the grants of a wait, and since when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from .mutant import Mutant
+from .postgresql import HERE, postgresql as on_postgresql
+
+CONFORMANCE = "tests/stores/test_conformance.py::TestPostgresStore"
+SESSIONS = (f"{HERE}/test_sessions.py", "-k", "not embedded")
+
+
+def conformance(
+    name: str, why: str, file: str, text: str, instead: str, *, noticed_by: str
+) -> Mutant:
+    mutant = on_postgresql(f"sessions/{name}", why, file, text, instead)
+    return replace(mutant, tests=(CONFORMANCE, "-k", noticed_by))
+
+
+many_or_busy = partial(on_postgresql, tests=SESSIONS)
+
+POSTGRES = (
+    conformance(
+        "a refusal shows that a session is awake",
+        "it names the session",
+        "v1/asking.sql",
+        "session <> '' AND celery_semaphore.v1_is_awake(session, _m)",
+        "session <> ''",
+        noticed_by="in_mid_line",
+    ),
+    conformance(
+        "any refusal wakes its session",
+        "a process of the worker lives",
+        "v1/acquire_else.sql",
+        "_kind = 'call' AND _session",
+        "_session",
+        noticed_by="does_not_wake",
+    ),
+    conformance(
+        "no refusal wakes its session",
+        "only a question does",
+        "v1/acquire_else.sql",
+        "        PERFORM celery_semaphore.v1_wake(_session, m);",
+        "        NULL;",
+        noticed_by="refused_call",
+    ),
+    conformance(
+        "a held wait is forgotten when it was due",
+        "any other is that comes back by itself",
+        "v1/asking.sql",
+        "WHEN NOT awake THEN _due",
+        "ELSE _due",
+        noticed_by="not_forgotten_while",
+    ),
+    conformance(
+        "who was refused asleep keeps its place for a lease",
+        "a worker takes no longer to ask",
+        "v1/asking.sql",
+        "_due + greatest(_m.lease, _a.keeps)",
+        "_due + _m.lease",
+        noticed_by="keeps_its_place",
+    ),
+    conformance(
+        "a parked wait that comes again is its session's",
+        "the refusal names one",
+        "v1/asking.sql",
+        "CASE WHEN stays THEN '' ELSE _a.session END",
+        "_a.session",
+        noticed_by="came_again_needs",
+    ),
+    conformance(
+        "a parked wait stays its session's",
+        "its worker parked it",
+        "v1/outbox.sql",
+        "w.outbox AND granted,\n        session = excluded.session, keeps = excluded.keeps;",
+        "w.outbox AND granted;",
+        noticed_by="is_parked_needs",
+    ),
+    conformance(
+        "a heavy wait in transit reserves what it needs",
+        "it comes back",
+        "v1/permits.sql",
+        " AND ahead.session = ''",
+        "",
+        noticed_by="reserves_nothing",
+    ),
+    conformance(
+        "a permit is kept for a wait in transit",
+        "it was due just now",
+        "v1/line.sql",
+        "coming.session = '' --",
+        "true --",
+        noticed_by="nothing_is_kept",
+    ),
+    conformance(
+        "a grant lasts as long for all",
+        "the message must come",
+        "v1/hand_on.sql",
+        "THEN celery_semaphore.v1_grant_lasts() ELSE",
+        "THEN _m.take_up ELSE",
+        noticed_by="to_a_held_wait",
+    ),
+    conformance(
+        "all sessions in line are sent off at once",
+        "they stand behind one that sleeps",
+        "v1/sessions.sql",
+        "WHERE head.session <> '' AND (",
+        "WHERE head.session <> '' OR (",
+        noticed_by="did_not_ask_sleeps",
+    ),
+    conformance(
+        "who did not take its grant up is forgotten",
+        "its caller is gone",
+        "v1/look.sql",
+        "IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN",
+        "IF NOT FOUND THEN",
+        noticed_by="after_two_seconds",
+    ),
+    conformance(
+        "a session sleeps when a grant of it ends",
+        "it did not take it up",
+        "v1/sessions.sql",
+        " AND late.asked <= _granted_at",
+        "",
+        noticed_by="after_two_seconds",
+    ),
+    conformance(
+        "a session stays awake when its grants end",
+        "it asked within a lease",
+        "v1/sessions.sql",
+        "AND late.asked <= _granted_at",
+        "AND false",
+        noticed_by="did_not_ask_sleeps",
+    ),
+    conformance(
+        "a lapsed grant keeps a place for a lease",
+        "a worker takes no longer to ask",
+        "v1/sessions.sql",
+        "ends = _m.now + greatest(_m.lease, w.keeps)\n    WHERE w.id = _id",
+        "ends = _m.now + _m.lease\n    WHERE w.id = _id",
+        noticed_by="keeps_its_place",
+    ),
+    conformance(
+        "a dead session keeps its places for a lease",
+        "a broker redelivers at once",
+        "v1/sessions.sql",
+        "ends = _m.now + greatest(_m.lease, w.keeps)\n    WHERE w.id = ANY",
+        "ends = _m.now + _m.lease\n    WHERE w.id = ANY",
+        noticed_by="keeps_its_place",
+    ),
+    conformance(
+        "a session is awake as long as it has a row",
+        "the row goes when it sleeps",
+        "v1/sessions.sql",
+        "s.name = _session AND s.asked > _m.now - _m.lease",
+        "s.name = _session",
+        noticed_by="lease_without_a_question",
+    ),
+    conformance(
+        "a session that the store knows did not sleep",
+        "it has a row",
+        "v1/sessions.sql",
+        "coalesce(s.before <= _m.now - _m.lease, true)",
+        "s.before IS NULL",
+        noticed_by="whether_it_slept",
+    ),
+    conformance(
+        "all sessions count",
+        "the dead are forgotten",
+        "v1/ask.sql",
+        "s.asked > _m.now - _m.lease AND s.asked <= furthest",
+        "true",
+        noticed_by="are_counted",
+    ),
+    conformance(
+        "an overdue grant can be taken up",
+        "nobody ended it",
+        "v1/ask.sql",
+        "v1_grant_of(w.nonce)\n            AND p.ends > _m.now LIMIT 1",
+        "v1_grant_of(w.nonce) LIMIT 1",
+        noticed_by="overdue_grant",
+    ),
+    conformance(
+        "whoever takes a grant up prolongs it",
+        "it says so",
+        "v1/ask.sql",
+        "        WHERE each.nonce = ANY (granted));",
+        "        WHERE true);",
+        noticed_by="another_session_prolongs",
+    ),
+    conformance(
+        "a grant is prolonged where its wait stood",
+        "the others end with it",
+        "v1/ask.sql",
+        "p.resource = ANY (_resources) AND",
+        "p.resource = _resources[1] AND",
+        noticed_by="all_are_prolonged",
+    ),
+    conformance(
+        "a pause has turns",
+        "it ends",
+        "v1/ask.sql",
+        "CONTINUE WHEN (in_force > 0) IS NOT TRUE;",
+        "CONTINUE WHEN in_force IS NULL;",
+        noticed_by="of_a_pause",
+    ),
+    conformance(
+        "turns are expected by the limit of old",
+        "an operator set the other",
+        "v1/ask.sql",
+        "ORDER BY l.name DESC LIMIT 1\n        ), r.declared) INTO",
+        "AND false LIMIT 1\n        ), r.declared) INTO",
+        noticed_by="turns_that_are_expected",
+    ),
+    conformance(
+        "a session has whatever it names",
+        "it holds the message",
+        "v1/name.sql",
+        "IF found_here.session <> _session THEN",
+        "IF false THEN",
+        noticed_by="is_left_to_it",
+    ),
+    conformance(
+        "what is named is found by a release",
+        "it stands in line",
+        "v1/name.sql",
+        "            PERFORM celery_semaphore.v1_use(held.resources[1], m.now);\n",
+        "",
+        noticed_by="stands_again",
+    ),
+    conformance(
+        "what is named again is found by a release",
+        "its resource is in use",
+        "v1/name.sql",
+        "        PERFORM celery_semaphore.v1_use(_resources[n], _m.now);\n",
+        "",
+        noticed_by="by_the_next_reap",
+    ),
+    conformance(
+        "a session that names is awake",
+        "it called",
+        "v1/name.sql",
+        "awake := celery_semaphore.v1_is_awake(_session, m);",
+        "awake := true;",
+        noticed_by="in_vain",
+    ),
+    conformance(
+        "a place that is named asleep is kept from when it was left",
+        "nothing has changed",
+        "v1/name.sql",
+        "ELSIF found_here.line = 'w' THEN",
+        "ELSIF false THEN",
+        noticed_by="in_vain",
+    ),
+    conformance(
+        "whoever stands in a line that is not in transit can be reached",
+        "its session was awake",
+        "v1/view.sql",
+        "first.session = '' OR celery_semaphore.v1_is_awake(first.session, m)",
+        "true",
+        noticed_by="newcomers_pass",
+    ),
+    many_or_busy(
+        "sessions/a release sends off a thousand",
+        "the next look goes on",
+        "v1/hand_on.sql",
+        "coalesce(tried.what = 'sleeps', false)",
+        "false",
+    ),
+    many_or_busy(
+        "sessions/a call sends off all that sleep",
+        "they are few",
+        "v1/line.sql",
+        "            EXIT WHEN sent_off;",
+        "",
+    ),
+    many_or_busy(
+        "sessions/nothing is sent off in a pause",
+        "nothing can be granted",
+        "v1/hand_on.sql",
+        "    IF at.waits THEN\n        head",
+        "    IF at.waits AND coalesce(at.operator, at.declared, 1) > 0 THEN\n        head",
+    ),
+    many_or_busy(
+        "sessions/a session's row is waited for",
+        "it is free in a moment",
+        "v1/sessions.sql",
+        " FOR UPDATE SKIP LOCKED",
+        " FOR UPDATE",
+    ),
+    many_or_busy(
+        "sessions/a question needs its resources",
+        "each call does",
+        "store.py",
+        "            if not (begun and is_one_resources(error)):\n                raise\n",
+        "            raise error\n",
+    ),
+    many_or_busy(
+        "sessions/the dead stay",
+        "they do not count",
+        "v1/ask.sql",
+        "    IF known > awake THEN",
+        "    IF false THEN",
+    ),
+    many_or_busy(
+        "sessions/a session that asked ahead of the clock is awake",
+        "it asked within a lease",
+        "v1/ask.sql",
+        " OR old.asked > furthest",
+        "",
+    ),
+    many_or_busy(
+        "sessions/a turn is told exactly",
+        "counting is quick",
+        "v1/ask.sql",
+        "least(10000, ceil(4000000 * in_force / greatest(mean, 1)))",
+        "10000",
+    ),
+    many_or_busy(
+        "sessions/grants are looked for among all waits",
+        "a session holds few",
+        "schema.sql",
+        "CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND line = 'g';\n",
+        "CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '';\n",
+    ),
+    many_or_busy(
+        "sessions/what stands before a head is looked for behind it",
+        "the index has both bounds",
+        "v1/line.sql",
+        "        ORDER BY w.urgency, w.place, w.nonce LIMIT 1;\n        IF NOT FOUND OR",
+        "        AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)\n"
+        "        ORDER BY w.urgency, w.place, w.nonce LIMIT 1;\n        IF NOT FOUND OR",
+    ),
+    many_or_busy(
+        "sessions/a place is counted in one range",
+        "the index has both bounds",
+        "v1/line.sql",
+        "AND w.place <= _before.place AND (w.place",
+        "AND (w.place",
+    ),
+)

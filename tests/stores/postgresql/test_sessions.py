@@ -1,0 +1,185 @@
+"""Sessions where many wait, where a resource or a row is busy, and what a question reads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.session import GRANT_S, HeldWait
+from celery_semaphore.core.ticket import TicketFields, nonce_of
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.suite import (
+    LEASE,
+    TAKE_UP,
+    admitted,
+    claim,
+    messages,
+    parked,
+    refused,
+)
+from tests.support.postgres import PostgresServer
+
+from .conftest import OpenAt
+
+S, T = "worker-1", "worker-2"
+MANY = 40_000
+DEAD = 2500  # more than one call sends off
+LIMITED = claim()
+LINE = """
+INSERT INTO celery_semaphore.waiter
+    (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims, due,
+     name, session)
+SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'p', false, 'requeue', 1, 1, '{api}', '{1}',
+    '{1}', '', 0, '', '%s'
+FROM generate_series(1, %d) AS n
+"""
+MOMENT = f"{{now}}, {LEASE * 1_000_000:.0f}, {TAKE_UP * 1_000_000:.0f}, NULL, 5000"
+READ = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT celery_semaphore."
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(server: PostgresServer, open_at: OpenAt, clock: Clock) -> Any:
+    return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP, timeout=1.0)
+
+
+@contextmanager
+def busy(server: PostgresServer, statement: str) -> Iterator[None]:
+    """Hold what this statement locks."""
+    with server.client() as client, client.transaction():
+        client.execute(statement.encode())
+        yield
+
+
+def held(store: Any, holder: str, session: str = S) -> HeldWait:
+    ticket = refused(store, LIMITED, holder, Wait(Kind.REQUEUE, session=session)).ticket
+    assert ticket
+    return HeldWait(ticket, tuple(LIMITED))
+
+
+def nonces(*waits: HeldWait) -> frozenset[str]:
+    return frozenset(nonce_of(wait.ticket) for wait in waits)
+
+
+def pages(server: PostgresServer, clock: Clock, *calls: str) -> int:
+    """Count the pages that the last one of these calls reads; the others are like it, and read the catalogs."""
+    moment = MOMENT.format(now=round(clock.now * 1_000_000))
+    server.run("VACUUM (ANALYZE) celery_semaphore.waiter")  # of what other tests left
+    with server.client() as client:
+        for call in calls:
+            ((found,),) = client.execute(f"{READ}{call}".format(moment=moment).encode()).fetchall()
+    plan = found[0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def test_many_of_a_dead_session_are_sent_off_by_one_release(
+    server: PostgresServer, store: Any, clock: Clock
+) -> None:
+    """In several calls: others wait for each."""
+    store.ask(S)
+    admitted(store, LIMITED, "a")
+    server.run(LINE % (S, DEAD))
+    parked(store, LIMITED, "b")
+    store.sleep(S)
+    assert messages(store.take(store.release("a", LIMITED))) == [b"b"]
+    assert store.snapshot("api").waiting == DEAD
+
+
+def test_of_a_dead_session_one_call_sends_off_a_thousand(
+    server: PostgresServer, store: Any
+) -> None:
+    admitted(store, LIMITED, "a")
+    server.run(LINE % (S, DEAD))
+    refused(store, claim(2), "b")
+    in_transit = "SELECT count(*) FROM celery_semaphore.waiter WHERE line = 'w'"
+    assert server.run(in_transit) == [(1000,)]
+
+
+def test_those_of_a_paused_resource_are_sent_off(server: PostgresServer, store: Any) -> None:
+    store.set_limit(0, "api")
+    server.run(LINE % (S, DEAD))
+    store.release("nobody", LIMITED)
+    lines = "SELECT line::text, count(*) FROM celery_semaphore.waiter GROUP BY line"
+    assert server.run(lines) == [("w", DEAD)]
+
+
+def test_a_stuck_resource_keeps_no_session_from_asking(server: PostgresServer, store: Any) -> None:
+    store.ask(S)
+    admitted(store, LIMITED, "a")
+    first, second = held(store, "b"), held(store, "c")
+    store.release("a", LIMITED)
+    with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))"):
+        turns = store.ask(S, look=[second])
+        assert (turns.granted, set(turns.expected)) == (nonces(first), nonces(second))
+        assert store.ask(S, begun=[first]).granted == nonces(first)
+        assert not store.ask(S).slept
+
+
+def test_a_session_that_asks_just_now_is_not_put_to_sleep(
+    server: PostgresServer, store: Any, clock: Clock
+) -> None:
+    """Nor does anything wait for it."""
+    store.ask(S)
+    admitted(store, LIMITED, "a")
+    held(store, "b")
+    store.release("a", LIMITED)
+    clock.advance(GRANT_S)
+    with busy(server, "SELECT FROM celery_semaphore.session FOR UPDATE"):
+        store.reap()
+    held_now = "SELECT count(*) FROM celery_semaphore.permit WHERE holder IS NOT NULL"
+    assert server.run(held_now) == [(0,)]
+    assert not store.ask(S).slept
+
+
+def test_sessions_that_ended_are_forgotten(
+    server: PostgresServer, store: Any, clock: Clock
+) -> None:
+    """Likewise those of a clock that stepped back."""
+    for n in range(20):
+        store.ask(f"dead-{n}")
+    clock.advance(10 * LEASE)
+    store.ask("ahead")
+    clock.advance(-5 * LEASE)
+    assert store.ask(S).sessions == 1
+    assert server.run("SELECT name FROM celery_semaphore.session") == [(S,)]
+
+
+def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Clock) -> None:
+    """Else each question would count the whole line."""
+    store.ask(S)
+    admitted(store, LIMITED, "a")
+    server.run(LINE % (S, MANY))
+    last = HeldWait(TicketFields(f"n{MANY}", 0, MANY).text, tuple(LIMITED))
+    near = HeldWait(TicketFields("n7", 0, 7).text, tuple(LIMITED))
+    expected = {f"n{MANY}": 101.0, "n7": 7.0}
+    assert store.ask(S, look=[last, near]).expected == expected
+    for nonce in ("n7", f"n{MANY}"):
+        ask = f"v1_ask({{moment}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
+        assert pages(server, clock, ask, ask) < 100
+
+
+def test_a_release_reads_no_line(server: PostgresServer, store: Any, clock: Clock) -> None:
+    """To know that the first in line is the first."""
+    store.ask(S)
+    for holder in "ab":
+        admitted(store, claim(2), holder)
+    server.run(LINE % (S, MANY))
+    first, second = (f"v1_release({{moment}}, '{h}', '', NULL, 0, '{{{{api}}}}')" for h in "ab")
+    assert pages(server, clock, first, second) < 250
+    assert store.ask(S).granted == {"n1", "n2"}
+
+
+def test_a_question_reads_no_line(server: PostgresServer, store: Any, clock: Clock) -> None:
+    store.ask(S)
+    admitted(store, LIMITED, "a")
+    server.run(LINE % (S, MANY))
+    store.release("a", LIMITED)
+    assert store.ask(S).granted == {"n1"}
+    ask = f"v1_ask({{moment}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}')"
+    assert pages(server, clock, ask, ask) < 100
