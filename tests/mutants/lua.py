@@ -544,8 +544,8 @@ HANDING_ON = [
         "a ticket without a message is granted",
         "it has a place, so it has a turn; but nobody can be sent",
         "_line",
-        'local stays = payload or info.kind == "call"',
-        'local stays = payload or info.kind ~= "requeue"',
+        "(payload or awake) and at.parked or at.waiters",
+        'info.kind ~= "requeue" and at.parked or at.waiters',
     ),
     lua(
         "an unsatisfiable head blocks its line",
@@ -558,8 +558,8 @@ HANDING_ON = [
         "an unsatisfiable one that comes back keeps everything free",
         "a heavy one goes first, even if it can never run",
         "_line",
-        "        if weight <= limit then\n",
-        "        if weight then\n",
+        "if not info.session and info.weights[at.name] <= limit then\n",
+        "if not info.session then\n",
     ),
     lua(
         "a grant needs one of its claims",
@@ -586,8 +586,8 @@ HANDING_ON = [
         "a grant never ends",
         "whoever was granted will come",
         "_hand_on",
-        "local ends = kept_until or now + TAKE_UP\n",
-        "local ends = kept_until or now + 1000 * TAKE_UP\n",
+        "asked_for and GRANT_END or now + TAKE_UP\n",
+        "asked_for and GRANT_END or now + 1000 * TAKE_UP\n",
     ),
     lua(
         "a grant is taken up twice",
@@ -621,8 +621,8 @@ HANDING_ON = [
         "a freed permit is handed on once",
         "the first in line gets what a heavy holder leaves, the others wait for a reaper",
         "_hand_on",
-        "while coming and try(home, coming) do",
-        "while coming and tries < 1 and try(home, coming) do",
+        "while try(home, coming) do",
+        "while tries < 1 and try(home, coming) do",
     ),
     lua(
         "an interrupted hand-on is not looked for",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lua import CONFORMANCE, KEYS, lua
+from .lua import KEYS, lua
 
 COPIES = [
     lua(
@@ -245,8 +245,8 @@ OUTBOX = [
         "names are never forgotten",
         "one for each message that ever was parked",
         "_ends",
-        '        forget_name(at, wait_info(at, nonce).name, nonce)\n    end\n    call("HDEL", at.tickets',
-        '    end\n    call("HDEL", at.tickets',
+        "        forget_name(at, info.name, nonce)\n    end\n    if info and",
+        "    end\n    if info and",
         tests=KEYS,
     ),
     lua(
@@ -269,6 +269,8 @@ OUTBOX = [
         "_asking",
         '        if kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
+        '        elseif session ~= "" then -- E1, E2\n'
+        "            asked.session, asked.keeps = session, tonumber(keeps)\n"
         "        end\n"
         '        stand(claim.at, ticket, asked, kind == "park" and payload)\n',
         "        if payload then\n"
@@ -334,14 +336,6 @@ CALLERS = [
         "_line",
         'call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)',
         'call("ZREVRANGEBYLEX", at.parked, up_to, "-", "LIMIT", 0, 1)',
-    ),
-    lua(
-        "a caller hears nothing",
-        "it asks again in a third of a lease anyway",
-        "_hand_on",
-        '        redis.pcall("PUBLISH", CHANNEL .. ticket, "")',
-        "        local _ = CHANNEL\n",
-        tests=(f"{CONFORMANCE[0]}::test_hears_while_it_waits",),
     ),
     lua(
         "a dead caller's ticket stays",

@@ -416,14 +416,6 @@ MUTANTS = (
         tests=POOLER,
     ),
     postgresql(
-        "everybody can listen",
-        "a pooler tells it to another client, or to nobody",
-        "listener.py",
-        "if not connection.direct:",
-        "if False:",
-        tests=POOLER,
-    ),
-    postgresql(
         "installing needs no lock",
         "eight workers do it at once",
         "schema.py",

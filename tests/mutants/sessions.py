@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from .lua import lua
 from .mutant import Mutant
 from .postgresql import HERE, postgresql as on_postgresql
 
@@ -341,3 +342,215 @@ POSTGRES = (
         "AND (w.place",
     ),
 )
+
+VALKEY = "tests/stores/test_conformance.py::TestValkeyStore"
+
+
+def on_redis(name: str, why: str, file: str, text: str, instead: str, *, noticed_by: str) -> Mutant:
+    return lua(f"sessions, {name}", why, file, text, instead, tests=(VALKEY, "-k", noticed_by))
+
+
+REDIS = (
+    on_redis(
+        "a refusal shows that a session is awake",
+        "it names the session",
+        "_line",
+        "info.session and is_awake(info.session)\n    call",
+        "info.session\n    call",
+        noticed_by="does_not_wake",
+    ),
+    on_redis(
+        "any refusal wakes its session",
+        "a process of the worker lives",
+        "_asking",
+        'if kind == "call" and session ~= "" then',
+        'if session ~= "" then',
+        noticed_by="does_not_wake",
+    ),
+    on_redis(
+        "no refusal wakes its session",
+        "only a question does",
+        "_asking",
+        'if kind == "call" and session ~= "" then',
+        "if false then",
+        noticed_by="refused_call or release_hands_on_to_a_caller",
+    ),
+    on_redis(
+        "a held wait is forgotten when it was due",
+        "any other is that comes back by itself",
+        "_line",
+        "not payload and not awake and info.due",
+        "not payload and info.due",
+        noticed_by="not_forgotten_while",
+    ),
+    on_redis(
+        "the place of a wait in transit is kept for a lease",
+        "a broker takes no longer",
+        "_ends",
+        'call("ZADD", at.due, now + math.max(LEASE, info.keeps), nonce)',
+        'call("ZADD", at.due, now + LEASE, nonce)',
+        noticed_by="as_long_as_the_broker",
+    ),
+    on_redis(
+        "a wait of a sleeping session blocks the line",
+        "it stands first",
+        "_line",
+        "if not info or not info.session or is_awake(info.session) then",
+        "if true then",
+        noticed_by="sleeping or lease_without",
+    ),
+    on_redis(
+        "a paused line keeps the waits of the dead",
+        "nothing is granted there anyway",
+        "_hand_on",
+        '        local _, _, more = first_awake(home, "+")\n',
+        "        local more = false\n",
+        noticed_by="in_transit_keeps_its_place or dead_caller_leaves",
+    ),
+    on_redis(
+        "a grant of a session ends as any other",
+        "its message must be sent",
+        "_hand_on",
+        "asked_for and GRANT_END or now",
+        "now",
+        noticed_by="test_a_release_grants or after_two_seconds",
+    ),
+    on_redis(
+        "a session is told of no grant",
+        "it asks for what it was refused",
+        "_hand_on",
+        "        tell(info.session, nonce, ends)\n",
+        "",
+        noticed_by="release_grants",
+    ),
+    on_redis(
+        "a session is told of a grant that ended",
+        "it finds out",
+        "_ends",
+        "    tell(info.session, nonce)\n    send_off",
+        "    send_off",
+        noticed_by="grant_is_taken_up or did_not_ask or after_two_seconds",
+    ),
+    on_redis(
+        "a session is told of a grant that was taken up",
+        "it knows that it did",
+        "_ends",
+        "        tell(info.session, nonce)\n    end\n    call",
+        "    end\n    call",
+        noticed_by="grant_is_taken_up or given_up",
+    ),
+    on_redis(
+        "a session that did not ask stays awake",
+        "a lease is not over",
+        "_ends",
+        '        call("ZREM", SESSIONS, info.session)\n',
+        "",
+        noticed_by="did_not_ask",
+    ),
+    on_redis(
+        "a session that asked sleeps when one grant ends",
+        "it did not take it up",
+        "_ends",
+        'if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= since then',
+        "if true then",
+        noticed_by="after_two_seconds",
+    ),
+    on_redis(
+        "a wait that did not take its grant up is forgotten",
+        "so is a caller's",
+        "_ends",
+        "    send_off(at, ticket, info)\nend\n\nlocal function session_of",
+        "    leave(at, nonce)\nend\n\nlocal function session_of",
+        noticed_by="after_two_seconds",
+    ),
+    on_redis(
+        "a permit is kept for a held wait that is due",
+        "it comes back by itself",
+        "_hand_on",
+        " and not session_of(home, due[n]) then",
+        " then",
+        noticed_by="nothing_is_kept",
+    ),
+    on_redis(
+        "a heavy wait in transit reserves what it needs",
+        "as one that comes back by itself does",
+        "_line",
+        "if not info.session and info.weights[at.name] <= limit then",
+        "if info.weights[at.name] <= limit then",
+        noticed_by="heavy_wait_in_transit",
+    ),
+    on_redis(
+        "a question does not prolong",
+        "two seconds are enough for a process",
+        "ask",
+        '            call("ZADD", at.holders, grants[nonce], GRANT .. nonce)\n',
+        "",
+        noticed_by="being_taken_up or all_are_prolonged",
+    ),
+    on_redis(
+        "any session prolongs a grant",
+        "it has the ticket",
+        "ask",
+        "if (grants[arg(2 + n)] or 0) > now then",
+        "if true then",
+        noticed_by="another_session_prolongs or overdue_grant",
+    ),
+    on_redis(
+        "an overdue grant is told",
+        "it is still written",
+        "ask",
+        "    if ends > now then\n        table.insert(granted",
+        "    if true then\n        table.insert(granted",
+        noticed_by="overdue_grant",
+    ),
+    on_redis(
+        "a question tells that the session was awake",
+        "it is now",
+        "ask",
+        "local slept = not is_awake(session)",
+        "local slept = false",
+        noticed_by="whether_it_slept",
+    ),
+    on_redis(
+        "sessions that sleep are counted",
+        "they may come back",
+        "ask",
+        'call("ZREMRANGEBYSCORE", SESSIONS, "-inf", now - LEASE)',
+        "",
+        noticed_by="are_counted",
+    ),
+    on_redis(
+        "a session takes what another holds",
+        "it holds a message of it too",
+        "name",
+        "if known and known.session ~= session then -- N4",
+        "if false then",
+        noticed_by="another_session_has or parked_meanwhile",
+    ),
+    on_redis(
+        "what is named stays in transit",
+        "its session is awake",
+        "name",
+        "            stand(at, stands, known)\n",
+        "",
+        noticed_by="slept_names",
+    ),
+    on_redis(
+        "what is named is not looked at",
+        "the next release hands on",
+        "name",
+        "            use(at, now)\n",
+        "",
+        noticed_by="granted_by_the_next_reap",
+    ),
+    on_redis(
+        "a session never sleeps",
+        "its lease ends",
+        "sleep",
+        'call("ZREM", SESSIONS, arg(1)) -- Q6',
+        "",
+        noticed_by="blocks_nobody or whether_it_slept",
+    ),
+)
+
+MUTANTS = (*POSTGRES, *REDIS)

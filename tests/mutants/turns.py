@@ -72,8 +72,8 @@ COMING_BACK = [
         "callers come back by themselves",
         "whoever is due is expected, so one in the line is handed two permits",
         "_hand_on",
-        'if ticket and call("ZSCORE", home.waiters, ticket) then',
-        "if ticket then",
+        'if ticket and call("ZSCORE", home.waiters, ticket) and not session_of(home, due[n]) then',
+        "if ticket and not session_of(home, due[n]) then",
     ),
     lua(
         "the time a permit was kept counts as held",
@@ -124,8 +124,8 @@ UNSATISFIABLE = [
         "a thousand unsatisfiable are all there are",
         "one call looks at so many, and there is no other",
         "_line",
-        "    return up_to, true\n",
-        "    return nil\n",
+        "    use(at, now) -- whoever looks next goes on\n    return up_to, true\n",
+        "    use(at, now) -- whoever looks next goes on\n    return nil\n",
     ),
     lua(
         "what was put aside stays there",

@@ -104,22 +104,6 @@ OPTIONS = "tests/worker/test_options.py"
 
 CHECKING = (
     upkeep(
-        "who waits can always be told",
-        "the caller listens already",
-        "stores/redis/_hand_on.lua",
-        'redis.pcall("PUBLISH"',
-        'call("PUBLISH"',
-        f"{HEALTH}::test_a_permit_is_handed_on_without_channels[start_valkey]",
-    ),
-    upkeep(
-        "who may publish may subscribe",
-        "channels are channels",
-        "stores/redis/health.py",
-        '        listen("check").close()\n',
-        "",
-        f"{HEALTH}::test_a_user_that_may_publish_only[start_valkey]",
-    ),
-    upkeep(
         "without INFO nothing can be looked at",
         "all that is asked comes from there",
         "stores/redis/health.py",

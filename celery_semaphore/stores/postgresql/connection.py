@@ -84,24 +84,6 @@ class Connection:
         if self._pid == os.getpid():  # else its end would be the end of the parent's session
             self._made.close()
 
-    def readable(self, timeout: float) -> None:
-        """Wait until there is something to read, for so many seconds."""
-        with selectors.DefaultSelector() as selector:  # looked up here: gevent replaces it
-            selector.register(self._libpq.socket, selectors.EVENT_READ)
-            selector.select(timeout)
-
-    def consume(self) -> None:
-        self._libpq.consume_input()
-
-    def notified(self) -> list[str]:
-        """The channels of what was read meanwhile."""
-        return [each.relname.decode() for each in iter(self._libpq.notifies, None)]
-
-    @property
-    def direct(self) -> bool:
-        """Whether no pooler stands in between, which would give each transaction another session."""
-        return self.query("SELECT pg_catalog.pg_backend_pid()") == [[str(self._libpq.backend_pid)]]
-
     @property
     def server_version(self) -> int:
         return self._libpq.server_version

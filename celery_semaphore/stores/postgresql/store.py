@@ -22,7 +22,7 @@ from ...core.permit import (
     Wait,
 )
 from ...core.session import NAMED, Standing
-from ...core.ticket import TicketFields, nonce_of
+from ...core.ticket import TicketFields
 from ...errors import SemaphoreError
 from ..asking import (
     ROUNDS,
@@ -41,7 +41,6 @@ from .broken import Broken
 from .connection import Parameter, Row, is_one_resources, passed_over_if_busy
 from .health import examine
 from .link import Link
-from .listener import Ears, PostgresListener
 from .names import stored
 from .questions import asked, brought_by, named, published, renewed
 from .schema import Place, install
@@ -87,7 +86,6 @@ class PostgresStore:
         self.epoch = epoch
         self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
-        self._ears = Ears(self._link, place)
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
         self._patience = round(timeout * 1000)  # milliseconds for others at the same resource
         self._now = now
@@ -221,9 +219,6 @@ class PostgresStore:
             ((epoch,),) = self._run("sent", json.dumps([published(each) for each in some]))
             self.epoch = int(epoch)
 
-    def listen(self, ticket: str) -> PostgresListener:
-        return PostgresListener(self._ears, stored(nonce_of(ticket)))
-
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
     ) -> Turns:
@@ -307,7 +302,6 @@ class PostgresStore:
         return self._place.script()
 
     def close(self) -> None:
-        self._ears.shut()
         self._link.close()
 
     def _in_newer(

@@ -1,16 +1,12 @@
 """Behind a real PgBouncer in transaction mode."""
 
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.postgresql import PostgresStore
-from celery_semaphore.stores.postgresql.listener import POLL
-from celery_semaphore.testing.conformance.calling import calling, calls, granted
 from tests.conftest import need
 from tests.stores.conftest import PARK, claim, refusal_of
 from tests.support.postgres import PgBouncer, PostgresServer
@@ -73,25 +69,3 @@ def test_what_is_parked_is_durable_for_others_only_in_its_own_transaction(
     with pooler.server.client(port=pooler.port) as client:
         assert client.execute("SHOW synchronous_commit").fetchone() == ("on",)
         assert client.execute("SHOW lock_timeout").fetchone() == ("0",)
-
-
-def test_a_caller_asks_now_and_then(pooled: PostgresStore) -> None:
-    """It cannot listen there: it would be told to another client, or to nobody."""
-    pooled.acquire(claim(), "a")
-    ticket = calling(pooled, claim(), "b")
-    with closing(pooled.listen(ticket)) as listener:
-        assert listener.polls
-        start = time.monotonic()
-        pooled.release("a", claim())
-        while ticket not in granted(pooled):
-            listener.wait(10.0)
-        listener.wait(10.0)
-        assert POLL <= time.monotonic() - start < 10.0
-    assert isinstance(pooled.acquire(claim(), "b", calls(ticket)), Permit)
-
-
-def test_a_direct_connection_listens(server: PostgresServer, open_at: OpenAt) -> None:
-    store = open_at(server.url)
-    store.acquire(claim(), "a")
-    with closing(store.listen(calling(store, claim(), "b"))) as listener:
-        assert not listener.polls

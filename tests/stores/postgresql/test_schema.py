@@ -211,7 +211,8 @@ def test_no_function_of_another_role_is_run(
     store.renew([permit])
     ticket = refusal_of(store.acquire(both, "b", PARK)).ticket or ""
     store.attach(ticket, both, b"b", name="b")
-    store.listen(ticket).close()
+    store.ask("s")
+    store.sleep("s")
     store.promote(["b"])
     store.sent(store.take(store.release("a", both)))
     store.end(["b"])

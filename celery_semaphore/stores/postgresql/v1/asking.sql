@@ -79,7 +79,7 @@ BEGIN
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN stays OR awake OR session = '' AND _a.kind = 'call' THEN 'p' ELSE 'w' END, false,
+        CASE WHEN stays OR awake THEN 'p' ELSE 'w' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END, session, _a.keeps

@@ -85,15 +85,8 @@ BEGIN
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)));
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
-    ELSIF NOT (kept OR asked_for) THEN
-        PERFORM pg_notify(celery_semaphore.v1_channel(_head.nonce), '');
     END IF;
 END $$;
-
--- Where the caller whose wait it is listens: one channel for each wait, of this schema's own.
-CREATE FUNCTION celery_semaphore.v1_channel(_nonce text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT 'semaphore_' || 'celery_semaphore.permit'::regclass::oid || '_' || md5(_nonce)
-$$;
 
 -- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, 'sleeps'
 -- where more must be sent off before it is known, or null where nothing more can be done.

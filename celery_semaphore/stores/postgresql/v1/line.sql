@@ -48,7 +48,7 @@ DECLARE
 BEGIN
     FOREACH one IN ARRAY _resources LOOP
         UPDATE celery_semaphore.waiter AS w
-        SET line = CASE WHEN w.payload IS NOT NULL OR w.kind = 'call' THEN 'p' ELSE 'w' END, outbox = false
+        SET line = CASE WHEN w.payload IS NOT NULL THEN 'p' ELSE 'w' END, outbox = false
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.line = 'g';
         PERFORM celery_semaphore.v1_use(one, _now);
     END LOOP;
