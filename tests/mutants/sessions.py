@@ -338,8 +338,8 @@ POSTGRES = (
         "sessions/a place is counted in one range",
         "the index has both bounds",
         "v1/line.sql",
-        "AND w.place <= _before.place AND (w.place",
-        "AND (w.place",
+        "w.urgency = _before.urgency\n            AND (w.place, w.nonce) < (_before.place",
+        "(w.urgency, w.place, w.nonce) < (_before.urgency, _before.place",
     ),
 )
 

@@ -91,12 +91,16 @@ def test_many_of_a_dead_session_are_sent_off_by_one_release(
     assert store.snapshot("api").waiting == DEAD
 
 
+@pytest.mark.parametrize("call", ["refuse", "release"])
 def test_of_a_dead_session_one_call_sends_off_a_thousand(
-    server: PostgresServer, store: Any
+    server: PostgresServer, store: Any, clock: Clock, call: str
 ) -> None:
     admitted(store, LIMITED, "a")
     server.run(LINE % (S, DEAD))
-    refused(store, claim(2), "b")
+    if call == "refuse":
+        refused(store, claim(2), "b")
+    else:
+        pages(server, clock, "v1_release({moment}, 'a', '', NULL, 0, '{{api}}')")
     in_transit = "SELECT count(*) FROM celery_semaphore.waiter WHERE line = 'w'"
     assert server.run(in_transit) == [(1000,)]
 

@@ -15,7 +15,7 @@ BEGIN
         ) UNION ALL (
             SELECT FROM celery_semaphore.waiter AS w
             WHERE w.resource = _name AND w.line = lines.line AND w.urgency = _before.urgency
-            AND w.place <= _before.place AND (w.place, w.nonce) < (_before.place, _before.nonce)
+            AND (w.place, w.nonce) < (_before.place, _before.nonce)
             ORDER BY w.place, w.nonce LIMIT _most
         ) LIMIT _most
     ) AS ahead);
