@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 SLOWEST_S = 1.0  # between two questions while a call waits
 FASTEST_S = 0.005
+NOTICED_S = 0.02  # until a call is noticed that begins to wait
 IDLE_S = 10.0  # without a call that waits, after which the thread ends
 QUESTIONS = 2000  # of all sessions together in a second
 
@@ -42,18 +43,19 @@ class Asker:
     def __init__(self, store: Store) -> None:
         self.session = f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
         self._store = store
-        # Changed by single steps that Python keeps whole, without a lock: a signal handler may acquire.
+        # Changed by single steps that Python keeps whole, without a lock: a signal handler may acquire. An Event has one,
+        # which the thread that the handler interrupted may hold.
         self._waiting: dict[str, Waiting] = {}
+        self._is_new = False  # a call waits since the last question
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
-        self._added = threading.Event()
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
     def add(self, wait: HeldWait) -> Waiting:
         """Ask for its grant from now on."""
         waiting = Waiting(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
-        self._added.set()
+        self._is_new = True
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -67,18 +69,21 @@ class Asker:
 
     def _run(self) -> None:
         while not self._is_idle():
-            self._added.clear()
-            asked = time.monotonic()
+            self._is_new = False
             pause, least = self._question()
-            if self._added.wait(
-                pause
-            ):  # a new one may be the next, but a crowd must not ask one by one
-                time.sleep(max(0.0, asked + least - time.monotonic()))
+            time.sleep(least)  # a new call may be the next, but a crowd must not ask one by one
+            self._pause(pause - least)
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep for so long, or until another call waits."""
+        end = time.monotonic() + seconds
+        while not self._is_new and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, NOTICED_S))
 
     def _is_idle(self) -> bool:
-        """Wait for a call that waits; without one for long, this thread ends."""
-        if self._waiting or self._added.wait(IDLE_S):
-            return False
+        """Sleep until a call waits; without one for long, this thread ends."""
+        if not self._waiting:
+            self._pause(IDLE_S)
         with self._starting:
             if not self._waiting:  # else it was added since, and this thread goes on
                 self._thread = None

@@ -9,7 +9,7 @@ WAITS, PERMITS = f"{HERE}.py", f"{HERE}_permits.py"
 FAULTS = f"{HERE}_faults.py::TestFailingStore"
 TIMEOUT = f"{WAITS}::TestTimeout"
 FORKS = f"{PERMITS}::TestForks"
-LISTENER = "tests/stores/test_listener.py"
+ASKER = "tests/core/test_asker.py"
 
 
 def outside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
@@ -137,5 +137,53 @@ MUTANTS = [
         "reversed(pairs) if pair[0] is self",
         "reversed(pairs)",
         f"{WAITS}::TestLimit::test_each_leaves_with_its_own_permit",
+    ),
+    outside(
+        "a session that slept goes on waiting",
+        "its waits are in the store",
+        "core/asker",
+        "all_of_them=turns.slept or self._missed)",
+        "all_of_them=self._missed)",
+        f"{ASKER}::test_a_session_that_slept_calls_all",
+    ),
+    outside(
+        "an outage ends no grant",
+        "the next answer has them all",
+        "core/asker",
+        "all_of_them=turns.slept or self._missed)",
+        "all_of_them=turns.slept)",
+        f"{FAULTS}::test_questions_may_fail",
+    ),
+    outside(
+        "each call that begins to wait is asked for at once",
+        "it may be the next",
+        "core/asker",
+        "            time.sleep(least)  # a new call may be the next, but a crowd must not ask one by one\n",
+        "",
+        f"{ASKER}::test_a_crowd_is_asked_for_together",
+    ),
+    outside(
+        "the thread asks for nothing",
+        "it may be needed again",
+        "core/asker",
+        "                self._thread = None\n",
+        "                pass\n",
+        f"{ASKER}::test_nothing_is_asked_where_nothing_waits",
+    ),
+    outside(
+        "a forked child asks by its parent's session",
+        "it has a copy of it",
+        "core/asker",
+        "os.register_at_fork(after_in_child=_by_store.clear)\n",
+        "",
+        f"{ASKER}::test_a_forked_child_has_a_session_of_its_own",
+    ),
+    outside(
+        "a call that ended is asked for",
+        "its ticket is gone",
+        "core/caller",
+        "                self._asker.discard(self._waiting.wait)\n",
+        "                pass\n",
+        f"{WAITS}::TestOrder::test_no_polling",
     ),
 ]

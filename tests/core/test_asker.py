@@ -1,0 +1,114 @@
+"""Asker: calls that wait hear of their grants, and nothing is asked for a process without one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery_semaphore import Semaphore
+from celery_semaphore.core import asker
+from celery_semaphore.core.asker import Asker, asker_of
+from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.session import HeldWait, Turns
+from celery_semaphore.stores.memory import MemoryStore
+from tests.support.process import wait_until
+
+from .calling import SOON, held_by, in_child, refusal_of, thread, waiting
+
+CLAIMS = (Claim("api", None, 1),)
+
+
+class Questions:
+    """Counts what a store is asked."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.looked: list[int] = []
+        self._ask = store.ask
+        store.ask = self.ask  # type: ignore[method-assign]
+
+    def ask(self, session: str, begun: Any = (), look: Any = ()) -> Turns:
+        self.looked.append(len(look))
+        return self._ask(session, begun, look)
+
+
+@pytest.fixture
+def held(store: MemoryStore) -> Callable[[str], HeldWait]:
+    def wait(holder: str) -> HeldWait:
+        how = Wait(Kind.CALL, session=asker_of(store).session)
+        return HeldWait(
+            str(refusal_of(store.acquire(CLAIMS, holder, how)).ticket), CLAIMS, Kind.CALL
+        )
+
+    store.acquire(CLAIMS, "a")
+    return wait
+
+
+def test_a_call_is_called_when_it_was_granted(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    first, second = (asker_of(store).add(held(holder)) for holder in "bc")
+    store.release("a", CLAIMS)
+    assert first.called.wait(SOON)
+    assert not second.called.is_set()
+
+
+def test_a_session_that_slept_calls_all(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    """They are in transit, and stand in line again by their next refusals."""
+    both = [asker_of(store).add(held(holder)) for holder in "bc"]
+    wait_until(lambda: not store.ask(asker_of(store).session).slept)
+    assert not any(each.called.is_set() for each in both)
+    store.sleep(asker_of(store).session)
+    assert all(each.called.wait(SOON) for each in both)
+
+
+def test_a_killed_session_delays_by_no_more_than_a_second(store: MemoryStore) -> None:
+    api = Semaphore("api", 1, store=store, timeout=SOON)
+    with api, thread(lambda: api.release(api.acquire())):
+        wait_until(lambda: waiting(store) == 1)
+        store.sleep(asker_of(store).session)
+        since = time.monotonic()
+        api.release(held_by(store))
+    assert time.monotonic() - since < SOON / 2
+
+
+def test_nothing_is_asked_where_nothing_waits(
+    store: MemoryStore, held: Callable[[str], HeldWait], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asker, "IDLE_S", 0.05)
+    asks, one = Questions(store), asker_of(store)
+    wait = held("b")
+    one.add(wait)
+    wait_until(lambda: asks.looked)
+    one.discard(wait)
+    wait_until(lambda: one._thread is None)
+    asked = len(asks.looked)
+    one.add(wait)
+    wait_until(lambda: len(asks.looked) > asked)
+
+
+def test_a_crowd_is_asked_for_together(
+    store: MemoryStore, held: Callable[[str], HeldWait], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of eight waits each question wants to know their turns."""
+    monkeypatch.setattr(asker, "FASTEST_S", 0.5)
+    asks, since = Questions(store), time.monotonic()
+    for n in range(50):
+        asker_of(store).add(held(f"{n}"))
+    wait_until(lambda: 8 in asks.looked)
+    assert len(asks.looked) <= 2 + (time.monotonic() - since) / 0.5
+    assert max(asks.looked) == 8
+
+
+def test_a_forked_child_has_a_session_of_its_own(store: MemoryStore) -> None:
+    mine = asker_of(store).session
+    assert asker_of(store).session == mine
+    assert in_child(lambda: asker_of(store).session != mine)
+
+
+def test_two_processes_of_one_host_have_two_names(store: MemoryStore) -> None:
+    assert Asker(store).session != Asker(store).session
