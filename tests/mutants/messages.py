@@ -338,13 +338,6 @@ CALLERS = [
         'call("ZREVRANGEBYLEX", at.parked, up_to, "-", "LIMIT", 0, 1)',
     ),
     lua(
-        "a dead caller's ticket stays",
-        "its grant ended, but it may come back",
-        "_ends",
-        "        else -- it was sent, or whoever called is gone\n            leave(at, nonce)\n",
-        "        else\n            local _ = name\n",
-    ),
-    lua(
         "a dead caller goes to its place",
         "as a message that nobody sent: the line stops at it again and again",
         "_ends",

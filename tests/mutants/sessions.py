@@ -357,7 +357,7 @@ REDIS = (
         "_line",
         "info.session and is_awake(info.session)\n    call",
         "info.session\n    call",
-        noticed_by="does_not_wake",
+        noticed_by="forgotten_in_mid_line",
     ),
     on_redis(
         "any refusal wakes its session",
@@ -423,13 +423,17 @@ REDIS = (
         "",
         noticed_by="release_grants",
     ),
-    on_redis(
-        "a session is told of a grant that ended",
-        "it finds out",
+    lua(
+        "sessions, what a dead session was told of stays",
+        "it finds out that the grant ended",
         "_ends",
         "    tell(info.session, nonce)\n    send_off",
         "    send_off",
-        noticed_by="grant_is_taken_up or did_not_ask or after_two_seconds",
+        tests=(
+            "tests/stores/test_waits.py::test_of_a_dead_session_nothing_is_left",
+            "-k",
+            "valkey",
+        ),
     ),
     on_redis(
         "a session is told of a grant that was taken up",

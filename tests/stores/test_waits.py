@@ -246,3 +246,18 @@ def test_messages_are_sent_in_the_order_of_their_grants(store: RedisStore, clock
         clock.advance(1)
         parked(store, claim(3), holder)
     assert messages(released(store, "a", heavy)) == [b"z", b"y", b"x"]
+
+
+def test_of_a_dead_session_nothing_is_left(
+    server: RedisServer, store: RedisStore, clock: Clock
+) -> None:
+    """Its grants end one after the other, and it never asks again."""
+    admitted(store, API, "a")
+    calling(store, API, "b")
+    store.release("a", API)
+    with server.client() as client:
+        assert client.hlen("{celery-semaphore}:grants") == 1
+        clock.advance(GRANT_S)
+        store.reap()
+        assert client.hlen("{celery-semaphore}:grants") == 0
+        assert client.zcard("{celery-semaphore}:sessions") == 0

@@ -235,6 +235,7 @@ class Sessions(Suite):
         clock.advance(1.0)
         later = parked(store, claim(), "c")
         store.sleep(S)
+        looked_at(store)
         store.release("a", claim())
         assert granted(store) == [later]
 
