@@ -169,9 +169,17 @@ def is_ours(frames: list[str]) -> bool:
     of whatever the event loop did. When that was half of a frame to RabbitMQ, or half of a task to a process, the
     handler waits for ever, or what comes after it does. It also waits for ever for the lock of the event loop that it
     interrupted, when it reads an end of a task with late acks and acknowledges it. And kombu's Redis transport does
-    not always survive that the broker ends its connections.
+    not always survive that the broker ends its connections. So of a worker that hangs in this handler only the handler
+    counts, not what it interrupted.
     """
-    return not frames or any("/celery_semaphore/" in frame for frame in _without_overrides(frames))
+    counts = _without_overrides(_in_handler(frames))
+    return not frames or any("/celery_semaphore/" in frame for frame in counts)
+
+
+def _in_handler(frames: list[str]) -> list[str]:
+    """Return the frames on top of what a signal interrupted; all of them, if there was none."""
+    ends = [n for n, frame in enumerate(frames) if frame.endswith(":_handle_request")]
+    return frames[: ends[0] + 1] if ends else frames
 
 
 def _without_overrides(frames: list[str]) -> list[str]:

@@ -178,6 +178,16 @@ def test_a_worker_that_hangs() -> None:
     assert is_ours(hangs_in("it says nothing"))
 
 
+def test_a_worker_that_hangs_in_the_handler_of_a_signal() -> None:
+    """What the handler interrupted may have been ours."""
+    waits = "Current thread 2 (most recent call first):\n" + FRAME("amqp/transport.py", "", "_read")
+    handler = FRAME("celery/apps/worker.py", "", "_handle_request")
+    ours = FRAME("celery_semaphore/worker/ledger.py", "", "held")
+    assert not is_ours(hangs_in(waits + handler + ours))
+    assert is_ours(hangs_in(waits + ours + handler))
+    assert is_ours(hangs_in(waits + ours))
+
+
 def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
     """Our request stands between two methods of Celery's, where nothing of ours would be without us."""
     waits = "Current thread 2 (most recent call first):\n" + FRAME("/kombu/hub.py", "", "call_soon")
