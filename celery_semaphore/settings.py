@@ -28,6 +28,7 @@ class Settings:
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
     requeue_delay: float = 0.1  # no countdown is shorter
     requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
+    hold: bool = True  # a requeued task's message stays in the worker until it is due; else it is published again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
@@ -71,6 +72,11 @@ class Settings:
             longest_delay=(visibility or 1800.0) / 4,
             **{"copies_expire": 2 * (visibility or 3600.0), **values},
         )
+
+    @property
+    def longest_hold(self) -> float:
+        """Seconds after which the broker must have a message back: half of those after which it takes it."""
+        return 2 * self.longest_delay
 
     def open_store(self) -> Store:
         """The store of these settings; it connects when it is used."""
@@ -129,6 +135,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "publish_timeout": (_seconds, "a number of seconds above 0"),
     "copies_expire": (_seconds, "a number of seconds above 0"),
     "park_max_size": (_size, "a whole number of bytes above 0"),
+    "hold": (_flag, "True or False"),
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import StoreUnavailable
+from .formats import NewerFormat
 
 
 class CircuitBreaker:
@@ -26,6 +27,7 @@ class CircuitBreaker:
         self._clock = clock
         self._pause = 0.0
         self._until = 0.0
+        self._newer: NewerFormat | None = None
         self._why = self._reason = ""
 
     def left(self) -> float:
@@ -36,7 +38,7 @@ class CircuitBreaker:
         """Raise ``StoreUnavailable`` while the store should not be asked."""
         if (left := self.left()) > 0:
             msg = f"the store failed a moment ago and is asked again in {left:.1f} s: {self._why}"
-            raise StoreUnavailable(msg, self._reason)
+            raise StoreUnavailable(msg, self._reason) from self._newer
 
     def succeeded(self) -> None:
         """It answered."""
@@ -46,4 +48,5 @@ class CircuitBreaker:
         """It did not."""
         self._pause = min(max(2 * self._pause, self._shortest), self._longest)
         self._until = self._clock() + self._pause
+        self._newer = error.with_traceback(None) if isinstance(error, NewerFormat) else None
         self._why, self._reason = str(error), getattr(error, "reason", str(error))

@@ -16,6 +16,7 @@ from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
 from .events import buffer_refusals
 from .granted import GrantedQueues
+from .held import HeldMessages
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
@@ -88,6 +89,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         buffer_refusals(c)
         if c.hub:
             limiter.in_loop = partial(_call_in_loop, c, limiter)
+        if limiter.settings.hold:  # else P1
+            limiter.held = HeldMessages(c, limiter.in_loop)
         if limiter.parks and limiter.settings.granted_queues:
             self.granted = self.granted or GrantedQueues(c, limiter)
             self.granted.connect()
@@ -107,6 +110,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
             if ends:
                 _cease_to_consume(c)
         finally:  # whatever kombu raises
+            held, limiter.held = limiter.held, None
+            if held is not None and ends:
+                held.give_back_all()  # other workers may run them while tasks run here
+            elif held is not None:
+                held.forget()
             if ends:
                 # What went back must be acknowledged while there is a connection, or it runs twice.
                 limiter.porter.flush(limiter.settings.publish_timeout)
@@ -124,6 +132,8 @@ def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
 
 def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
+    if (held := limiter_of(c.app).held) is not None:
+        held.forget()  # its timer must begin none of what the broker delivers again
     try:
         give_up_unanswered(c.connection)
     except Exception:

@@ -158,4 +158,5 @@ def _unanswered(
     """A store that fails is no permit, and no reason to fail the task: it waits."""
     delay, name = patience.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
-    return Refused(text, delay=delay, ticket=headers.ticket, asked=asked)
+    elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
+    return Refused(text, delay=delay, ticket=headers.ticket, asked=asked, elsewhere=elsewhere)

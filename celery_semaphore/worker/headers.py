@@ -12,13 +12,15 @@ from ..core.permit import Publication
 from ..core.ticket import nonce_of
 
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see Carried
+PLACE = "semaphore_place"  # the ticket of one that was held, from the main process to the one that runs the task
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
 FANOUT = "semaphore_fanout"  # likewise: it came by a fanout exchange, and could not go back
 PERMIT = "semaphore_permit"  # of the running request
 ASKING = "semaphore_asking"  # what to release at its end, from before the store is asked
-INTERNAL = (HOLDER, EPOCH, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
+INTERNAL = (PLACE, HOLDER, EPOCH, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
+OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, TICKET)  # no retry inherits them
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 
@@ -123,13 +125,13 @@ class Headers:
             own.get(HOLDER),
             own.get(EPOCH),
             carried.format if carried else FORMAT,
-            carried.ticket if carried else None,
+            own.get(PLACE) or (carried.ticket if carried else None),
             publication,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),
             came_by.get("priority"),
         )
-        for name in (HOLDER, EPOCH, TICKET):
+        for name in OF_ONE_WAIT:
             own.pop(name, None)
             extra.pop(name, None)
         extra.pop(LEAVES, None)  # the request's own remains, to leave by

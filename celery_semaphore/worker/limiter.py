@@ -16,6 +16,7 @@ from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
 from .alarm import Alarm
+from .held import HeldMessages
 from .ledger import Ledger
 from .note import Books, NotePipe
 from .porter import Porter
@@ -60,6 +61,7 @@ class Limiter:
         self.granted: frozenset[str] = frozenset()  # queues beside which it consumes a granted one
         self.consumer: Any = None  # of the task messages, on the connection of now
         self.in_loop: Callable[[Callable[[], object]], object] = _call
+        self.held: HeldMessages | None = None  # by the connection of now
         self.connections = 0  # how often the worker lost or made its connection to the broker
         self._side: Side | None = None
         self._main = 0

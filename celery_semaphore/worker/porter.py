@@ -51,7 +51,7 @@ class Porter:
             ends_in=ends_in,
             largest=self._settings.park_max_size,
             longest=self._settings.longest_delay,
-            instead=lambda: self.put_back(request, ticket, delay),
+            instead=lambda: self.put_back(request, ticket, delay),  # P7
             outgoing=self.bring_back,
         )
         self._errands.add(errand)

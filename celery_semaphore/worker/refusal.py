@@ -29,6 +29,7 @@ class Refused(Ignore):  # type: ignore[misc]
         asked: bool = True,
         parks: bool = False,
         left: float | None = None,
+        elsewhere: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -37,9 +38,12 @@ class Refused(Ignore):  # type: ignore[misc]
         self.asked = asked  # False when the store's answer is not known
         self.parks = parks  # in the store; in its queue if the store cannot take it
         self.left = left  # seconds of its wait_timeout
+        self.elsewhere = (
+            elsewhere  # only a worker of a newer release can run it: it must not stay here, P6
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("delay", "ticket", "asked", "parks", "left")
+        names = ("delay", "ticket", "asked", "parks", "left", "elsewhere")
         fields = {name: getattr(self, name) for name in names}
         return partial(Refused, self.reason, **fields), ()
 
@@ -54,14 +58,14 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         where, usage = _where(refusal), _usage(refusal)
         return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}")
     text = _described(refusal)
+    left = None if patience.timeout is None else patience.timeout - refusal.waited
     if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
         delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
         logger.info("task %s[%s] waits %.2f s: %s", task.name, request.id, delay, text)
-        return Refused(text, delay=delay, ticket=refusal.ticket)
+        return Refused(text, delay=delay, ticket=refusal.ticket, left=left)
     if patience.on_saturated is OnSaturated.PARK:
         logger.info("task %s[%s] is parked: %s", task.name, request.id, text)
-        left = None if patience.timeout is None else patience.timeout - refusal.waited
         delay, ticket = refusal.retry_after, refusal.ticket
         return Refused(text, delay=delay, ticket=ticket, parks=True, left=left)
     if patience.on_saturated is OnSaturated.FAIL:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,13 @@ from celery.exceptions import WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
 
-from ..core.permit import Claim, Reason
 from ..errors import PermitLost
-from .events import SATURATED, EventsMixin
+from .answer import Answer
 from .headers import (
     EPOCH,
     FANOUT,
     HOLDER,
+    OF_ONE_WAIT,
     TICKET,
     drop_internal,
     is_sent_back,
@@ -37,15 +37,15 @@ from .headers import (
 from .limiter import limiter_of
 from .process import is_gone
 from .refusal import Refused
-from .route import came_by_fanout, queue_by_tag, queue_of
+from .refused_request import RefusedRequestMixin
+from .route import came_by_fanout, queue_by_tag
 
 logger = logging.getLogger(__name__)
 
-SURELY = 0.5  # seconds after which no worker's clock says that a task has not expired yet
 DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 
 
-class LimitedRequestMixin(EventsMixin):
+class LimitedRequestMixin(RefusedRequestMixin):
     """Goes before a task's own ``Request`` class."""
 
     id: str
@@ -62,14 +62,15 @@ class LimitedRequestMixin(EventsMixin):
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # to the broker, which delivers it again
-        self._unsettled = [True]
+        self._answer = Answer()
+        self._since = time.monotonic()  # when the broker delivered the message
         self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
         if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
-        sent: dict[str, Any] = self._request_dict  # type: ignore[attr-defined]
+        sent: dict[str, Any] = self._request_dict
         drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
         expire = self._limiter.settings.copies_expire
         self._publication = publication_of(sent, came_by["redelivered"], expire)
@@ -80,10 +81,10 @@ class LimitedRequestMixin(EventsMixin):
 
     def _drop_foreign_ticket(self) -> None:
         """Let a task wait from the beginning whose header no worker wrote: no store could take any text."""
-        header = self._request_dict.get(TICKET)  # type: ignore[attr-defined]
+        header = self._request_dict.get(TICKET)
         if header is None or is_sent_back(header, self.id):
             return
-        del self._request_dict[TICKET]  # type: ignore[attr-defined]
+        del self._request_dict[TICKET]
         logger.warning(
             "task %.60s: its header %s is none of a waiting task's and is ignored (%s of %d characters)",
             self.id,
@@ -122,95 +123,20 @@ class LimitedRequestMixin(EventsMixin):
         """Acknowledge, except where Celery would before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        self._settle(super().acknowledge)  # type: ignore[misc]
+        self._answer.give(super().acknowledge)  # type: ignore[misc]
 
     def reject(self, requeue: bool = False) -> None:
         """Reject, unless it was acknowledged meanwhile."""
         self._returned = requeue
-        self._settle(partial(super().reject, requeue))  # type: ignore[misc]
-
-    def _settle(self, answer: Callable[[], None]) -> None:
-        """Answer the broker, once: noted permits and ends come from different threads.
-
-        Two answers would close the channel. No lock: a signal handler must not find it taken.
-        """
-        try:
-            self._unsettled.pop()
-        except IndexError:
-            return
-        try:
-            answer()
-        except BaseException:
-            self._unsettled.append(True)
-            raise
+        self._answer.give(partial(super().reject, requeue))  # type: ignore[misc]
 
     def permit_held(self, since: float) -> None:
         """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
-        for name in (HOLDER, EPOCH, TICKET):
-            self._request_dict.pop(name, None)  # type: ignore[attr-defined]
+        for name in OF_ONE_WAIT:
+            self._request_dict.pop(name, None)
         if not self.task.acks_late:
             self.acknowledge()
         self.started(since)
-
-    # -- going back
-
-    def came_from(self) -> str:
-        """The name of its own queue."""
-        info = self.message.delivery_info
-        came_by = queue_of(self._app, self._by_tag, info)  # type: ignore[attr-defined]
-        return self._limiter.home_of(came_by)
-
-    def comes_back_to(self) -> str:
-        """The name of the queue for when it has a permit."""
-        return self._limiter.comes_back_to(self.came_from())
-
-    def may_go_back(self) -> bool:
-        """Not if its connection is lost: the broker delivers it again, and a copy would run twice."""
-        return self._connection == self._limiter.connections
-
-    def went_back(self) -> None:
-        """The broker has the message that takes this one's place."""
-        self.acknowledge()
-
-    def came_to_nothing(self) -> None:
-        """The message could not be published: the broker shall deliver this one again."""
-        self.reject(requeue=True)
-
-    def _go_back(self, refused: Refused) -> None:
-        state.task_ready(self)
-        if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
-            self._ended(reported=True)  # its end came while the refusal was on its way
-            return
-        ledger = self._limiter.side.ledger
-        claims: tuple[Claim, ...] = ()
-        if refused.asked:
-            claims = ledger.refused(self.holder)
-        else:
-            ledger.ended(self.holder)  # the store may have said yes to nobody
-        if refused.delay is None:
-            self.acknowledge()
-        elif refused.parks and refused.ticket and claims:
-            self._limiter.porter.park(
-                self,
-                refused.ticket,
-                claims,
-                delay=refused.delay,
-                ends_in=self._ends_in(refused.left),
-            )
-        else:
-            self._limiter.porter.put_back(self, refused.ticket, refused.delay)
-        if refused.reason not in (Reason.COPY, Reason.RUNNING):
-            self.send_event(SATURATED, reason=refused.reason)
-            if refused.delay is None:
-                self.dropped()
-
-    def _ends_in(self, left: float | None) -> float | None:
-        """Seconds until it waits no more: it expires, or its ``wait_timeout`` is over."""
-        ends = [] if left is None else [left]
-        if (expires := self.expires) is not None:  # type: ignore[attr-defined]
-            left = (expires - datetime.now(expires.tzinfo)).total_seconds()
-            ends.append(left + SURELY)
-        return max(min(ends), 0.0) if ends else None
 
     # -- the ends
 
@@ -255,6 +181,7 @@ class LimitedRequestMixin(EventsMixin):
             self._limiter.side.ledger.ended(self.holder, _gone(self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
+        """Release the permit: at once, or when the process is gone that has not reported its end."""
         self._limiter.drain()
         ledger = self._limiter.side.ledger
         cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]

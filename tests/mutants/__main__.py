@@ -23,6 +23,7 @@ from . import (
     canaries,
     epochs,
     formats,
+    holding,
     lua,
     messages,
     model,
@@ -59,6 +60,7 @@ ALL: Sequence[Mutant] = (
     *upkeep.MUTANTS,
     *ways.MUTANTS,
     *model.MUTANTS,
+    *holding.MUTANTS,
 )
 
 

@@ -75,7 +75,7 @@ MUTANTS = [
     beside(
         "a dropped task is announced nowhere",
         "its result says so",
-        "worker/request",
+        "worker/refused_request",
         "                self.dropped()\n",
         "                pass\n",
         f"{EVENTS}::test_a_dropped_task_is_shown_as_revoked",

@@ -17,7 +17,7 @@ WAITING = f"{HERE}/test_waiting.py"
 TRACER = (f"{HERE}/test_tracer.py",)
 TRACKING = "tests/worker/test_tracking.py"
 WINDOWS = f"{HERE}/test_windows.py"
-UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[redis]",)
+UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[published-redis]",)
 PUT_BACK = f"{WINDOWS}::test_main_process_dies_while_it_puts_a_message_back"
 BEFORE = f"{WINDOWS}::test_child_dies_before_its_permit_is_noted"
 GIVES_BACK = f"{WINDOWS}::test_child_dies_while_it_gives_its_permit_back"
@@ -59,20 +59,18 @@ ACKNOWLEDGING = [
     worker(
         "a message that went back stays unacknowledged",
         "the successor runs, and the old one comes again when the worker ends",
-        "worker/request",
+        "worker/refused_request",
         '        """The broker has the message that takes this one\'s place."""\n'
-        "        self.acknowledge()\n",
+        "        self.acknowledge()  # type: ignore[attr-defined]\n",
         '        """The broker has the message that takes this one\'s place."""\n',
-        f"{POOLS}::test_warm_shutdown_keeps_who_waits[hold]",
+        f"{POOLS}::test_warm_shutdown_keeps_who_waits[published-hold]",
     ),
     worker(
         "late acks are early when the permit is noted",
         "the permit is the moment of the ack, whichever it is",
         "worker/request",
-        "            self._request_dict.pop(name, None)  # type: ignore[attr-defined]\n"
-        "        if not self.task.acks_late:\n",
-        "            self._request_dict.pop(name, None)  # type: ignore[attr-defined]\n"
-        "        if True:\n",
+        "            self._request_dict.pop(name, None)\n        if not self.task.acks_late:\n",
+        "            self._request_dict.pop(name, None)\n        if True:\n",
         f"{NOTED}[late_lost-SUCCESS]",
     ),
     worker(
@@ -130,7 +128,7 @@ ACKNOWLEDGING = [
     worker(
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
-        "worker/request",
+        "worker/refused_request",
         "        return self._connection == self._limiter.connections\n",
         "        return True\n",
         f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_put_back",
@@ -231,7 +229,7 @@ RELEASING = [
     worker(
         "an unanswered acquire is not released",
         "no answer is a no",
-        "worker/request",
+        "worker/refused_request",
         "        if refused.asked:\n",
         "        if True:\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
@@ -484,7 +482,7 @@ PUTTING_BACK = [
         "the body sees our headers",
         "and self.retry sends them along to another wait",
         "worker/headers",
-        "        for name in (HOLDER, EPOCH, TICKET):\n",
+        "        for name in OF_ONE_WAIT:\n",
         "        for name in ():\n",
         *UNCHANGED,
     ),

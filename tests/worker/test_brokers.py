@@ -33,7 +33,7 @@ def another(broker: str, request: pytest.FixtureRequest) -> str:
     return rabbit.virtual_host()
 
 
-@pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("conf", [{"semaphore_hold": False}, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_what_waits_stays_with_the_broker_that_workers_read(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -56,7 +56,7 @@ def at_port(url: str, port: int) -> str:
     return re.sub(r":\d+/", f":{port}/", url)
 
 
-@pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("conf", [{"semaphore_hold": False}, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_the_first_two_of_three_urls_are_down(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -149,7 +149,7 @@ def cut_off(
     port = int(re.search(r":(\d+)/", site.broker)[1])  # type: ignore[index]
     proxy = start_proxy(port)
     env = {"PUBLISH_BY": at_port(site.broker, proxy.port)} | (env or {})
-    conf = {"semaphore_publish_timeout": timeout}
+    conf = {"semaphore_publish_timeout": timeout, "semaphore_hold": False}
     worker = site.start(concurrency=2, env=env, conf=conf, **options)
     proxy.cut()
     return worker, proxy

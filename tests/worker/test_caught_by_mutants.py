@@ -425,7 +425,7 @@ def test_what_always_dies_before_its_permit_fails(site: Site, tmp_path: Path) ->
 def with_slow_publishing(site: Site, valkey: ValkeyServer, proxy: Proxy) -> CeleryWorker:
     """A worker that publishes through the proxy, and all else as always; the permit is taken."""
     url = site.broker.replace(str(valkey.port), str(proxy.port))
-    worker = site.start(concurrency=4, env={"PUBLISH_BY": url})
+    worker = site.start(concurrency=4, env={"PUBLISH_BY": url}, conf={"semaphore_hold": False})
     site.occupy()
     return worker
 

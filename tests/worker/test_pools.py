@@ -10,7 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Claim
 from tests.support.process import ROOT, Process, wait_until
 
-from .conftest import Site
+from .conftest import Site, ways_to_requeue
 
 API, ONE = Claim("api", None, 5), Claim("one", None, 1)
 
@@ -69,9 +69,10 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hold", "late"])
-def test_warm_shutdown_keeps_who_waits(site: Site, name: str) -> None:
+@ways_to_requeue
+def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, hold: bool) -> None:
     """The waiting messages go back to the broker; each runs once, on the next worker."""
-    worker = site.start(concurrency=4)
+    worker = site.start(concurrency=4, conf={"semaphore_hold": hold})
     args = (0.05, "w") if name == "hold" else ("success", "w")
     site.occupy()
     results = [site.send(name, *args) for _ in range(30)]

@@ -114,7 +114,9 @@ def test_goes_back_to_its_own_queue_only(
     exchange = kind.partition(",")[0]
     bind(site, ["first", "second"], exchange, KINDS[kind])
     env = {"QUEUES": json.dumps([["first", "orders", exchange, KEYS[exchange], KINDS[kind]]])}
-    worker = site.start(concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4))
+    worker = site.start(
+        concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4) | {"semaphore_hold": False}
+    )
     orders = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
     site.occupy(routing_key="order.new", **orders)
     result = site.send("look", routing_key="order.new", **orders)
@@ -135,7 +137,7 @@ def test_a_message_without_a_way_back_does_not_go_in_circles(site: Site) -> None
     with site.client.connection_for_write() as connection:
         elsewhere.bind(connection.default_channel).declare()
     env = {"QUEUES": json.dumps([["first", "orders", "topic", "order.#", {}]])}
-    conf = {"semaphore_publish_timeout": 1.0}
+    conf = {"semaphore_publish_timeout": 1.0, "semaphore_hold": False}
     worker = site.start(concurrency=4, queues=["first"], env=env, conf=conf)
     users = {"declare": [Exchange("orders", "topic")], "exchange": "orders"}
     site.send("hold", 8.0, "held", routing_key="user.new", **users)

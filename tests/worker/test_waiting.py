@@ -13,7 +13,7 @@ from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
+from .conftest import Site, ways_to_requeue
 
 ONE = Claim("one", None, 1)
 
@@ -90,8 +90,9 @@ def test_what_waits_for_a_dropped_task_does_not_hang(site: Site, valkey: ValkeyS
     assert {result.state for result in results} == {"REVOKED"}
 
 
-def test_wait_timeout(site: Site) -> None:
-    site.start(concurrency=2)
+@ways_to_requeue
+def test_wait_timeout(site: Site, *, hold: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_hold": hold})
     site.occupy()
     result = site.send("impatient", "i")
     wait_until(result.ready, 10, "it gave up")
@@ -102,8 +103,9 @@ def test_wait_timeout(site: Site) -> None:
     assert site.counter.stats("i")["entries"] == 0
 
 
-def test_revoked_while_it_waits(site: Site) -> None:
-    site.start(concurrency=2)
+@ways_to_requeue
+def test_revoked_while_it_waits(site: Site, *, hold: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_hold": hold})
     site.occupy()
     result = site.send("hold", 0, "never")
     wait_until(lambda: site.workers[0].log().count(result.id) >= 2, 10, "it waits")
@@ -115,8 +117,9 @@ def test_revoked_while_it_waits(site: Site) -> None:
     site.wait_all_back(ONE, 10)
 
 
-def test_expires_while_it_waits(site: Site) -> None:
-    site.start(concurrency=2)
+@ways_to_requeue
+def test_expires_while_it_waits(site: Site, *, hold: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_hold": hold})
     site.occupy()
     result = site.send("hold", 0, "never", expires=1.5)
     wait_until(result.ready, 15, "it has a state")
@@ -124,8 +127,9 @@ def test_expires_while_it_waits(site: Site) -> None:
     assert site.counter.stats("never")["entries"] == 0
 
 
-def test_unlimited_tasks_pass_by(site: Site) -> None:
-    site.start(concurrency=2)
+@ways_to_requeue
+def test_unlimited_tasks_pass_by(site: Site, *, hold: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_hold": hold})
     site.occupy()
     waiting = [site.send("hold", 0.0, "w") for _ in range(20)]
     free = [site.send("free") for _ in range(20)]
@@ -178,10 +182,13 @@ MESSAGES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
-def test_the_message_is_unchanged(broker: str, request: pytest.FixtureRequest) -> None:
+@ways_to_requeue
+def test_the_message_is_unchanged(
+    broker: str, request: pytest.FixtureRequest, *, hold: bool
+) -> None:
     """The same call, run at once and after it waited, sees the same message, field by field."""
     site: Site = request.getfixturevalue("site" if broker == "redis" else "rabbit_site")
-    conf = {"accept_content": ["json", "pickle"]}
+    conf = {"accept_content": ["json", "pickle"], "semaphore_hold": hold}
     env = {"C_FORCE_ROOT": "1"}  # some run tests as root, and Celery then refuses pickle
     worker = site.start(concurrency=4, queues=["celery", "other"], conf=conf, env=env)
     site.client.conf.accept_content = ["json", "pickle"]

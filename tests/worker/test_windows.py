@@ -113,12 +113,14 @@ def test_main_process_dies_while_it_puts_a_message_back(
     """Before the broker has it, the old message remains; after, both do, and one of them runs."""
     site = rabbit_site
     site.start(name="other", concurrency=1, queues=["other"])
-    victim = site.start(name="victim", concurrency=1, env=fault(site, tmp_path, f"main: {when}"))
+    publishes = {"semaphore_hold": False}
+    env = fault(site, tmp_path, f"main: {when}")
+    victim = site.start(name="victim", concurrency=1, env=env, conf=publishes)
     site.occupy(queue="other")
     resource = uuid4().hex
     result = site.send(name, "success", resource)
     wait_until(lambda: not victim.running(), 20, "the victim is dead")
-    heir = site.start(name="heir", concurrency=1)
+    heir = site.start(name="heir", concurrency=1, conf=publishes)
     wait_until(lambda: f"[{result.id}] waits" in heir.log(), 20, "it waits again")
     site.let_go()
     wait_until(result.ready, 40, "it ran")

@@ -1,0 +1,134 @@
+"""Redelivery: give messages back to the broker, to the front of the queue that they came from.
+
+Nothing is published: no confirm is waited for, and there is no moment with two messages of one task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from celery.utils.quorum_queues import detect_quorum_queues
+from kombu.transport.virtual import QoS
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import dumps, loads
+
+logger = logging.getLogger(__name__)
+
+RESTORED_AT_ONCE = 200  # messages in one call of Redis, which answers no other client meanwhile
+
+# Put each message that is still unacknowledged where BRPOP takes the next one. It is written first: a server that
+# is full refuses the first write of a script, and no message may be in neither place.
+#   key 1 unacknowledged messages  2 their times  then queues
+#   arg delivery tag, number of the queue's key, message; and so on
+RESTORE = """
+for n = 1, #ARGV, 3 do
+    if redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then
+        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 1])], ARGV[n + 2])
+        redis.call("HDEL", KEYS[1], ARGV[n])
+        redis.call("ZREM", KEYS[2], ARGV[n])
+    end
+end
+"""
+
+
+class Redelivery(Protocol):
+    """How one kind of broker takes messages back."""
+
+    def takes(self, message: Any) -> bool:
+        """Tell whether it would deliver this message again, once."""
+
+    def give_back(self, messages: Sequence[Any]) -> None:
+        """Give all of them back, the one that shall come first before the others."""
+
+
+def redelivery_of(c: Any) -> Redelivery | None:
+    """Return how the broker of this consumer takes messages back; None where none may be held.
+
+    Quorum queues count deliveries, and have a prefetch that cannot be raised: P2. Of other brokers (SQS) nothing is
+    known: P3.
+    """
+    driver = c.connection.transport.driver_type
+    if driver == "redis":
+        return RedisRedelivery()
+    if driver == "amqp" and not detect_quorum_queues(c.app, driver)[0]:
+        return AmqpRedelivery(c.connection_errors)
+    return None
+
+
+class AmqpRedelivery:
+    """RabbitMQ puts a message back where it was in its own queue."""
+
+    def __init__(self, errors: tuple[type[Exception], ...]) -> None:
+        self._errors = errors
+
+    def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message
+        return True
+
+    def give_back(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            message.reject_log_error(logger, self._errors, requeue=True)
+
+
+class RedisRedelivery:
+    """kombu keeps unacknowledged messages in a hash, and restores one at a time, in a millisecond each.
+
+    Its ``reject`` puts them behind the queue, and its shutdown restores them in the wrong order.
+    """
+
+    def takes(self, message: Any) -> bool:
+        """Tell whether its exchange leads to one queue: kombu restores through it, and would make copies: P4."""
+        channel, came_by = message.channel, message.delivery_info
+        if not channel.ack_emulation:
+            return False
+        if not came_by.get("exchange"):
+            return True
+        return len(channel._lookup(came_by["exchange"], came_by.get("routing_key"))) == 1  # noqa: SLF001 - as kombu does
+
+    def give_back(self, messages: Sequence[Any]) -> None:
+        """Push the last one first: the first one is then at the front."""
+        backwards = list(reversed(messages))
+        for start in range(0, len(backwards), RESTORED_AT_ONCE):
+            self._restore(backwards[start : start + RESTORED_AT_ONCE])
+
+    def _restore(self, messages: Sequence[Any]) -> None:
+        channel = messages[0].channel  # all came by the worker's own
+        # kombu's client puts its prefix before the keys of some commands, but not of these.
+        keys = [
+            channel.global_keyprefix + key
+            for key in (channel.unacked_key, channel.unacked_index_key)
+        ]
+        gone: list[str] = []  # tags of what this worker has no more
+        arguments: list[Any] = []
+        with channel.conn_or_acquire() as client:
+            kept = client.hmget(keys[0], [message.delivery_tag for message in messages])
+            for message, text in zip(messages, kept, strict=True):
+                if text is None:  # another worker has restored it, after the visibility timeout
+                    gone.append(message.delivery_tag)
+                elif (found := _restored(channel, text)) is not None:
+                    queue = channel.global_keyprefix + found[0]
+                    if queue not in keys[2:]:
+                        keys.append(queue)
+                    arguments += [message.delivery_tag, keys.index(queue, 2) + 1, found[1]]
+            client.eval(RESTORE, len(keys), *keys, *arguments)
+        for tag in (*gone, *arguments[::3]):
+            # It counts no more, and is not restored again at the end.
+            QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
+
+
+def _restored(channel: Any, text: Any) -> tuple[str, str] | None:
+    """Return the list of Redis that a message belongs into, and how it says that it was delivered before.
+
+    None if its queue is bound no more: kombu's own restore says so when the connection ends.
+    """
+    raw, exchange, routing_key = loads(bytes_to_str(text))  # type: ignore[no-untyped-call]
+    with suppress(KeyError):  # as kombu does: not every sender is kombu
+        raw["headers"]["redelivered"] = True
+        raw["properties"]["delivery_info"]["redelivered"] = True
+    queues = channel._lookup(exchange, routing_key)  # noqa: SLF001 - as kombu restores it
+    if len(queues) != 1:
+        return None
+    priority = channel._get_message_priority(raw, reverse=False)  # noqa: SLF001 - as above
+    return channel._q_for_pri(queues[0], priority), dumps(raw)  # type: ignore[no-untyped-call] # noqa: SLF001

@@ -1,0 +1,352 @@
+"""A waiting task's message stays with the worker that was refused, until it is due or the worker ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from celery.result import AsyncResult
+
+from celery_semaphore.core.formats import FORMAT
+from celery_semaphore.core.permit import Claim, Permit
+from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+from tests.support.rabbit import Rabbit
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+from .conftest import Site, queued, valkey_only
+from .test_brokers import at_port
+from .test_events import monitoring
+from .test_formats import NEWER, set_format
+from .test_parking import BROKERS, deliveries, done
+from .test_queues import waits
+
+ONE = Claim("one", None, 1)
+OFTEN = waits(0.2, 0.5)
+LONG = waits(60.0, 60.0)
+SOFT = {"worker_soft_shutdown_timeout": 2.0}
+GREEN = {"EVENTLET_NO_GREENDNS": "yes"}
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Site:
+    site: Site = request.getfixturevalue(request.param)
+    site.lease = 60.0
+    return site
+
+
+def refusals(worker: CeleryWorker, result: AsyncResult) -> int:
+    return worker.log().count(f"[{result.id}] waits")
+
+
+def prefetch(site: Site, worker: CeleryWorker) -> int:
+    found = site.client.control.inspect([worker.hostname], timeout=2).stats() or {}
+    return int(found.get(worker.hostname, {}).get("prefetch_count", -1))
+
+
+def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
+    """Also by the main process: what it has not read of its pool at a shutdown, Celery may forget."""
+    active = site.client.control.inspect([worker.hostname], timeout=2).active
+    wait_until(lambda: worker.log().count("] waits ") >= count, 60, "all are refused")
+    wait_until(
+        lambda: [len(each) for each in (active() or {}).values()] == [running],
+        20,
+        "the main process knows",
+    )
+
+
+def ran_each_once(site: Site, resource: str, results: list[AsyncResult]) -> None:
+    tasks = site.counter.stats(resource)["tasks"]
+    assert {name: task["entries"] for name, task in tasks.items()} == {r.id: 1 for r in results}
+
+
+@pytest.mark.parametrize("name", ["hold", "late"])
+def test_it_is_received_once_however_often_it_is_refused(broker: Site, name: str) -> None:
+    args = (0.0, "w") if name == "hold" else ("success", "w")
+    worker = broker.start(concurrency=2, conf=OFTEN)
+    held = broker.occupy()
+    before = prefetch(broker, worker)
+    results = [broker.send(name, *args) for _ in range(12)]
+    wait_until(lambda: all(refusals(worker, each) >= 3 for each in results), 40, "each asked again")
+    broker.let_go()
+    done([*held, *results])
+    assert deliveries(broker) == {each.id: 1 for each in [*held, *results]}
+    ran_each_once(broker, "w", results)
+    wait_until(lambda: prefetch(broker, worker) == before, 10, "the prefetch is as before")
+    broker.wait_all_back(ONE, 10)
+
+
+@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet", "solo"])
+def test_in_other_pools(broker: Site, pool: str) -> None:
+    store = broker.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = broker.start(pool=pool, concurrency=4, conf=OFTEN, env=GREEN)
+    results = [broker.send("hold", 0.0, "w") for _ in range(4)]
+    wait_until(lambda: all(refusals(worker, each) >= 3 for each in results), 40, "each asked again")
+    store.release("outside", [ONE])
+    store.close()
+    done(results)
+    assert deliveries(broker) == {each.id: 1 for each in results}
+    ran_each_once(broker, "w", results)
+
+
+def test_it_is_held_beside_the_prefetch(broker: Site) -> None:
+    """Or the worker would receive nothing more: each of two processes may prefetch one message."""
+    worker = broker.start(concurrency=2, conf=LONG | {"worker_prefetch_multiplier": 1})
+    broker.occupy()
+    results = [broker.send("hold", 0.0, "w") for _ in range(10)]
+    wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all are refused")
+    wait_until(lambda: prefetch(broker, worker) == 12, 10, "each raises it by one")
+    assert broker.client.control.inspect(timeout=2).reserved() == {worker.hostname: []}
+    broker.send("free").get(timeout=10)
+
+
+def test_where_nothing_is_prefetched(site: Site) -> None:
+    """Celery then asks Redis only while a process is free: what is held occupies none."""
+    worker = site.start(concurrency=2, conf=OFTEN | {"worker_disable_prefetch": True})
+    held = site.occupy()
+    results = [site.send("hold", 0.0, "w") for _ in range(12)]
+    wait_until(lambda: all(refusals(worker, each) >= 2 for each in results), 30, "each asked again")
+    site.let_go()
+    done([*held, *results])
+    assert deliveries(site) == {each.id: 1 for each in [*held, *results]}
+
+
+def test_no_more_are_held_beside_it_than_the_limit(broker: Site) -> None:
+    """Celery's own setting bounds what a worker takes out of the queue; and the prefetch is as before at the end."""
+    few = {"worker_prefetch_multiplier": 1, "worker_eta_task_limit": 5}
+    worker = broker.start(concurrency=2, conf=OFTEN | few)
+    held = broker.occupy()
+    results = [broker.send("hold", 0.0, "w") for _ in range(12)]
+    wait_until(lambda: len(deliveries(broker)) >= 6, 20, "as many as are possible are received")
+    broker.let_go()
+    done([*held, *results])
+    ran_each_once(broker, "w", results)
+    wait_until(lambda: prefetch(broker, worker) == 2, 10, "the prefetch is as before")
+
+
+def test_without_holding_it_is_published_again(broker: Site) -> None:
+    worker = broker.start(concurrency=2, conf=OFTEN | {"semaphore_hold": False})
+    held = broker.occupy()
+    result = broker.send("hold", 0.0, "w")
+    wait_until(lambda: refusals(worker, result) >= 3, 20, "it asked again")
+    broker.let_go()
+    done([*held, result])
+    assert deliveries(broker)[result.id] >= 3
+
+
+def test_monitors_hear_of_one_receipt_and_one_start(broker: Site) -> None:
+    with monitoring(broker) as monitor:
+        worker = broker.start(concurrency=2, conf=OFTEN, options=["--task-events"])
+        held = broker.occupy()
+        result = broker.send("hold", 0.0, "w")
+        wait_until(lambda: refusals(worker, result) >= 3, 20, "it asked again")
+        broker.let_go()
+        done([*held, result])
+        wait_until(lambda: "task-succeeded" in monitor.of(result), 10, "they heard of its end")
+    assert [each for each in monitor.of(result) if each.startswith("task-")] == [
+        "task-received",
+        "task-started",
+        "task-succeeded",
+    ]
+
+
+@pytest.mark.parametrize("how", ["by its id", "by a stamp", "expired"])
+def test_it_ends_without_a_process(broker: Site, how: str) -> None:
+    """At the first moment when it would be run again."""
+    worker = broker.start(concurrency=2, conf=waits(3.0, 3.0) if how != "expired" else LONG)
+    held = broker.occupy()
+    stamps = {"stamped_headers": ["stamp"], "stamps": {"stamp": ["x"]}}
+    options: dict[str, Any] = {"expires": 2.0} if how == "expired" else {"headers": stamps}
+    result = broker.send("hold", 0.0, "never", **options)
+    wait_until(lambda: refusals(worker, result) == 1, 20, "it waits")
+    if how == "by its id":
+        result.revoke()
+    elif how == "by a stamp":
+        broker.client.control.revoke_by_stamped_headers({"stamp": ["x"]})
+    wait_until(result.ready, 10, "it has a state")
+    assert result.state == "REVOKED"
+    assert refusals(worker, result) == 1
+    broker.let_go()
+    done(held)
+    assert broker.counter.stats("never")["entries"] == 0
+
+
+def test_a_wait_timeout_ends_it(broker: Site) -> None:
+    """Although its next attempt would be much later."""
+    broker.start(concurrency=2, conf=LONG)
+    broker.occupy()
+    result = broker.send("impatient", "i")
+    wait_until(result.ready, 10, "it gave up")
+    assert type(result.result).__name__ == "SemaphoreTimeout"
+
+
+@valkey_only
+def test_what_only_a_newer_release_can_run_goes_back(site: Site, valkey: ValkeyServer) -> None:
+    """Or an old worker would take one message after the other from the new ones, and run none."""
+    worker = site.start(concurrency=2, conf=OFTEN)
+    set_format(valkey, NEWER)
+    results = [site.send("hold", 0.0, "w") for _ in range(4)]
+    wait_until(lambda: all(refusals(worker, each) >= 3 for each in results), 30, "each asked again")
+    assert all(deliveries(site)[each.id] >= 3 for each in results)
+    set_format(valkey, FORMAT)
+    done(results)
+
+
+# -- the ends of a worker
+
+ENDS: dict[str, tuple[list[int], dict[str, Any]]] = {
+    "TERM": ([signal.SIGTERM], {}),
+    "QUIT": ([signal.SIGQUIT], {}),
+    "TERM, then QUIT": ([signal.SIGTERM, signal.SIGQUIT], {}),
+    "soft": ([signal.SIGQUIT], SOFT),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_shutdown_gives_all_of_them_back(broker: Site, how: str) -> None:
+    """Another worker gets them, and each runs once."""
+    signals, conf = ENDS[how]
+    store = broker.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = broker.start(concurrency=2, conf=LONG | conf)
+    results = [broker.send("hold", 0.0, "w") for _ in range(8)]
+    results += [broker.send("late", "success", "w") for _ in range(8)]
+    wait_until_held(broker, worker, 16)
+    for number in signals:
+        worker.signal(number)
+        if number == signal.SIGTERM:
+            worker.wait_until(lambda: "go back to the broker" in worker.log(), 15, "it gave back")
+    worker.wait(30)
+    heir = broker.start(name="heir", concurrency=2, conf=LONG)
+    wait_until_held(broker, heir, 16)
+    store.release("outside", [ONE])
+    store.close()
+    heir.warm()  # these wait for a minute, and the next worker asks at once
+    heir.wait(30)
+    broker.start(name="last", concurrency=2, conf=OFTEN)
+    done(results)
+    ran_each_once(broker, "w", results)
+
+
+def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
+    """Or no other worker could run them for as long as those take."""
+    store = broker.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = broker.start(concurrency=2, conf=LONG)
+    broker.send("call", None, "busy")
+    wait_until(lambda: broker.inside("busy") == 1, 20, "a task runs that does not end")
+    results = [broker.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until_held(broker, worker, 5, running=1)
+    worker.warm()
+    worker.wait_until(lambda: "go back to the broker" in worker.log(), 15, "it gave back")
+    store.release("outside", [ONE])
+    store.close()
+    broker.start(name="heir", concurrency=2, conf=OFTEN)
+    done(results)
+    assert worker.running()
+    assert broker.inside("busy") == 1
+    broker.let_go("busy")
+    worker.wait(30)
+    ran_each_once(broker, "w", results)
+
+
+@pytest.mark.parametrize("how", ["warm", "cold"])
+def test_the_first_in_line_is_delivered_first(site: Site, valkey: ValkeyServer, how: str) -> None:
+    """Of more than one call restores at once; a newcomer stands behind them."""
+    site.lease = 60.0
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=1, conf=LONG)
+    results = [site.send("hold", 0.0, "w") for _ in range(450)]
+    wait_until_held(site, worker, 450)
+    getattr(worker, how)()
+    worker.wait(30)
+    newcomer = site.send("hold", 0.0, "w")
+    store.close()
+    with valkey.client() as client:
+        assert client.hlen("unacked") == client.zcard("unacked_index") == 0
+    ids = [each["id"] for each in queued(valkey)]
+    assert ids[::-1] == [each.id for each in [*results, newcomer]]
+
+
+@pytest.mark.rabbitmq
+def test_rabbitmq_delivers_the_first_in_line_first(
+    rabbit_site: Site, rabbitmq_server: Rabbit
+) -> None:
+    site = rabbit_site
+    site.lease = 60.0
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=1, conf=LONG)
+    results = [site.send("hold", 0.0, "w") for _ in range(300)]
+    wait_until_held(site, worker, 300)
+    worker.warm()
+    worker.wait(30)
+    store.close()
+    with site.client.connection_for_read() as connection:
+        queue = site.client.amqp.queues["celery"].bind(connection.default_channel)
+        ids = [message.headers["id"] for _ in results if (message := queue.get(no_ack=True))]
+    assert ids == [each.id for each in results]
+
+
+def test_near_the_visibility_timeout_they_are_given_back(site: Site, valkey: ValkeyServer) -> None:
+    """Half of it is the worker's: at its end the broker would deliver again what is held here."""
+    site.lease = 60.0
+    visible = {"visibility_timeout": 12, "unacked_restore_interval": 1}
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=2, conf={"broker_transport_options": visible} | LONG)
+    before = prefetch(site, worker)
+    results = [site.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until(lambda: all(deliveries(site)[each.id] == 3 for each in results), 40, "three times")
+    times = re.findall(
+        r"\[\S+ (\d+):(\d+):(\d+),(\d+):.*?\] Task hold\[" + results[0].id, worker.log()
+    )
+    at = [int(h) * 3600 + int(m) * 60 + int(s) + int(ms) / 1000 for h, m, s, ms in times[:3]]
+    assert all(5.5 <= later - sooner <= 8.0 for sooner, later in pairwise(at))
+    wait_until(lambda: prefetch(site, worker) == before + 5, 10, "each raises the prefetch once")
+    store.release("outside", [ONE])
+    store.close()
+    done(results)
+    ran_each_once(site, "w", results)
+    with valkey.client() as client:
+        wait_until(lambda: client.hlen("unacked") == 0, 10, "all are acknowledged")
+
+
+# -- a lost connection to the broker
+
+
+def test_a_lost_connection(broker: Site, start_proxy: Callable[[int], Proxy]) -> None:
+    """What was held is delivered again, runs once, and the prefetch is as before."""
+    port = int(re.search(r":(\d+)/", broker.broker)[1])  # type: ignore[index]
+    proxy = start_proxy(port)
+    worker = broker.start(
+        concurrency=4, env={"BROKER": at_port(broker.broker, proxy.port)}, conf=waits(0.5, 1.0)
+    )
+    before = prefetch(broker, worker)
+    store = broker.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    busy = broker.send("call", None, "busy")
+    results = [broker.send("hold", 0.0, "w") for _ in range(20)]
+    wait_until(lambda: all(refusals(worker, each) for each in results), 30, "all are held")
+    ready = worker.log().count("Connected to ")
+    proxy.cut()
+    proxy.restore()  # at once: kombu restores messages of Redis while it closes what was lost
+    worker.wait_until(lambda: "Connection to broker lost" in worker.log(), 20, "it has noticed")
+    worker.wait_until(lambda: worker.log().count("Connected to ") > ready, 30, "it is back")
+    wait_until(lambda: all(deliveries(broker)[each.id] == 2 for each in results), 40, "again")
+    broker.send("free").get(timeout=10)
+    store.release("outside", [ONE])
+    store.close()
+    broker.let_go("busy")
+    done([*results, busy])
+    ran_each_once(broker, "w", results)
+    wait_until(lambda: prefetch(broker, worker) == before, 20, "the prefetch is as before")
+    assert worker.log().count("Connected to ") == ready + 1
+    assert "Unrecoverable" not in worker.log()

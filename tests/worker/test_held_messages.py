@@ -1,0 +1,413 @@
+"""HeldMessages and Prefetch: what is due, and when; on a consumer whose clock and timer the test has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.worker import state
+from kombu.common import QoS
+
+from celery_semaphore.worker import held as module
+from celery_semaphore.worker.answer import Answer
+from celery_semaphore.worker.bootstep import _close_lost
+from celery_semaphore.worker.headers import Headers
+from celery_semaphore.worker.held import RETRY_DELAY_S, Held, HeldMessages
+from celery_semaphore.worker.prefetch import Prefetch
+
+from .test_copies import limited, request_of
+
+
+class Timer:
+    """Celery's, with a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now, self.entries = 1000.0, list[tuple[float, Callable[..., None], tuple[Any, ...]]]()
+
+    def call_after(self, delay: float, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.entries.append((self.now + delay, call, args))
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and call what is due at its moment."""
+        end = self.now + seconds
+        while due := [each for each in self.entries if each[0] <= end]:
+            first = min(due, key=lambda each: each[0])
+            self.entries.remove(first)
+            self.now = max(self.now, first[0])
+            first[1](*first[2])
+        self.now = end
+
+
+class Consumer:
+    """As much of Celery's as holding needs."""
+
+    def __init__(self, **conf: Any) -> None:
+        self.app = Celery("held", broker="memory://", set_as_current=False)
+        self.app.conf.update(conf)
+        self.hub, self.pool, self.timer = object(), None, Timer()
+        self.connection_errors = (OSError,)
+        transport = SimpleNamespace(driver_type="amqp")
+        self.connection = SimpleNamespace(transport=transport)
+        self.task_consumer = SimpleNamespace(channel=object())
+        self.qos = QoS(lambda **_: None, 4)
+        self.initial_prefetch_count = self.max_prefetch_count = 4
+        self._maximum_prefetch_restored = True
+        self.begun: list[Any] = []
+        self.on_task_request = self.begun.append
+
+
+class Request:
+    """One that was refused."""
+
+    def __init__(self, c: Consumer, name: str, *, revoked: bool = False) -> None:
+        self.id, self.name, self.ticket = name, name, ""
+        self.message = SimpleNamespace(
+            channel=c.task_consumer.channel, given_back=0, reject_log_error=self._reject
+        )
+        self.returned: list[str] = []
+        self._revoked = revoked
+        self.fails = False
+
+    def again(self, ticket: str | None) -> Request:
+        if self.fails:
+            raise ValueError(self.id)
+        self.ticket = ticket or ""
+        return self
+
+    def revoked(self) -> bool:
+        return self._revoked
+
+    def came_to_nothing(self) -> None:
+        self.returned.append("came to nothing")
+
+    def _reject(self, *_: Any, requeue: bool) -> None:
+        assert requeue
+        self.returned.append("given back")
+
+
+@pytest.fixture
+def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
+    c = Consumer()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: c.timer.now))
+    monkeypatch.setattr(state, "task_reserved", lambda _: None)
+    return c
+
+
+@pytest.fixture
+def messages(c: Consumer) -> HeldMessages:
+    return HeldMessages(c, lambda call: call())
+
+
+def hold(
+    messages: HeldMessages, c: Consumer, name: str, due: float, until: float = 900.0, **options: Any
+) -> Request:
+    request = Request(c, name, **options)
+    now = c.timer.now
+    assert messages.hold(Held(request, f"ticket of {name}", now + due, now + until))
+    return request
+
+
+def begun(c: Consumer) -> list[str]:
+    return [each.name for each in c.begun]
+
+
+def test_each_begins_when_it_is_due(c: Consumer, messages: HeldMessages) -> None:
+    for name, due in {"c": 3.0, "a": 1.0, "b": 2.0, "b too": 2.0}.items():
+        hold(messages, c, name, due)
+    seen = []
+    for _ in range(4):
+        seen.append(begun(c))
+        c.timer.run(1.0)
+    assert seen == [[], ["a"], ["a", "b", "b too"], ["a", "b", "b too", "c"]]
+    assert c.begun[0].ticket == "ticket of a"
+    assert len(messages) == 0
+
+
+def test_there_is_one_timer_for_all(c: Consumer, messages: HeldMessages) -> None:
+    for n in range(50):
+        hold(messages, c, str(n), 10.0 + n)
+    assert len(c.timer.entries) == 1
+    c.timer.run(30.0)
+    assert len(c.timer.entries) == 1
+    hold(messages, c, "sooner", 0.5)
+    c.timer.run(0.7)
+    assert "sooner" in begun(c)
+    c.timer.run(5.0)
+    assert len(c.timer.entries) == 1, "the one that was set for later sets no other"
+    c.timer.run(100.0)
+    assert sorted(begun(c)) == sorted([*map(str, range(50)), "sooner"])
+    assert c.timer.entries == []
+
+
+def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: HeldMessages) -> None:
+    for n in range(3):
+        hold(messages, c, str(n), 1.0 + n)
+    assert c.qos.value == 7
+    c.timer.run(1.0)
+    assert c.qos.value == 6
+    c.timer.run(5.0)
+    assert c.qos.value == 4
+
+
+def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) -> None:
+    request = Request(c, "granted")
+    held = Held(request, None, c.timer.now + 5.0, c.timer.now + 9.0)
+    messages.hold(held)
+    messages.begin(held)
+    c.timer.run(20.0)
+    assert begun(c) == ["granted"]
+    assert (c.qos.value, request.returned) == (4, [])
+
+
+def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessages) -> None:
+    hold(messages, c, "revoked", 1.0, revoked=True)
+    hold(messages, c, "other", 1.0)
+    c.timer.run(1.0)
+    assert begun(c) == ["other"]
+    assert c.qos.value == 4
+
+
+def test_one_that_cannot_be_run_again_is_the_brokers(
+    c: Consumer, messages: HeldMessages, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And holds up no other."""
+    broken = hold(messages, c, "broken", 1.0)
+    broken.fails = True
+    hold(messages, c, "other", 1.0)
+    c.timer.run(1.0)
+    assert begun(c) == ["other"]
+    assert broken.returned == ["came to nothing"]
+    assert "task broken could not be run again" in caplog.text
+
+
+def test_what_is_due_later_than_it_may_be_kept_is_given_back(
+    c: Consumer, messages: HeldMessages
+) -> None:
+    late, soon = hold(messages, c, "late", 20.0, 10.0), hold(messages, c, "soon", 9.0, 10.0)
+    c.timer.run(10.0)
+    assert begun(c) == ["soon"]
+    assert (late.returned, soon.returned) == (["given back"], [])
+    assert c.qos.value == 4
+
+
+def test_a_broker_that_takes_nothing_back_is_asked_again(
+    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = hold(messages, c, "late", 20.0, 10.0)
+
+    def fail(_: Any) -> None:
+        raise OSError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(messages._redelivery, "give_back", fail)
+        c.timer.run(10.0)
+    assert (late.returned, c.qos.value, len(messages)) == ([], 5, 1)
+    c.timer.run(RETRY_DELAY_S)
+    assert (late.returned, c.qos.value, len(messages)) == (["given back"], 4, 0)
+
+
+def test_at_the_end_all_are_given_back(c: Consumer) -> None:
+    """Also one whose refusal the loop has not heard of; none is held after that."""
+    heard: list[Callable[[], object]] = []
+    messages = HeldMessages(c, heard.append)
+    first, second = hold(messages, c, "first", 1.0), hold(messages, c, "second", 1.0)
+    heard.pop(0)()
+    third = hold(messages, c, "third", 1.0)
+    messages.give_back_all()
+    assert [each.returned for each in (first, second, third)] == [["given back"]] * 3
+    assert not messages.hold(Held(Request(c, "fourth"), None, 0.0, 0.0))
+    for each in heard:
+        each()
+    c.timer.run(10.0)
+    assert begun(c) == []
+
+
+TICKETS = {
+    "second": "255.1795325987266816.x",
+    "first": "255.1795325987266815.x",
+    "urgent": "250.1795325987266817.x",
+}
+
+
+def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: HeldMessages) -> None:
+    """One without a ticket has no place in it."""
+    order: list[str] = []
+    for name, due in {"no ticket": 0.5, **dict.fromkeys(TICKETS, 1.0)}.items():
+        request = Request(c, name)
+        request.message.reject_log_error = lambda *_, name=name, **__: order.append(name)
+        messages.hold(Held(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0))
+    messages.give_back_all()
+    assert order == ["urgent", "first", "second", "no ticket"]
+
+
+def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: HeldMessages) -> None:
+    lost = hold(messages, c, "lost", 1.0)
+    messages.forget()
+    assert len(messages) == 0
+    assert not messages.hold(Held(Request(c, "later"), None, 0.0, 0.0))
+    messages.give_back_all()
+    c.timer.run(10.0)
+    assert (lost.returned, begun(c)) == ([], [])
+
+
+def test_it_is_forgotten_before_the_connection_is_closed() -> None:
+    """With gevent that may take a while, in which the timer would begin what is delivered again."""
+    order: list[str] = []
+    held = SimpleNamespace(forget=lambda: order.append("forgotten"))
+    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(held=held))
+    connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
+    lost = SimpleNamespace(app=app, connection=connection)
+    _close_lost(lost, lambda _: order.append("closed"), OSError("lost"))
+    assert order == ["forgotten", "closed"]
+
+
+def test_another_thread_only_queues_it(c: Consumer) -> None:
+    heard: list[Callable[[], object]] = []
+    messages = HeldMessages(c, heard.append)
+    thread = threading.Thread(target=hold, args=(messages, c, "x", 1.0))
+    thread.start()
+    thread.join()
+    assert (len(messages), c.qos.value, c.timer.entries) == (0, 4, [])
+    heard[0]()
+    assert (len(messages), c.qos.value, len(c.timer.entries)) == (1, 5, 1)
+
+
+def test_one_that_came_by_another_channel_is_not_held(c: Consumer, messages: HeldMessages) -> None:
+    """That of granted queues has a fixed prefetch."""
+    request = Request(c, "granted")
+    request.message.channel = object()
+    assert not messages.hold(Held(request, None, 0.0, 0.0))
+
+
+def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
+    """As Celery's is where its loop has no hub, and no greenlets."""
+    c.hub = None  # type: ignore[assignment]
+    messages = HeldMessages(c, lambda call: call())
+    assert not messages.hold(Held(Request(c, "x"), None, 0.0, 0.0))
+    c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
+    hold(HeldMessages(c, lambda call: call()), c, "y", 1.0)
+
+
+# -- the prefetch
+
+
+def test_the_prefetch_is_raised_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("celery_semaphore.worker.prefetch.MAX_RAISED_MESSAGES", 2)
+    c = Consumer()
+    prefetch = Prefetch(c)
+    assert [prefetch.increase() for _ in range(3)] == [True, True, False]
+    prefetch.decrease()
+    assert prefetch.increase()
+    assert c.qos.value == 6
+
+
+@pytest.mark.skipif(
+    "max_prefetch" not in signature(QoS).parameters, reason="Celery 5.5 knows no such bound"
+)
+def test_celerys_bound_comes_first() -> None:
+    """It bounds the whole prefetch, and what was not raised must not be lowered later."""
+    c = Consumer(worker_eta_task_limit=6)
+    c.qos = QoS(lambda **_: None, 4, 6)
+    prefetch = Prefetch(c)
+    assert [prefetch.increase() for _ in range(3)] == [True, True, False]
+
+
+def test_celerys_bound_comes_first_without_celery() -> None:
+    """Celery 5.5 does not know its setting, and raises on."""
+    prefetch = Prefetch(Consumer(worker_eta_task_limit=2))
+    assert [prefetch.increase() for _ in range(3)] == [True, True, False]
+
+
+def test_a_prefetch_without_a_bound_stays_so() -> None:
+    c = Consumer()
+    c.qos = QoS(lambda **_: None, 0)
+    assert not Prefetch(c).increase()
+    assert c.qos.value == 0
+
+
+def test_the_slow_start_ends_with_the_first_one() -> None:
+    """Else Celery takes a value that counts held messages for the full prefetch."""
+    c = Consumer()
+    c.initial_prefetch_count, c._maximum_prefetch_restored = 1, False
+    c.qos = QoS(lambda **_: None, 1)
+    prefetch = Prefetch(c)
+    assert prefetch.increase()
+    assert (c.qos.value, c.initial_prefetch_count, c._maximum_prefetch_restored) == (5, 4, True)
+    assert prefetch.increase()
+    prefetch.decrease()
+    prefetch.decrease()
+    assert c.qos.value == 4
+
+
+# -- the fresh request
+
+
+def test_a_fresh_request_is_of_the_same_message() -> None:
+    """It names the ticket, begins at once, and is another holder; the message is answered once."""
+    app = Celery("fresh", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    eta = "2030-01-01T00:00:00+00:00"
+    first = request_of(limited(app), eta=eta, mine="1")
+    answers: list[str] = []
+    first._on_ack = lambda *_: answers.append("ack")
+    first._on_reject = lambda *_: answers.append("reject")
+    second = first.again("255.1795325987266815.x")
+    assert type(second) is type(first)
+    assert second.message is first.message
+    assert (first.eta is None, second.eta) == (False, None)
+    assert second.holder != first.holder
+    assert second.request_dict["semaphore_place"] == "255.1795325987266815.x"
+    assert second.request_dict["semaphore_holder"] == second.holder
+    assert second.request_dict["mine"] == "1"
+    assert second._publication == first._publication
+    assert "semaphore_place" not in first.again(None).request_dict
+    third = second.again(None)
+    assert "semaphore_place" not in third.request_dict
+    third.acknowledge()
+    second.reject(requeue=True)
+    first.acknowledge()
+    assert answers == ["ack"]
+
+
+def test_a_place_that_a_sender_wrote_is_ignored() -> None:
+    app = Celery("forged", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    request = request_of(limited(app), semaphore_place="255.1795325987266815.x")
+    assert "semaphore_place" not in request.request_dict
+
+
+def test_no_retry_inherits_the_place() -> None:
+    """Celery sends along what it finds in a request's headers."""
+    app = Celery("retried", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    task = limited(app)
+    again = request_of(task).again("255.1795325987266815.x")
+    task.push_request(**again.request_dict, called_directly=False)
+    try:
+        headers = Headers.taken_from(task.request, 60.0)
+        left = {**task.request.__dict__, **task.request.headers}
+    finally:
+        task.pop_request()
+    assert headers.ticket == "255.1795325987266815.x"
+    assert "semaphore_place" not in left
+    again.permit_held(0.0)
+    assert "semaphore_place" not in again.request_dict
+
+
+def test_an_answer_that_failed_is_given_again() -> None:
+    """The connection may be the next one's by then."""
+    answer, given = Answer(), list[str]()
+
+    def fail() -> None:
+        raise OSError("lost")
+
+    with pytest.raises(OSError, match="lost"):
+        answer.give(fail)
+    answer.give(lambda: given.append("ack"))
+    answer.give(lambda: given.append("twice"))
+    assert given == ["ack"]
