@@ -107,6 +107,8 @@ class HeldMessages:
         """Forget what a connection delivered that is lost: the broker delivers it again: M4. Hold nothing any more."""
         self._redelivery = None
         self._arrivals.clear()
+        for held in self._messages:
+            state.task_ready(held.request)
         self._messages.clear()
         self._timetable.clear()
         self._wakes_at = inf
@@ -127,6 +129,7 @@ class HeldMessages:
             held = self._arrivals.popleft()
             held.raised = self._prefetch.increase()
             self._messages.add(held)
+            state.requests[held.request.id] = held.request  # where Celery's query_task finds it
             self._note(held)
         self._set_timer()
 
@@ -135,6 +138,7 @@ class HeldMessages:
 
     def _leave(self, held: Held) -> None:
         self._messages.discard(held)
+        state.task_ready(held.request)
         if held.raised:
             self._prefetch.decrease()
             held.raised = False

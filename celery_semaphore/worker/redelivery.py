@@ -69,7 +69,8 @@ class AmqpRedelivery:
 
     def give_back(self, messages: Sequence[Any]) -> None:
         for message in messages:
-            message.reject_log_error(logger, self._errors, requeue=True)
+            if not message.acknowledged:  # as one is that was revoked with terminate=True
+                message.reject_log_error(logger, self._errors, requeue=True)
 
 
 class RedisRedelivery:

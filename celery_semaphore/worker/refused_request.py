@@ -25,6 +25,7 @@ class RefusedRequestMixin(EventsMixin):
     id: str
     holder: str
     message: Any
+    worker_pid: int | None
     _answer: Answer
     _by_tag: str | None
     _connection: int
@@ -109,6 +110,8 @@ class RefusedRequestMixin(EventsMixin):
             return False
         if (ends_in := self._ends_in(left)) is not None:
             delay = min(delay, ends_in)
+        # Its process runs others by now: no revoke with terminate=True may end it.
+        self.time_start = self.worker_pid = self._apply_result = None
         keep_until = self._since + self._limiter.settings.longest_hold
         return held.hold(Held(self, ticket, time.monotonic() + delay, keep_until))
 

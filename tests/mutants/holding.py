@@ -293,6 +293,22 @@ REQUESTS = [
         FRESH,
     ),
     holding(
+        "a revoke ends the process that refused it",
+        "its request knows which one it was; but that one runs another task by now",
+        "refused_request",
+        "        self.time_start = self.worker_pid = self._apply_result = None\n",
+        "",
+        f"{HELD}::test_a_revoke_that_terminates_ends_no_other[site]",
+    ),
+    holding(
+        "what is held is in none of Celery's books",
+        "an operator is not told the name of a waiting task",
+        "held",
+        "            state.requests[held.request.id] = held.request  # where Celery's query_task finds it\n",
+        "",
+        f"{MESSAGES}::test_it_is_found_by_its_id_while_it_is_held",
+    ),
+    holding(
         "an answer that failed was given",
         "the message stays with the worker",
         "answer",

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from celery import __version__ as celery_version
 
 from celery_semaphore.core.permit import Claim, Permit
 from tests.support.process import free_port, wait_until
@@ -14,7 +13,6 @@ from tests.worker.conftest import Site
 
 from .conftest import Command
 
-KNOWN = celery_version >= "5.7"  # before, workers did not tell what waits there for its countdown
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
 
 
@@ -38,7 +36,7 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     assert permit["worker"] == worker.hostname
     assert 0 < permit["lease_left"] <= site.lease
     assert [w["task_id"] for w in seen["waiters"]] == [result.id for result in waiting]
-    assert [w["task"] for w in seen["waiters"]] == (["hold", "look"] if KNOWN else [None, None])
+    assert [w["task"] for w in seen["waiters"]] == ["hold", "look"]
     text = semaphore.says("show", "one", "--timeout", "0")
     assert text.startswith("one: 1 of 1 in use, 2 waiting\n")
     assert re.search(rf"\n0 +{waiting[0].id}  - +requeue ", text)

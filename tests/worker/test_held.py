@@ -177,6 +177,23 @@ def test_it_ends_without_a_process(broker: Site, how: str) -> None:
     assert broker.counter.stats("never")["entries"] == 0
 
 
+def test_a_revoke_that_terminates_ends_no_other(broker: Site) -> None:
+    """The process that refused it runs another task by now."""
+    worker = broker.start(concurrency=2, conf=waits(3.0, 3.0))
+    broker.occupy()
+    result = broker.send("hold", 0.0, "never")
+    wait_until_held(broker, worker, 1, running=1)
+    busy = broker.send("call", None, "busy")
+    wait_until(lambda: broker.inside("busy") == 1, 20, "the other process is busy")
+    before = worker.children()
+    result.revoke(terminate=True, signal="SIGKILL")
+    wait_until(result.ready, 10, "it has a state")
+    assert result.state == "REVOKED"
+    assert worker.children() == before
+    broker.let_go("busy")
+    done([busy])
+
+
 def test_a_wait_timeout_ends_it(broker: Site) -> None:
     """Although its next attempt would be much later."""
     broker.start(concurrency=2, conf=LONG)

@@ -67,7 +67,7 @@ class Request:
     def __init__(self, c: Consumer, name: str, *, revoked: bool = False) -> None:
         self.id, self.name, self.ticket = name, name, ""
         self.message = SimpleNamespace(
-            channel=c.task_consumer.channel, given_back=0, reject_log_error=self._reject
+            channel=c.task_consumer.channel, acknowledged=False, reject_log_error=self._reject
         )
         self.returned: list[str] = []
         self._revoked = revoked
@@ -264,6 +264,16 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     lost = SimpleNamespace(app=app, connection=connection)
     _close_lost(lost, lambda _: order.append("closed"), OSError("lost"))
     assert order == ["forgotten", "closed"]
+
+
+def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: HeldMessages) -> None:
+    """By Celery's query_task, which tells an operator the name of a waiting task."""
+    first, second = hold(messages, c, "first", 1.0), hold(messages, c, "second", 9.0)
+    assert (state.requests["first"], state.requests["second"]) == (first, second)
+    c.timer.run(1.0)
+    assert "first" not in state.requests
+    messages.forget()
+    assert "second" not in state.requests
 
 
 def test_another_thread_only_queues_it(c: Consumer) -> None:
