@@ -41,6 +41,10 @@ class Proxy:
     def cut(self) -> None:
         """Drop all connections, and refuse new ones."""
         self.refuse()
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop all connections; new ones are accepted at any moment."""
         with self._changed:
             links = list(self._links)
         for link in links:

@@ -78,6 +78,15 @@ def test_cut_drops_and_refuses_until_restored(proxy: Proxy) -> None:
         assert ask(sock, b"two") == b"two"
 
 
+def test_drop_refuses_nothing(proxy: Proxy) -> None:
+    with connect(proxy) as sock:
+        assert ask(sock, b"one") == b"one"
+        proxy.drop()
+        assert sock.recv(1024) == b""
+    with connect(proxy) as sock:
+        assert ask(sock, b"two") == b"two"
+
+
 def test_hang_accepts_and_passes_nothing_on(proxy: Proxy, echo: Echo) -> None:
     with connect(proxy) as old:
         assert ask(old, b"one") == b"one"
