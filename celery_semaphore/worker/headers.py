@@ -133,8 +133,9 @@ class Headers:
         )
         for name in OF_ONE_WAIT:
             own.pop(name, None)
-            extra.pop(name, None)
-        extra.pop(LEAVES, None)  # the request's own remains, to leave by
+        if extra:  # a copy, for the dictionary of an eager task is its caller's; LEAVES of the request itself remains
+            dropped = {*OF_ONE_WAIT, LEAVES}
+            own["headers"] = {name: extra[name] for name in extra if name not in dropped}
         return headers
 
     def priority(self, *, low_is_urgent: bool) -> int:

@@ -490,8 +490,8 @@ PUTTING_BACK = [
         "a retry sends our way out along",
         "it is on the request for the tracer, which alone looks for it",
         "worker/headers",
-        "        extra.pop(LEAVES, None)  # the request's own remains, to leave by\n",
-        "",
+        "dropped = {*OF_ONE_WAIT, LEAVES}",
+        "dropped = {*OF_ONE_WAIT}",
         *TRACER,
     ),
     worker(

@@ -66,10 +66,11 @@ def test_the_gate_knows_a_permit_by_its_type(app: Celery) -> None:  # noqa: F811
 
 def test_an_eager_task_waits_for_its_permit(app: Celery) -> None:  # noqa: F811
     app.conf.semaphore_eager_timeout = 0.2
-    task = limited(app)
+    task, given = limited(app), dict(OTHERS)
     limiter_of(app).side.store.acquire([ONE], "other:1")
     with pytest.raises(SemaphoreTimeout):
-        task.apply(headers=OTHERS, throw=True)
+        task.apply(headers=given, throw=True)
+    assert given == OTHERS, "the dictionary is its caller's"
 
 
 def test_a_task_without_a_limit_has_no_permit(app: Celery) -> None:  # noqa: F811
