@@ -83,7 +83,7 @@ class Day:
         self.fleet.scale(3)
         self.feeder.start()
         while done < plan.restarts or (
-            self.feeder.limited() < plan.tasks and done < 2 * plan.restarts
+            self.feeder.limited() < plan.tasks and done < 4 * plan.restarts
         ):
             if done in plan.scales:
                 self.fleet.scale(plan.scales[done])
