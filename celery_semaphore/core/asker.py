@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
 from ..errors import SemaphoreError
+from .names import new_name
 from .session import EXPECTED, HeldWait, Turns
 from .store import Store
 from .ticket import nonce_of
@@ -41,7 +41,7 @@ class Asker:
     """
 
     def __init__(self, store: Store) -> None:
-        self.session = f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
+        self.session = new_name()
         self._store = store
         # Changed by single steps that Python keeps whole, without a lock: a signal handler may acquire. An Event has one,
         # which the thread that the handler interrupted may hold.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from math import inf
 
 from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
 from .asker import Waiting, asker_of
+from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
 from .store import Store
@@ -18,12 +17,7 @@ from .store import Store
 logger = logging.getLogger(__name__)
 
 PATIENCE = 1.0  # seconds between attempts while the store fails
-ASKS = 3  # per lease: what is overdue is ended by those who ask, where no worker reaps
-
-
-def new_holder() -> str:
-    """Who holds, as an operator knows it, and unique."""
-    return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
+ASKS = 3  # per lease: where no worker reaps, these acquires end what is overdue
 
 
 class Caller:
@@ -44,7 +38,7 @@ class Caller:
         self._timeout = timeout
         self._ready = ready
         self._deadline = time.monotonic() + timeout
-        self._holder = new_holder()
+        self._holder = new_name()
         self._ticket: str | None = None
         self._asker = asker_of(store)
         self._waiting: Waiting | None = None
@@ -112,7 +106,7 @@ class Caller:
             return 0.0
         if refusal.reason is Reason.RELEASED:
             # Admitted by a question whose answer was lost, and declared dead before the next one.
-            self._holder = new_holder()
+            self._holder = new_name()
             return 0.0
         if self._waiting is None and self._ticket is not None:
             wait = HeldWait(self._ticket, tuple(self._claims), Kind.CALL)

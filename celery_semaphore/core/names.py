@@ -1,13 +1,20 @@
-"""Names of holders, tasks and messages: how long they may be in a store."""
+"""Names of holders, sessions, tasks and messages: how they are made, and how long they may be in a store."""
 
 from __future__ import annotations
 
+import os
+import socket
 from urllib.parse import quote
 
 LONGEST_NAME = 2000  # bytes of a holder and the like: PostgreSQL's index of tickets takes 2,704
 
 # Bytes that a name in ASCII keeps; ``%`` begins those that it writes otherwise.
 PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+
+def new_name() -> str:
+    """Return a unique name in which an operator finds this process."""
+    return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
 
 
 def size_of(name: str) -> int:

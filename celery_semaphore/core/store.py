@@ -110,7 +110,7 @@ class Store(Protocol):
         """Grant nothing more to this session until it asks again: it is about to end, or lost its broker."""
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
-        """Let these waits, at most ``NAMED``, stand in line again, and tell of each ticket who learns of its grant.
+        """Let these waits, at most ``NAMED``, stand in line again; tell of each ticket whether this session learns of its grant.
 
         What can be granted to them is found by the next ``reap``.
         """

@@ -86,7 +86,7 @@ MUTANTS = [
         "a dead holder asks for ever",
         "each answer is: released",
         "core/caller",
-        "            self._holder = new_holder()\n            return 0.0\n",
+        "            self._holder = new_name()\n            return 0.0\n",
         "            return 0.0\n",
         f"{FAULTS}::test_a_holder_that_was_declared_dead_meanwhile",
     ),

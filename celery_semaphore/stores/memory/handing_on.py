@@ -1,4 +1,4 @@
-"""Who is next: what is free goes to the wait that stands first, of those that are here or about to come."""
+"""Hand-on: a free permit goes to the first wait in line, of those that are reachable or due soon."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _next(books: Books, at: Resource, coming: list[Waiter]) -> Waiter | None:
         if why is None:
             return waiter
         if why is not Reason.UNSATISFIABLE:
-            break  # who does not fit blocks the line, or heavy ones would starve
-    return None  # what is free goes to whoever asks
+            break  # a wait that does not fit blocks the line, or heavy ones would starve
+    return None  # a free permit goes to the next acquire
 
 
 def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:

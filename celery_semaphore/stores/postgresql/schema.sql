@@ -25,7 +25,7 @@ CREATE INDEX ON celery_semaphore.resource (look);
 CREATE TABLE celery_semaphore.permit (
     resource text COLLATE "C",
     slot int, -- from 0 on, without gaps
-    holder text COLLATE "C", -- of a grant: v1_grant_of(the nonce of its ticket); null: nobody
+    holder text COLLATE "C", -- of a grant: v1_grant_of(the nonce of its ticket); null: the row is free
     granted bool NOT NULL,
     kept bool NOT NULL, -- granted to who comes back by itself
     urgency smallint, -- of a grant: its ticket's

@@ -251,8 +251,9 @@ class PostgresStore:
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
         check_name("session", session)
         standings: dict[str, Standing] = {}
-        for start in range(0, len(waits[:NAMED]), BATCH):
-            some = waits[:NAMED][start : start + BATCH]
+        waits = waits[:NAMED]
+        for start in range(0, len(waits), BATCH):
+            some = waits[start : start + BATCH]
             told = json.dumps([named(wait) for wait in some])
             ((epoch, found),) = self._run("name", stored(session), told)
             self.epoch = int(epoch)
@@ -353,9 +354,8 @@ class PostgresStore:
             more = texts(needed)
             if again != "t" and not more:
                 break
-            names = list(
-                dict.fromkeys([*names, *more])
-            )  # what was asked for first is handed on first
+            # What was asked for first is handed on first.
+            names = list(dict.fromkeys([*names, *more]))
             said = self._run("reap", names)
         return outgoing
 

@@ -42,9 +42,9 @@ class Sessions:
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
         check_name("session", session)
         standings: dict[str, Standing] = {}
-        for start in range(0, len(waits[:NAMED]), MANY):
-            some = waits[start : start + MANY]
-            standings |= self._named(session, some)
+        waits = waits[:NAMED]
+        for start in range(0, len(waits), MANY):
+            standings |= self._named(session, waits[start : start + MANY])
         return standings
 
     def _named(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
