@@ -3,6 +3,7 @@
 A server that is missing skips the tests that need it here, and fails them in CI.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,14 @@ def need(server: type[RedisServer | RabbitServer | PostgresServer | PgBouncer]) 
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """A test that leaves another level of the root logger hides the warnings that later tests read."""
+    level = logging.getLogger().level
+    yield
+    assert logging.getLogger().level == level
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
+from celery.signals import setup_logging
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.lease import LeaseKeeper
@@ -34,8 +35,21 @@ def parking(url: str) -> Any:
     return nap
 
 
+@pytest.fixture
+def logging_as_it_is() -> Iterator[None]:
+    """Celery sets the level of the root logger unless somebody else does it; later tests read warnings."""
+
+    def nothing(**_: Any) -> None: ...
+
+    setup_logging.connect(nothing)
+    yield
+    setup_logging.disconnect(nothing)
+
+
 @pytest.fixture(params=["the same app", "another app"])
-def workers(valkey: ValkeyServer, request: pytest.FixtureRequest) -> Iterator[Iterator[Any]]:
+def workers(
+    valkey: ValkeyServer, request: pytest.FixtureRequest, logging_as_it_is: None
+) -> Iterator[Iterator[Any]]:
     """The task of each of two workers, while that one runs."""
     first = parking(valkey.url)
     second = first if request.param == "the same app" else parking(valkey.url)
