@@ -105,13 +105,21 @@ def _ends_cold() -> bool:
 def _consumer(c: Any) -> Any:
     channel = c.connection.channel()
     # More than can run would wait here while a process of another worker is free. RabbitMQ counts for each queue.
-    most = getattr(c.controller, "max_concurrency", None) or c.pool.num_processes
+    most = getattr(c.controller, "max_concurrency", None) or _processes(c)
     channel.basic_qos(0, most, False)  # noqa: FBT003 - the transports name it differently
     if c.app.conf.get("worker_disable_prefetch") and c.connection.transport.driver_type == "redis":
         _only_for_a_free_process(channel.qos, most)
     return c.app.amqp.Consumer(
         channel, accept=c.app.conf.accept_content, on_decode_error=c.on_decode_error
     )
+
+
+def _processes(c: Any) -> int:
+    """Return how many run tasks; none in a cold shutdown that interrupted an attempt to connect: the pool is gone."""
+    try:
+        return int(c.pool.num_processes)
+    except AttributeError:
+        return 1
 
 
 def _only_for_a_free_process(qos: Any, most: int) -> None:

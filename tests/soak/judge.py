@@ -14,8 +14,10 @@ and after its end until another worker has surely acquired: its entry at least `
 those with late acks. At a warm end it forgets the tasks that it wrote to a process and did not see accepted
 yet: they run, and are delivered again. So each task's runs are looked at one by one, and no figure excuses
 these: a task that only waited is lost; a warm end cuts a task, or loses one; a task with late acks never
-completes; a task runs again that no end and no restart of the broker touched. What an end repeats, or loses
-of what ran, is compared with the plain tasks beside: see `rates.py`.
+completes; a task runs again that no end and no restart of the broker touched. What a worker's end repeats, or loses
+of what ran, is compared with the plain tasks beside: see `rates.py`. What a restart of the broker repeats is only
+reported: it delivers again whatever it had no acknowledgement of, and a limited task is not acknowledged before it
+has a permit, so more of them are in that moment.
 
 *Popped.* Redis loses a message that kombu popped and had not kept when the server stopped, or when a worker
 that hung or crashed was gone. The broker's record shows such a pop (see `record.py`), so no task is excused
@@ -149,12 +151,13 @@ class Findings:
     sent: int = 0
     completed: int = 0
     cut: int = 0  # tasks of which a run was cut
-    exposed: int = (
-        0  # tasks that ran or were acknowledged shortly before their worker's end, or the broker's
-    )
+    exposed: int = 0  # tasks that ran or were acknowledged shortly before their worker's end
     lost: list[str] = field(default_factory=list)  # never completed
     popped: list[str] = field(default_factory=list)  # of these: lost between kombu and Redis
-    repeated: list[str] = field(default_factory=list)  # ran again beyond their acks
+    repeated: list[str] = field(default_factory=list)  # ran again beyond their acks ...
+    # ... and these likewise, of so many that ran while the broker was restarted
+    repeated_by_broker: list[str] = field(default_factory=list)
+    exposed_to_broker: int = 0
     faults: dict[str, str] = field(default_factory=dict)  # what no way of ending excuses
 
 
@@ -197,14 +200,18 @@ class Judge:
         found.sent += 1
         found.completed += completed
         found.cut += any(run.is_cut for run in runs)
-        found.exposed += any(self._is_exposed(run, late=how.is_late) for run in runs)
+        by_broker = any(self._met_restart(run) for run in runs)
+        found.exposed_to_broker += by_broker
+        found.exposed += not by_broker and any(
+            self._is_exposed(run, late=how.is_late) for run in runs
+        )
         if not completed:
             found.lost.append(task)
         if not completed and self._is_popped(task):
             found.popped.append(task)
             return
         if _is_repeated(runs, late=how.is_late):
-            found.repeated.append(task)
+            (found.repeated_by_broker if by_broker else found.repeated).append(task)
         if fault := self._fault(task, how, runs, completed=completed):
             known = self._said.get(task) or Said()
             found.faults[task] = (
@@ -241,7 +248,7 @@ class Judge:
 
     def _is_exposed(self, run: Run, *, late: bool) -> bool:
         """Tell whether its acknowledgement may have been lost with its worker or with the broker."""
-        if any(run.began <= end and run.ended >= begin - LATELY_S for begin, end in self._away):
+        if self._met_restart(run):
             return True
         told = run.life.told
         if told is None or run.ended < told - STOOD_STILL_S:
@@ -249,6 +256,10 @@ class Judge:
         return run.ended >= told - LATELY_S or not self._was_acknowledged(
             run, late, told - LATELY_S
         )
+
+    def _met_restart(self, run: Run) -> bool:
+        """Tell whether the broker was away while it ran, or shortly after."""
+        return any(run.began <= end and run.ended >= begin - LATELY_S for begin, end in self._away)
 
     def _was_acknowledged(self, run: Run, late: bool, by: float) -> bool:
         since = run.began if late else run.began - LATELY_S  # early acks precede the first line

@@ -32,11 +32,15 @@ class Rate:
 
 def lost(found: Findings) -> Rate:
     lost = len(found.lost) - len(found.popped)
-    return Rate(lost, max(found.exposed, lost))
+    return Rate(lost, max(found.exposed + found.exposed_to_broker, lost))
 
 
 def repeated(found: Findings) -> Rate:
     return Rate(len(found.repeated), max(found.exposed, len(found.repeated)))
+
+
+def repeated_by_broker(found: Findings) -> Rate:
+    return Rate(len(found.repeated_by_broker), found.exposed_to_broker)
 
 
 def chance_of(ours: Rate, plain: Rate) -> float:

@@ -16,7 +16,8 @@ from .ordinary_life import Day
 from .places import Left
 from .rates import Rate
 
-RATES = {"lost": rates.lost, "repeated": rates.repeated}
+JUDGED = {"lost": rates.lost, "repeated": rates.repeated}
+RATES = {**JUDGED, "repeated by a restart of the broker": rates.repeated_by_broker}
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Report:
 
     def _excesses(self) -> list[str]:
         found = []
-        for what in RATES:
+        for what in JUDGED:
             for acks in ACKS:
                 ours, plain = self.rates[what, (False, acks)], self.rates[what, (True, acks)]
                 if rates.exceeds(ours, plain):

@@ -97,7 +97,9 @@ def test_a_task_that_runs_twice() -> None:
     found = judged("late", long_before, first, second, acknowledged=in_time)
     assert "ran again" in found.faults["t"]
     away = [(3.5, 4.0)]
-    assert not judged("late", long_before, first, second, acknowledged=in_time, away=away).faults
+    found = judged("late", long_before, first, second, acknowledged=in_time, away=away)
+    assert (found.repeated, found.repeated_by_broker, found.faults) == ([], ["t"], {})
+    assert (found.exposed, found.exposed_to_broker) == (0, 1)
 
 
 def test_a_loop_that_stood_still_acknowledges_late() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
-from celery_semaphore.worker.granted import GrantedQueues
+from celery_semaphore.worker.granted import GrantedQueues, _processes
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,8 @@ def test_a_cold_end_waits_for_no_answer_of_rabbitmq(
     c.connection_errors = c.channel_errors = ()
     queues.cancel()
     assert len(asked) == cancels
+
+
+def test_a_cold_shutdown_may_have_ended_the_pool() -> None:
+    """A worker that connects anew in that moment ends as it was told, not by an error."""
+    assert _processes(SimpleNamespace(pool=TaskPool(2))) == 1
