@@ -80,7 +80,7 @@ def _tasks(app: Any) -> Iterator[CheckMessage]:
         said = f"the tasks could not be imported, and are not checked: {error!r}"
         yield Doubt(said, id=f"{TAG}.W006")
     else:
-        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks, settings))
+        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks))
 
 
 def _patient(app: Any) -> Settings:

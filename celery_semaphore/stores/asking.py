@@ -14,11 +14,6 @@ from ..core.ticket import TicketFields
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
-# A permit is kept for who comes back by itself from the mean before it is due until the mean after it: so it idles
-# no longer than permits are held, but not less than this, in microseconds. The first is the shortest delay, the
-# second the way of a message that is due through a worker.
-EARLY = 100_000
-LATE = 1_000_000
 _LONGEST = 4_000_000_000.0  # seconds
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 

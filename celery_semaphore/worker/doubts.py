@@ -71,29 +71,13 @@ def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
     return any(each.patience(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
-def doubts(tasks: Iterable[Any], settings: Settings) -> Iterator[str]:
+def doubts(tasks: Iterable[Any]) -> Iterator[str]:
     """What to warn of."""
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:
         yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
     limited = [task for task in ours if task.semaphore_options is not None]
     yield from _disagreements(limited)
-    yield from _mixed_waits(limited, settings)
-
-
-def _mixed_waits(tasks: Iterable[Any], settings: Settings) -> Iterator[str]:
-    waits: dict[str, dict[str, OnSaturated]] = defaultdict(dict)
-    for task in tasks:
-        for limit in task.semaphore_options.limits:
-            patience = task.semaphore_options.patience(settings)
-            waits[limit.semaphore][task.name] = patience.on_saturated
-    for semaphore, policies in waits.items():
-        if {OnSaturated.PARK, OnSaturated.REQUEUE} <= set(policies.values()):
-            said = ", ".join(f"{name} on_saturated={how}" for name, how in sorted(policies.items()))
-            yield (
-                f"semaphore {semaphore!r} is waited for in different ways: {said}. A permit is kept unused for who"
-                " comes again by itself, or goes to the parked if that is late: give them the same on_saturated."
-            )
 
 
 def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:

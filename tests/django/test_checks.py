@@ -104,25 +104,6 @@ def test_tasks_that_contradict_each_other_are_named(make_app: MakeApp) -> None:
     assert "declared with different limits" in message
 
 
-def test_tasks_wait_as_the_setting_says(make_app: MakeApp) -> None:
-    app = make_app(CELERY_SEMAPHORE_URL="memory://", CELERY_SEMAPHORE_ON_SATURATED="park")
-    for policy in ("requeue", None):
-
-        @app.task(
-            shared=False,
-            base=LimitedTask,
-            semaphore="api",
-            limit=1,
-            on_saturated=policy,
-            name=f"t {policy}",
-        )
-        def task() -> None: ...
-
-    number, message, _ = one()
-    assert number == "W003"
-    assert "t None on_saturated=park, t requeue on_saturated=requeue" in message
-
-
 def test_tasks_that_cannot_be_imported_stop_no_command(make_app: MakeApp) -> None:
     app = make_app(CELERY_SEMAPHORE_URL="memory://")
 

@@ -15,15 +15,17 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from celery_semaphore.core.permit import (
     Grant,
+    Kind,
     Permit,
     Reason,
     Refusal,
 )
+from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Outgoing, Store
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
-from .task import CLAIMS, WAITS, Task
+from .task import CALLER, CLAIMS, SESSIONS, WAITS, Task
 from .trio import Trio, in_order
 
 Answer = TypeVar("Answer")
@@ -39,6 +41,7 @@ ROUNDS = 40  # of reaping until all is over: each frees at least one permit
 tasks = st.sampled_from("abc")
 claims = st.sampled_from(list(CLAIMS))
 waits = st.sampled_from(list(WAITS))
+sessions = st.sampled_from(SESSIONS)
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
 waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
 parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
@@ -136,6 +139,9 @@ class Stores(RuleBasedStateMachine):
                 self._is_the_same(first, self._acquire(one))
 
     def _acquire(self, task: Task, *, heard: bool = True) -> Permit | Refusal:
+        if task.wait and task.wait.kind is Kind.CALL:
+            # A refusal wakes the session of a call; PostgreSQL does so before it knows whether it refuses.
+            self.ask_for_grants(CALLER, begun=False)
         answer: Permit | Refusal = self.ask(
             lambda store: store.acquire(task.claims, task.holder, task.wait, task.publication)
         )
@@ -213,6 +219,29 @@ class Stores(RuleBasedStateMachine):
         grant = self.taken.pop(0)
         self.ask(lambda store: store.sent([grant]))
         self.parked.discard(grant.payload)
+
+    # What sessions do.
+
+    @rule(session=sessions, begun=st.booleans())
+    def ask_for_grants(self, session: str, begun: bool) -> None:
+        """Ask, and perhaps prolong what is being taken up."""
+        waits = self._held() if begun else []
+        self.ask(lambda store: store.ask(session, begun=waits))
+
+    @precondition(lambda self: self.waiting())
+    @rule(session=sessions)
+    def name_what_is_held(self, session: str) -> None:
+        """Name each wait, also those of the other session."""
+        waits = self._held()
+        self.ask(lambda store: store.name(session, waits))
+
+    @rule(session=sessions)
+    def sleep(self, session: str) -> None:
+        self.ask(lambda store: store.sleep(session))
+
+    def _held(self) -> list[HeldWait]:
+        waiting = [self.tasks[name] for name in self.waiting()]
+        return [HeldWait(str(task.ticket), task.claims, keeps=LEASE) for task in waiting]
 
     @rule(then=nexts)
     def reap(self, then: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
 from celery_semaphore.testing.conformance.suite import LEASE
@@ -16,12 +16,17 @@ CLAIMS = {
     "api, limit 2": (Claim("api", None, 2),),
     "heavy api": (Claim("api", None, 2, weight=2),),
 }
+HOLDER, CALLER = "worker", "calling process"
+SESSIONS = (HOLDER, CALLER)
 WAITS = {
     "park": Wait(Kind.PARK, longest=5.0),
+    "park, session": Wait(Kind.PARK, longest=5.0, session=HOLDER),
     "park, urgent": Wait(Kind.PARK, priority=9, longest=5.0),
     "park, 10 s": Wait(Kind.PARK, longest=5.0, timeout=10.0),
     "requeue": Wait(Kind.REQUEUE, longest=5.0),
-    "call": Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3),
+    "held": Wait(Kind.REQUEUE, longest=5.0, session=HOLDER, keeps=2 * LEASE),
+    "held, urgent": Wait(Kind.REQUEUE, priority=9, longest=5.0, session=HOLDER),
+    "call": Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3, session=CALLER),
     "not": None,
 }
 
@@ -65,6 +70,4 @@ class Task:
 
 
 def _with_ticket(wait: Wait, ticket: str | None) -> Wait:
-    return Wait(
-        wait.kind, ticket, wait.priority, wait.shortest, wait.longest, wait.jitter, wait.timeout
-    )
+    return replace(wait, ticket=ticket)

@@ -335,20 +335,6 @@ CLOCK_STEPS = [
         "",
     ),
     lua(
-        "a kept permit is kept until its time has come",
-        "it may lie far ahead",
-        "_ends",
-        "if mine and mine.ends > furthest then",
-        'if mine and mine.by ~= "k" and mine.ends > furthest then',
-    ),
-    lua(
-        "a kept permit lies no further ahead than a lease",
-        "what is held for long is kept for as long",
-        "_ends",
-        'mine and mine.by == "k" and FURTHEST + mean or FURTHEST',
-        'mine and mine.by == "k" and FURTHEST + 0 * mean or FURTHEST',
-    ),
-    lua(
         "a resource is looked at when its time has come",
         "what ends there is found when somebody asks",
         "overdue",
@@ -382,13 +368,6 @@ CLOCK_STEPS = [
         "v1/look.sql",
         "IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN",
         "IF false THEN",
-    ),
-    postgresql(
-        "a kept permit lies no further ahead than a lease",
-        "what is held for long is kept for as long",
-        "v1/look.sql",
-        "mean bigint := coalesce(round(_at.mean)::bigint, 1000000);",
-        "mean bigint := 0;",
     ),
     postgresql(
         "a resource is looked at when its time has come",

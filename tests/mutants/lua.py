@@ -124,18 +124,11 @@ ADMISSION = [
         "",
     ),
     lua(
-        "heavy waiters are starved",
-        "a free permit goes to whoever asks, even if somebody heavy waits for several",
+        "waits in transit block newcomers",
+        "they stand before them",
         "_line",
-        "if other and heavy > weight and claim.occupied + weight + heavy > claim.limit then",
-        "if false then",
-    ),
-    lua(
-        "heavy waiters keep everything free",
-        "nobody passes a heavy waiter, even if there is room for both",
-        "_line",
-        "if other and heavy > weight and claim.occupied + weight + heavy > claim.limit then",
-        "if other and heavy > weight then",
+        'if first(claim.at, "(" .. ticket, claim.limit) then',
+        'if first(claim.at, "(" .. ticket, claim.limit) or call("ZLEXCOUNT", claim.at.waiters, "-", "(" .. ticket) > 0 then',
     ),
     lua(
         "a token is the clock",
@@ -537,7 +530,7 @@ HANDING_ON = [
         "newcomers overtake the parked",
         "a free permit goes to whoever asks, and the parked wait on",
         "_line",
-        '    if first(at, "(" .. ticket, claim.limit) then return "saturated" end\n',
+        '    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end\n',
         "",
     ),
     lua(
@@ -555,13 +548,6 @@ HANDING_ON = [
         'first(home, "+", math.huge)',
     ),
     lua(
-        "an unsatisfiable one that comes back keeps everything free",
-        "a heavy one goes first, even if it can never run",
-        "_line",
-        "if not info.session and info.weights[at.name] <= limit then\n",
-        "if not info.session then\n",
-    ),
-    lua(
         "a grant needs one of its claims",
         "the one whose permit was just given back",
         "_hand_on",
@@ -570,10 +556,10 @@ HANDING_ON = [
     ),
     lua(
         "a moved head loses its message",
-        "it stands in the other line, but as one that comes back by itself",
+        "it stands in the other line, but in transit",
         "_hand_on",
-        "stand(other, ticket, info, payload)",
-        "info.due = now\n        stand(other, ticket, info, nil)",
+        "stand(other, head, info, payload)",
+        "info.due = now\n        stand(other, head, info, nil)",
     ),
     lua(
         "a grant that nobody takes up is gone",
@@ -586,8 +572,8 @@ HANDING_ON = [
         "a grant never ends",
         "whoever was granted will come",
         "_hand_on",
-        "asked_for and GRANT_END or now + TAKE_UP\n",
-        "asked_for and GRANT_END or now + 1000 * TAKE_UP\n",
+        "parked and now + TAKE_UP or GRANT_END\n",
+        "parked and now + 1000 * TAKE_UP or GRANT_END\n",
     ),
     lua(
         "a grant is taken up twice",
@@ -621,8 +607,8 @@ HANDING_ON = [
         "a freed permit is handed on once",
         "the first in line gets what a heavy holder leaves, the others wait for a reaper",
         "_hand_on",
-        "while try(home, coming) do",
-        "while tries < 1 and try(home, coming) do",
+        "while try(home) do",
+        "while tries < 1 and try(home) do",
     ),
     lua(
         "an interrupted hand-on is not looked for",

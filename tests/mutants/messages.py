@@ -270,7 +270,7 @@ OUTBOX = [
         '        if kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
         '        elseif session ~= "" then -- E1, E2\n'
-        "            asked.session, asked.keeps = session, tonumber(keeps)\n"
+        "            asked.session = session\n"
         "        end\n"
         '        stand(claim.at, ticket, asked, kind == "park" and payload)\n',
         "        if payload then\n"
@@ -338,10 +338,10 @@ CALLERS = [
         'call("ZREVRANGEBYLEX", at.parked, up_to, "-", "LIMIT", 0, 1)',
     ),
     lua(
-        "a dead caller goes to its place",
-        "as a message that nobody sent: the line stops at it again and again",
+        "what a wait asked once stands in line when its grant ends",
+        "as a message that was not sent: the line stops at it again and again",
         "_ends",
-        "        else -- it was sent, or whoever called is gone\n            leave(at, nonce)\n",
+        "        else -- it was sent, or stood here by what it asked once\n            leave(at, nonce)\n",
         "        elseif ticket_of(at, nonce) then\n"
         '            call("ZADD", at.parked, 0, ticket_of(at, nonce))\n',
     ),

@@ -53,7 +53,7 @@ IN_REDIS = (
         "what is granted is still in line",
         "it has a grant",
         "_hand_on",
-        '    call("ZREM", kept_until and home.waiters or home.parked, ticket)\n',
+        '    call("ZREM", home.parked, ticket)\n',
         "",
     ),
 )

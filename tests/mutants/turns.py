@@ -1,100 +1,70 @@
-"""Wrong ideas about whose turn it is, where some wait in the store and some come back by themselves."""
+"""Wrong ideas about whose turn it is: of waits in transit, of those that are granted, and of those that never fit."""
 
 from __future__ import annotations
 
+from .epochs import memory
 from .lua import KEYS, lua
+from .postgresql import postgresql
 
-COMING_BACK = [
-    lua(
-        "a freed permit is always for the parked",
-        "who comes back by itself takes what is free when it comes: there never is anything",
-        "_hand_on",
-        "coming[#coming].ticket < head and table.remove(coming)",
-        "false",
+IN_TRANSIT = [
+    memory(
+        "waits in transit stand in line",
+        "they wait",
+        "books",
+        "            if waiter.in_transit:\n",
+        "            if False:\n",
     ),
     lua(
-        "a permit is kept for whoever comes back",
-        "all that come back by themselves go before the parked",
-        "_hand_on",
-        "coming[#coming].ticket < head and table.remove(coming)",
-        "table.remove(coming)",
+        "the place of a wait that named no session is kept for a lease",
+        "its message is there as soon as it is due",
+        "_asking",
+        "asked.keeps = kind, now + retry, tonumber(keeps)\n",
+        "asked.keeps = kind, now + retry, 0\n",
     ),
-    lua(
-        "a permit is kept until it comes, whenever that is",
-        "strict order, and a permit that idles for minutes",
-        "_hand_on",
-        "now + early + LEASE\n",
-        "now + 1000 * early + LEASE\n",
+    memory(
+        "the place of a wait that named no session is kept for a lease",
+        "its message is there as soon as it is due",
+        "asking",
+        "due, keeps=keeps\n",
+        "due\n",
     ),
-    lua(
-        "a permit is kept for who is late",
-        "its message stands in a queue of ten minutes, or is gone",
-        "_hand_on",
-        'string.format("(%.0f", now - late + LEASE)',
-        '"-inf"',
+    postgresql(
+        "a held wait that was granted other claims is in transit",
+        "its grant is over",
+        "v1/line.sql",
+        "CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN",
+        "CASE WHEN w.payload IS NOT NULL THEN",
     ),
+]
+
+ATTACHED_GRANTS = [
     lua(
-        "a kept permit ends when it is due",
-        "a message that is due is there at once",
-        "_hand_on",
-        "kept_until = due[n + 1] - LEASE + late",
-        "kept_until = due[n + 1] - LEASE + 0 * late",
-    ),
-    lua(
-        "a kept permit does not end",
-        "whoever waits will come",
-        "_hand_on",
-        "kept_until = due[n + 1] - LEASE + late",
-        "kept_until = due[n + 1] + 100 * late",
-    ),
-    lua(
-        "what is near is a second",
-        "a permit of a second may idle for one, and so may one of ten minutes",
-        "_hand_on",
-        "local mean = tonumber(known(home).mean) or 1000000",
-        "local mean = known(home) and 1000000",
-    ),
-    lua(
-        "a permit is kept longer than any other",
-        "permits are held for hours, so it may take hours to come",
-        "_hand_on",
-        "math.min(math.max(mean, LATE), TAKE_UP)",
-        "math.max(mean, LATE)",
-    ),
-    lua(
-        "the last to come goes first",
-        "the table of those that come back is read from its wrong end",
-        "_hand_on",
-        "return a.ticket > b.ticket",
-        "return a.ticket < b.ticket",
-    ),
-    lua(
-        "callers come back by themselves",
-        "whoever is due is expected, so one in the line is handed two permits",
-        "_hand_on",
-        'if ticket and call("ZSCORE", home.waiters, ticket) and not session_of(home, due[n]) then',
-        "if ticket and not session_of(home, due[n]) then",
-    ),
-    lua(
-        "the time a permit was kept counts as held",
-        "each idle wait makes the next one longer",
-        "acquire_else",
-        'since = grant.by == "k" and now or grant.since',
-        "since = grant.since",
-    ),
-    lua(
-        "a message attached to a kept permit stays",
-        "the permit is kept for who comes back by itself, and its message lies in the store",
+        "a message attached to a grant stays",
+        "its session is told of the grant",
         "attach",
         '    call("ZADD", home.outbox, granted.token, nonce)\n',
         "",
     ),
+    memory(
+        "a message attached to a grant stays",
+        "its session is told of the grant",
+        "outbox",
+        "        _send(books, at, waiter)\n",
+        "        pass\n",
+    ),
+    postgresql(
+        "a message attached to a grant stays",
+        "its session is told of the grant",
+        "v1/outbox.sql",
+        "sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;",
+        "sends := false;",
+    ),
     lua(
-        "a message attached to a kept permit takes up one claim",
-        "the permit is one, so it is written once",
+        "a message attached to a grant prolongs it at one claim",
+        "the grant is one, so it is written once",
         "attach",
-        "write(claim.at, GRANT .. nonce, claim.weight, granted, now + TAKE_UP)",
-        "if claim.at == home then write(claim.at, GRANT .. nonce, claim.weight, granted, now + TAKE_UP) end",
+        'call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce)',
+        'if claim.at == home then call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce) end',
     ),
     lua(
         "a part of a grant is a grant",
@@ -105,10 +75,55 @@ COMING_BACK = [
     ),
     lua(
         "a message attached twice goes out twice",
-        "its permit is still kept, so it goes out again",
+        "its permit is granted, so it goes out",
         "attach",
-        '    granted.by = "g"\n',
+        "if whole and unsent then",
+        "if whole then",
+    ),
+    memory(
+        "a message attached twice goes out twice",
+        "its permit is granted, so it goes out",
+        "outbox",
+        "elif entry and before and before.payload is None:",
+        "elif entry:",
+    ),
+    postgresql(
+        "a message attached twice goes out twice",
+        "its permit is granted, so it goes out",
+        "v1/outbox.sql",
+        "sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;",
+        "sends := granted;",
+    ),
+    lua(
+        "a session is told of the grant of a message that was attached",
+        "it asked for it",
+        "attach",
+        "    tell(before.session, nonce) -- it need not ask for it any more\n",
         "",
+    ),
+]
+
+SENT = [
+    memory(
+        "what was sent and is named stands in line",
+        "the store does not know it",
+        "sessions",
+        "if not found and any(ticket.nonce in books.at(each.resource).grants for each in wanted):",
+        "if False:",
+    ),
+    lua(
+        "what was sent and is named stands in line",
+        "the store does not know it",
+        "name",
+        'if call("ZSCORE", at.holders, GRANT .. nonce) then',
+        "if false then",
+    ),
+    postgresql(
+        "what was sent and is named stands in line",
+        "the store does not know it",
+        "v1/name.sql",
+        "    IF FOUND THEN\n        RETURN 'elsewhere'; -- its message was sent\n",
+        "    IF false THEN\n        RETURN 'elsewhere';\n",
     ),
 ]
 
@@ -165,4 +180,4 @@ UNSATISFIABLE = [
     ),
 ]
 
-MUTANTS = (*COMING_BACK, *UNSATISFIABLE)
+MUTANTS = (*IN_TRANSIT, *ATTACHED_GRANTS, *SENT, *UNSATISFIABLE)

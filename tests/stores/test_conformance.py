@@ -34,7 +34,7 @@ from tests.support.servers import RedisServer
 GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
 
 
-class TestMemoryStore(Sessions, StoreConformance):
+class TestMemoryStore(StoreConformance):
     @pytest.fixture
     def open_store(self) -> type[MemoryStore]:
         return MemoryStore
@@ -49,7 +49,7 @@ class TestMemoryStore(Sessions, StoreConformance):
         store.set_format(number)
 
 
-class OnServer(Sessions, StoreConformance):
+class OnServer(StoreConformance):
     server: RedisServer
 
     @pytest.fixture
@@ -135,13 +135,13 @@ class OnPostgres:
         self.server.set_format(number)
 
 
-class TestPostgresStore(OnPostgres, Sessions, StoreConformance):
+class TestPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, postgres: PostgresServer) -> None:
         self.server = postgres
 
 
-class TestEmbeddedPostgresStore(OnPostgres, Sessions, StoreConformance):
+class TestEmbeddedPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, embedded_postgres: PostgresServer) -> None:
         self.server = embedded_postgres
@@ -152,8 +152,8 @@ USED = """
 CREATE FUNCTION celery_semaphore.used_before() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO celery_semaphore.permit
-        (resource, slot, granted, kept, weight, token, last, since, ends, epoch, restored)
-    SELECT NEW.resource, slot, false, false, 1, 0, 0, 0, 0, 0, false FROM generate_series(1, 7) AS slot
+        (resource, slot, granted, weight, token, last, since, ends, epoch, restored)
+    SELECT NEW.resource, slot, false, 1, 0, 0, 0, 0, 0, false FROM generate_series(1, 7) AS slot
     ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;

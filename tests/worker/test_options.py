@@ -351,7 +351,7 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
         on_saturate = "drop"
 
     declare(app, base=Base, semaphore="s", limit=1, limits=5)
-    texts = sorted(doubts(app.tasks.values(), SETTINGS))
+    texts = sorted(doubts(app.tasks.values()))
     assert len(texts) == 2
     assert texts[0].startswith("task shop.export: limits=5 is no option; did you mean limit?")
     assert texts[1].startswith("task shop.export: on_saturate='drop' is no option")
@@ -370,71 +370,22 @@ def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:
         declared = {"base": LimitedTask, "name": name, "semaphore": "api", "shared": False}
         app.task(**declared | options)(body)
     app.finalize()
-    (text,) = doubts(app.tasks.values(), SETTINGS)
+    (text,) = doubts(app.tasks.values())
     assert text.startswith(
         "semaphore 'api' is declared with different limits: a limit=5, b limit=3."
     )
 
 
-def waits(default: str, *policies: str | None) -> list[str]:
-    """What is doubtful about tasks of one semaphore that wait like this."""
+def test_tasks_of_one_semaphore_may_wait_in_different_ways() -> None:
     app = Celery("mixed", set_as_current=False)
 
     def body() -> None: ...
 
-    for name, policy in zip("abc", policies, strict=False):
-        app.task(
-            name=name,
-            base=LimitedTask,
-            semaphore="api",
-            limit=5,
-            shared=False,
-            on_saturated=policy,
-        )(body)
+    for policy in ("park", "requeue"):
+        declared = {"base": LimitedTask, "name": policy, "semaphore": "api", "limit": 5}
+        app.task(**declared, shared=False, on_saturated=policy)(body)
     app.finalize()
-    return list(doubts(app.tasks.values(), Settings("memory://", on_saturated=default)))
-
-
-@pytest.mark.parametrize(
-    ("default", "policies", "said"),
-    [
-        ("requeue", ("park", None), "a on_saturated=park, b on_saturated=requeue"),
-        ("park", ("requeue", None), "a on_saturated=requeue, b on_saturated=park"),
-        ("drop", ("requeue", "drop", "park"), "a on_saturated=requeue, b on_saturated=drop, c"),
-    ],
-)
-def test_who_is_parked_and_who_is_requeued_for_one_semaphore_are_warned_of(
-    default: str, policies: tuple[str | None, ...], said: str
-) -> None:
-    (text,) = waits(default, *policies)
-    assert text.startswith(f"semaphore 'api' is waited for in different ways: {said}")
-
-
-@pytest.mark.parametrize(
-    ("default", "policies"),
-    [
-        ("requeue", ("requeue", None)),
-        ("park", ("park", None)),
-        ("requeue", ("drop", None)),
-        ("park", ("fail", None)),
-        ("park", ("drop", "fail")),
-    ],
-)
-def test_who_waits_alike_or_not_at_all_is_not_doubtful(
-    default: str, policies: tuple[str | None, ...]
-) -> None:
-    assert waits(default, *policies) == []
-
-
-def test_who_parks_for_another_semaphore_is_not_doubtful(app: Celery) -> None:
-    def body() -> None: ...
-
-    for name, policy in [("a", "park"), ("b", "requeue")]:
-        app.task(
-            name=name, base=LimitedTask, semaphore=name, limit=5, shared=False, on_saturated=policy
-        )(body)
-    app.finalize()
-    assert list(doubts(app.tasks.values(), SETTINGS)) == []
+    assert list(doubts(app.tasks.values())) == []
 
 
 def test_attributes_that_only_look_like_options_are_let_pass() -> None:
@@ -456,7 +407,7 @@ def test_attributes_that_only_look_like_options_are_let_pass() -> None:
 
     app.register_task(Limited())
     app.finalize()
-    assert list(doubts(app.tasks.values(), SETTINGS)) == []
+    assert list(doubts(app.tasks.values())) == []
 
 
 def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Celery) -> None:

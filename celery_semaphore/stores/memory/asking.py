@@ -60,9 +60,7 @@ class Asking:
         self.books.end_grant(self.wanted, self.ticket.nonce)
         if not (grant and whole):
             return None
-        # While it was kept for who comes back by itself nobody held it: it would make the mean longer, and so
-        # the time for which the next one is kept.
-        return self._admitted(grant.token, self.books.now if grant.kept else grant.since)
+        return self._admitted(grant.token, grant.since)
 
     def _asked(self) -> Answer:
         came_back = self._waited() > 0
@@ -122,12 +120,15 @@ class Asking:
         """In the line of the claim that refused, wherever it stood before."""
         before = self.books.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.books.now + retry
-        waiter = Waiter(self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due)
+        keeps = microseconds(wait.keeps)
+        waiter = Waiter(
+            self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due, keeps=keeps
+        )
         if wait.session and wait.kind is Kind.CALL:  # by the very process that asks for its grants
             self.books.wake(wait.session)
         if wait.session:  # E1, E2
-            away, keeps = not self.books.is_awake(wait.session), microseconds(wait.keeps)
-            waiter = replace(waiter, session=wait.session, away=away, keeps=keeps)
+            away = not self.books.is_awake(wait.session)
+            waiter = replace(waiter, session=wait.session, away=away)
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is here already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)

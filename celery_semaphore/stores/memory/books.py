@@ -85,13 +85,14 @@ class Books:
         self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
 
     def is_reachable(self, waiter: Waiter) -> bool:
-        return waiter.stays and (not waiter.session or self.is_awake(waiter.session))
+        awake = not waiter.session or self.is_awake(waiter.session)
+        return awake and not waiter.in_transit
 
     def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
         """Return the first that a permit can be granted to; those before it whose session sleeps are in transit (H5)."""
         limit = self.limit(at.name)
         for waiter in at.line(before):
-            if not waiter.stays:
+            if waiter.in_transit:
                 continue
             if not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)
@@ -120,11 +121,7 @@ class Books:
             return Reason.RECOVERING
         if occupied > limit or self.first(at, before=ticket):
             return Reason.SATURATED
-        head = at.first_due(ticket, limit)
-        heavy = head.weight_at(at.name) if head else 0
-        # Lighter ones would starve a heavy one that comes back by itself.
-        starving = heavy > ask.weight and occupied + heavy > limit
-        return Reason.SATURATED if starving else None
+        return None
 
     def permit_of(self, wanted: Sequence[Ask], holder: str) -> tuple[Entry | None, bool]:
         """Return what a holder has, and whether that is all of it, and alive."""

@@ -1,10 +1,9 @@
-"""Hand-on: a free permit goes to the first wait in line, of those that are reachable or due soon."""
+"""Hand-on: a free permit goes to the first wait in line, of those that are reachable."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Reason
 from ..asking import Ask
 from .resource import Entry
 from .sessions import GRANT
@@ -26,9 +25,7 @@ def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
     needed = list[str]()
     for name in names:
         at = books.at(name)
-        coming = [waiter for waiter in at.line() if _is_expected(books, at, waiter)]
-        coming.reverse()
-        while waiter := _next(books, at, coming):
+        while waiter := _next(books, at):
             if not {ask.resource for ask in waiter.asks}.issubset(names):
                 needed = [ask.resource for ask in waiter.asks]
                 break
@@ -41,21 +38,11 @@ def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
     return outgoing | hand_on(books, together)
 
 
-def _is_expected(books: Books, at: Resource, waiter: Waiter) -> bool:
-    """Whether it comes back by itself, and that soon enough to keep a permit for it."""
-    early, late = at.patience(books.take_up)
-    return waiter.comes_back and -late < waiter.due - books.now <= early
-
-
-def _next(books: Books, at: Resource, coming: list[Waiter]) -> Waiter | None:
-    """Return the wait that this resource has room for, if it is next."""
-    while head := books.first(at):
-        waiter = coming.pop() if coming and coming[-1].ticket.turn < head.ticket.turn else head
-        why = books.refusal(waiter.ask_at(at.name), waiter.ticket)
-        if why is None:
-            return waiter
-        if why is not Reason.UNSATISFIABLE:
-            break  # a wait that does not fit blocks the line, or heavy ones would starve
+def _next(books: Books, at: Resource) -> Waiter | None:
+    """Return the first in line, if this resource has room for it: else it blocks the line, or heavy ones would starve."""
+    head = books.first(at)
+    if head and not books.refusal(head.ask_at(at.name), head.ticket):
+        return head
     return None  # a free permit goes to the next acquire
 
 
@@ -69,20 +56,11 @@ def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
 
 
 def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
-    token, ends = books.new_token(waiter.asks), books.now + books.take_up
-    if waiter.session:
-        ends = books.now + GRANT
-    elif not waiter.stays:
-        ends = waiter.due + at.patience(books.take_up)[1]
+    token = books.new_token(waiter.asks)
+    ends = books.now + (GRANT if waiter.session else books.take_up)
     for ask in waiter.asks:
         books.at(ask.resource).grants[waiter.nonce] = Entry(
-            token,
-            books.now,
-            ask.weight,
-            ends,
-            books.epoch.id,
-            ticket=waiter.ticket,
-            kept=not waiter.stays,
+            token, books.now, ask.weight, ends, books.epoch.id, ticket=waiter.ticket
         )
     if waiter.payload is not None:
         at.outbox[waiter.nonce] = None

@@ -34,22 +34,23 @@ def attach(
     books.drop(wanted)
     ticket = books.known(wanted, ticket.nonce) or ticket
     at = (books.standing(wanted, ticket.nonce) or [books.at(wanted[0].resource)])[-1]
+    before = at.tickets.get(ticket.nonce)
     ends = inf if ends_in is None else books.now + ends_in
     waiter = Waiter(ticket, Kind.PARK, brief(claims), tuple(wanted), books.now, payload, name, ends)
     at.tickets[waiter.nonce] = waiter
-    _send_out_kept(books, at, waiter)
-
-
-def _send_out_kept(books: Books, at: Resource, waiter: Waiter) -> None:
-    """Send it out with a permit that was kept for it to come back, if that is all it asks."""
-    entry, whole = books.grant_to(waiter.asks, waiter.nonce)
+    entry, whole = books.grant_to(wanted, waiter.nonce)
     if entry and not whole:
-        books.end_grant(waiter.asks, waiter.nonce)
-    elif entry and entry.kept:
-        granted = replace(entry, ends=books.now + books.take_up, kept=False)
-        for ask in waiter.asks:
-            books.at(ask.resource).grants[waiter.nonce] = replace(granted, weight=ask.weight)
-        at.outbox[waiter.nonce] = None
+        books.end_grant(wanted, waiter.nonce)
+    elif entry and before and before.payload is None:  # E3: its session need not ask any more
+        _send(books, at, waiter)
+
+
+def _send(books: Books, at: Resource, waiter: Waiter) -> None:
+    """Send the message out with the permit that is granted to its wait."""
+    for ask in waiter.asks:
+        grants = books.at(ask.resource).grants
+        grants[waiter.nonce] = replace(grants[waiter.nonce], ends=books.now + books.take_up)
+    at.outbox[waiter.nonce] = None
 
 
 def take(books: Books, name: str) -> list[Grant]:

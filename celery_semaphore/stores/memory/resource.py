@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..asking import DEFAULT_MEAN, EARLY, LATE
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,7 +26,6 @@ class Entry:
     ends: int
     epoch: int  # in which it was written or renewed last: an earlier one only remembers it
     ticket: TicketFields | None = None  # of a grant: the wait that has not taken it up yet
-    kept: bool = False  # until that comes back by itself
     restored: bool = False  # in its epoch, which had forgotten it
 
     @property
@@ -133,13 +130,6 @@ class Resource:
         """Return the waits of these messages that stand in line."""
         return [each for each in self.line() if each.name and each.name in names]
 
-    def first_due(self, ticket: TicketFields, limit: int) -> Waiter | None:
-        """Return the first before this ticket that comes back by itself and that the limit in force could let in."""
-        for waiter in self.line(before=ticket):
-            if waiter.comes_back and waiter.weight_at(self.name) <= limit:
-                return waiter
-        return None
-
     def bury(self, holder: str, until: int) -> None:
         self.released[holder] = until
 
@@ -148,18 +138,11 @@ class Resource:
         self.learnt += 1
         self.mean = mean + (held - mean) / min(self.learnt, LATELY)
 
-    def patience(self, take_up: int) -> tuple[int, int]:
-        """How long before and after it is due a permit is kept for who comes back by itself."""
-        mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
-        return max(mean, EARLY), min(max(mean, LATE), take_up)
-
     def cut(self, furthest: int) -> None:
-        """Bring back what lies further ahead than it can; one that is kept can, by the mean."""
-        mean = DEFAULT_MEAN if self.mean is None else round(self.mean)
-        for kept in (self.holders, self.grants):
-            for name, entry in kept.items():
-                ends = min(entry.ends, furthest + mean if entry.kept else furthest)
-                kept[name] = replace(entry, ends=ends)
+        """Bring back what lies further ahead than it can."""
+        for entries in (self.holders, self.grants):
+            for name, entry in entries.items():
+                entries[name] = replace(entry, ends=min(entry.ends, furthest))
 
     def drop(self, now: int, lease: int, take_up: int) -> list[Entry]:
         """End what is overdue; return the grants that a session did not take up."""
@@ -171,7 +154,7 @@ class Resource:
         for nonce, waiter in list(self.tickets.items()):
             if nonce in self.grants:
                 continue
-            if not waiter.is_kept and waiter.due + max(lease, waiter.keeps) <= now:
+            if waiter.in_transit and waiter.due + max(lease, waiter.keeps) <= now:
                 self.forget(nonce)
             elif waiter.ends <= now:
                 self.end(nonce, now + take_up)
@@ -179,7 +162,7 @@ class Resource:
         return lapsed
 
     def _drop_grants(self, now: int) -> list[Entry]:
-        """Put a wait whose message was not even sent back in its place."""
+        """Put a wait whose message was not even sent back in its place; return those that a session did not take up."""
         lapsed = []
         for nonce, entry in list(self.grants.items()):
             if entry.ends <= now:
@@ -188,7 +171,7 @@ class Resource:
                 if waiter and waiter.session:
                     lapsed.append(entry)
                 elif waiter and waiter.payload is None:
-                    self.forget(nonce)  # its caller is gone, or did not come in time
+                    self.forget(nonce)  # it stood here by what it asked once
         return lapsed
 
     def send_off(self, waiter: Waiter, now: int) -> None:

@@ -69,6 +69,8 @@ def _turn_of(books: Books, wait: HeldWait) -> float | None:
 def _named(books: Books, session: str, wait: HeldWait) -> Standing:
     ticket, wanted = check_ticket(wait.ticket), asks(wait.claims)
     found = books.standing(wanted, ticket.nonce)
+    if not found and any(ticket.nonce in books.at(each.resource).grants for each in wanted):
+        return Standing.ELSEWHERE  # N4: its message was sent
     if not found:  # N1
         waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), books.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))

@@ -23,7 +23,7 @@ class Waiter:
     kind: Kind
     claims: tuple[Claim, ...]
     asks: tuple[Ask, ...]
-    due: int  # asked again by then, else forgotten
+    due: int  # asks again by then; in transit by a session that sleeps: since when
     payload: bytes | None = None
     name: str = ""
     ends: float = inf  # when the wait is over without a permit
@@ -39,20 +39,9 @@ class Waiter:
         return self.ticket.nonce
 
     @property
-    def stays(self) -> bool:
-        """Whether a permit can be handed to it, for it does not come back by itself."""
-        owned = self.payload is not None or bool(self.session)
-        return owned and not self.ended and not self.away
-
-    @property
-    def comes_back(self) -> bool:
-        """Whether a permit is kept for it when it is due."""
-        return not (self.stays or self.ended or self.session)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether it stands until it ends, not only until it is due."""
-        return self.payload is not None or bool(self.session and not self.away)
+    def in_transit(self) -> bool:
+        """Whether its message is with the broker: no permit can be granted to it, and its place is kept for a while."""
+        return self.payload is None and (self.away or not self.session)
 
     def weight_at(self, resource: str) -> int:
         return self.ask_at(resource).weight

@@ -27,7 +27,6 @@ CREATE TABLE celery_semaphore.permit (
     slot int, -- from 0 on, without gaps
     holder text COLLATE "C", -- of a grant: v1_grant_of(the nonce of its ticket); null: the row is free
     granted bool NOT NULL,
-    kept bool NOT NULL, -- granted to who comes back by itself
     urgency smallint, -- of a grant: its ticket's
     place bigint, -- of a grant: its ticket's
     weight bigint NOT NULL,
@@ -58,8 +57,8 @@ CREATE TABLE celery_semaphore.waiter (
     urgency smallint NOT NULL, -- 255 - priority
     place bigint NOT NULL, -- when the wait began
     nonce text COLLATE "C" NOT NULL, -- the holder whose acquire was refused then
-    -- w: comes back by itself, or is in transit; p: a permit can be handed to it, if its session is awake; a: likewise,
-    -- but the limit in force is too low for it; g: was granted; e: its wait has ended
+    -- w: in transit; p: a permit can be granted to it, if its session is awake; a: likewise, but the limit in force is too
+    -- low for it; g: was granted; e: its wait has ended
     line "char" NOT NULL,
     outbox bool NOT NULL, -- its message must be sent
     kind text NOT NULL,

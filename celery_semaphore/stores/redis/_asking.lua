@@ -90,14 +90,14 @@ local function refuse(n, reason)
         ticket, reason, retry = "", "timed_out", 0
     else
         local payload, before = forget_wait() -- where another claim refused before
-        asked.kind, asked.due = kind, now + retry
+        asked.kind, asked.due, asked.keeps = kind, now + retry, tonumber(keeps)
         if kind == "call" and session ~= "" then -- by the very process that asks for its grants
             call("ZADD", SESSIONS, now, session)
         end
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
         elseif session ~= "" then -- E1, E2
-            asked.session, asked.keeps = session, tonumber(keeps)
+            asked.session = session
         end
         stand(claim.at, ticket, asked, kind == "park" and payload)
     end

@@ -124,24 +124,16 @@ local function end_wait(at, nonce)
     call("ZADD", at.due, now + TAKE_UP, nonce)
 end
 
--- A permit that is kept can lie further ahead, by the mean time that permits are held.
+-- What lies further ahead than it can, for the server's clock stepped back.
 local function cut(at)
-    local last = call("ZRANGE", at.holders, -1, -1, "WITHSCORES")[2]
-    if not last or tonumber(last) <= FURTHEST then
-        return
-    end
-    local mean = tonumber(call("HGET", at.ledger, "mean")) or 1000000
     for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, FURTHEST + 1, "+inf")) do
-        local mine = read(at, name)
-        local furthest = mine and mine.by == "k" and FURTHEST + mean or FURTHEST
-        if mine and mine.ends > furthest then
-            call("ZADD", at.holders, furthest, name)
-        end
+        call("ZADD", at.holders, FURTHEST, name)
     end
 end
 
--- A grant whose message was not even sent goes back to its place; a holder whose lease ended is dead; who did not
--- come back when it was due is forgotten. In the grace the server was away, so nobody could renew or come back.
+-- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
+-- in transit (E7); a holder whose lease ended is dead; a wait in transit is forgotten when its time is over (E13). In the
+-- grace the server was away, so nobody could renew or ask.
 local function drop(at)
     at.quiet = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
     cut(at)
@@ -157,7 +149,7 @@ local function drop(at)
             call("ZADD", at.parked, 0, ticket_of(at, nonce))
         elseif session_of(at, nonce) then
             not_taken_up(at, nonce, mine.since)
-        else -- it was sent, or whoever called is gone
+        else -- it was sent, or stood here by what it asked once
             leave(at, nonce)
         end
     end

@@ -1,7 +1,7 @@
 -- Who waits at one resource. A wait is known by its nonce, see _burial.lua. Its rank is "<255 - priority>.<place>" and
 -- with the nonce it makes its ticket, which as text sorts by priority, then by first come: so it stands in a line, and
 -- so it keeps its place even out of the store and back. Where both are known, the rank in the store counts.
---   waiters   zset  ticket that comes back by itself, or is in transit -> 0
+--   waiters   zset  ticket that is in transit -> 0
 --   parked    zset  ticket to which a permit can be granted: its message lies here, or its session was awake when it
 --                   was seen last -> 0
 --   aside     zset  likewise, but the limit in force is too low for it -> 0
@@ -91,29 +91,11 @@ local function first(at, up_to, limit)
     return up_to, true
 end
 
--- The first that comes back by itself, before this ticket, and that the limit in force could ever let in.
-local function ahead(at, ticket, limit)
-    for skipped = 0, 1000 do
-        local other = call("ZRANGEBYLEX", at.waiters, "-", "(" .. ticket, "LIMIT", skipped, 1)[1]
-        if not other then
-            return nil
-        end
-        local info = wait_info(at, nonce_of(other))
-        if not info.session and info.weights[at.name] <= limit then
-            return other, info.weights[at.name]
-        end
-    end
-end
-
--- Why this claim refuses, or nil. Whoever was parked before goes first; a heavy one that comes back by itself
--- is kept free what it needs, or lighter ones would starve it.
+-- Why this claim refuses, or nil: the first of C1 to C5. A wait in transit blocks no other.
 local function refusal(claim, ticket)
     local why = no_room(claim)
     if why or claim.at.quiet then
         return why
     end
-    local at, weight = claim.at, claim.weight
-    if first(at, "(" .. ticket, claim.limit) then return "saturated" end
-    local other, heavy = ahead(at, ticket, claim.limit)
-    if other and heavy > weight and claim.occupied + weight + heavy > claim.limit then return "saturated" end
+    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end
 end

@@ -1,9 +1,8 @@
 -- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
 --   holders   zset  holder, or grant by the nonce of its wait, see _burial.lua -> end of its lease
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
---                   written or renewed last; by is "g" for a grant, "k" for one that is kept for who comes back by
---                   itself, both followed by the rank of the wait, "r" for a permit that was put back in that
---                   epoch, else empty
+--                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
+--                   that was put back in that epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately),
 --                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
 --                   "for:" and the token of a grant -> its name among the holders

@@ -59,8 +59,6 @@ elseif messages then
     call("DEL", messages)
 end
 if whole then
-    -- While it was kept for who comes back by itself nobody held it: it would make the mean longer, and so the time
-    -- for which the next one is kept.
-    return admit({token = grant.token, since = grant.by == "k" and now or grant.since, by = ""})
+    return admit({token = grant.token, since = grant.since, by = ""})
 end
 return admit({token = new_token(claims), since = now, by = ""})

@@ -21,6 +21,11 @@ end
 for _, at in ipairs(resources) do
     home = call("HEXISTS", at.tickets, nonce) == 1 and at or home
 end
+local before = wait_info(home, nonce)
+local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
+if before and before.session then
+    tell(before.session, nonce) -- it need not ask for it any more
+end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
 stand(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
@@ -29,11 +34,11 @@ end
 if whole then
     step_out(home, ticket_of(home, nonce))
 end
-if whole and granted.by == "k" then -- kept for it to come back: now the message goes out with it
-    granted.by = "g"
+if whole and unsent then -- E3
     for _, claim in ipairs(claims) do
-        write(claim.at, GRANT .. nonce, claim.weight, granted, now + TAKE_UP)
+        call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce)
     end
     call("ZADD", home.outbox, granted.token, nonce)
+    use(home, now)
 end
 return answer_hand_on()

@@ -34,6 +34,11 @@ local function name(ticket, info, ats)
             return "w"
         end
     end
+    for _, at in ipairs(ats) do
+        if call("ZSCORE", at.holders, GRANT .. nonce) then -- N4: its message was sent
+            return "e"
+        end
+    end
     stand(ats[1], ticket, info) -- N1
     use(ats[1], now)
     return "w"

@@ -31,11 +31,11 @@ this format.
 from __future__ import annotations
 
 from .admission import Admission
+from .attached_grants import AttachedGrants
 from .callers import Callers
 from .calling import Calling
 from .changed_tasks import ChangedTasks
 from .clock_steps import ClockSteps
-from .coming_back import ComingBack
 from .copies import Copies
 from .crowd import Crowd
 from .ended_waits import EndedWaits
@@ -45,7 +45,7 @@ from .fairness import Fairness
 from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
-from .kept_permits import KeptPermits
+from .in_transit import InTransit
 from .leases import Leases
 from .lost_hand_overs import LostHandOvers
 from .messages import Messages
@@ -55,6 +55,7 @@ from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
 from .promotions import Promotions
+from .sessions import Sessions
 from .timeouts import Timeouts
 from .waiting import Waiting
 
@@ -68,9 +69,10 @@ class StoreConformance(
     Timeouts,
     Copies,
     Fairness,
-    ComingBack,
-    KeptPermits,
+    InTransit,
+    Sessions,
     Parking,
+    AttachedGrants,
     Messages,
     HandingOn,
     ChangedTasks,

@@ -19,7 +19,6 @@ from .suite import (
     parked,
     refused,
     released,
-    requeued,
     why,
 )
 
@@ -135,17 +134,6 @@ class Calling(Suite):
         assert why(store, claim(2), "d", calls()) is Reason.SATURATED
         assert why(store, claim(2), "e", Wait(Kind.REQUEUE)) is Reason.SATURATED
         admitted(store, claim(2), "b", calls(ticket))
-
-    def test_who_comes_back_by_itself_does_not_hold_a_caller_up(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """It is far away, see Fairness for one that is near."""
-        admitted(store, claim(), "a")
-        requeued(store, claim(), "b", shortest=100.0)
-        clock.advance(1)
-        ticket = calling(store, claim(), "c")
-        store.release("a", claim())
-        assert granted(store) == [ticket]
 
     def test_a_caller_that_asks_again_keeps_its_place(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")

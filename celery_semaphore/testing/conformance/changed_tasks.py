@@ -1,6 +1,6 @@
 """A task that comes back with other claims than it waits for: there was a new release meanwhile."""
 
-# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+# ruff: noqa: S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Publication, Reason, Refusal, Wait
+from ...core.session import GRANT_S
+from ...core.ticket import nonce_of
+from .calling import granted
+from .sessions import S, held
 from .suite import (
     LEASE,
     Suite,
@@ -87,6 +91,24 @@ class ChangedTasks(Suite):
         store.reap()
         assert list(store.resources()) == []
 
+    def test_what_it_asked_once_is_forgotten_with_its_grant(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Held for two claims it was delivered elsewhere, too, and asked for the second one alone."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b", claims=claim() + DISK)
+        admitted(store, DISK, "d")
+        refused(store, DISK, "b2", came_back(wait.ticket))
+        store.release("d", DISK)
+        store.release("a", claim())
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+        clock.advance(GRANT_S)
+        store.ask(S)
+        store.reap()
+        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
+        admitted(store, DISK, "c")
+
     @pytest.mark.parametrize("taken", [True, False])
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(
         self, store: Store, *, taken: bool
@@ -107,31 +129,34 @@ class ChangedTasks(Suite):
         store.release("c", claim(2))
         assert list(store.resources()) == []
 
-    def test_what_was_kept_for_a_task_that_no_longer_waits_is_free(
-        self, store: Store, clock: Clock
+    def test_a_task_that_no_longer_waits_leaves_its_held_message_in_its_place(
+        self, store: Store
     ) -> None:
+        """A11: its session still asks for it, and what was granted to it is free for the first in line."""
+        store.ask(S)
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "d")
-        clock.advance(0.5)
-        self._waits(store, Kind.REQUEUE)
-        clock.advance(0.5)
-        parked(store, claim(2), "c")
+        ticket = self._waits(store, Kind.REQUEUE)
         assert not store.release("a", claim(2))
-        assert store.snapshot("api").occupied == 2
+        assert granted(store) == [ticket]
         self._is_refused_without_a_wait(store)
-        clock.advance(2 * LEASE)
-        (grant,) = reaped(store)
-        assert grant.payload == b"c"
-        store.sent([grant])
-        store.release(grant.ticket, claim(2))
+        (waiter,) = store.snapshot("api").waiters
+        assert (waiter.id, waiter.reachable) == (ticket, True)
+        assert store.ask(S).granted == frozenset()
+        assert not store.reap()
+        assert store.ask(S).granted == {nonce_of(ticket)}
+        store.release(ticket, claim(2))
+        store.release("d", claim(2))
         assert list(store.resources()) == []
 
-    def _waits(self, store: Store, kind: Kind) -> None:
-        answer = store.acquire(claim(2), "b", Wait(kind), FIRST)
+    def _waits(self, store: Store, kind: Kind) -> str:
+        session = S if kind is Kind.REQUEUE else ""
+        answer = store.acquire(claim(2), "b", Wait(kind, session=session), FIRST)
         assert isinstance(answer, Refusal)
         assert answer.ticket
         if kind is Kind.PARK:
             assert not store.attach(answer.ticket, claim(2), b"b")
+        return answer.ticket
 
     def _is_refused_without_a_wait(self, store: Store) -> None:
         answer = store.acquire(claim(2, weight=2), "b2", None, AGAIN)

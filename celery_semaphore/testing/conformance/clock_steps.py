@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
 from .calling import granted
+from .sessions import S, held
 from .suite import (
     LEASE,
     Suite,
     admitted,
     claim,
-    held_up,
     messages,
     parked,
     reaped,
     released,
-    requeued,
     why,
 )
 
@@ -115,29 +114,15 @@ class ClockSteps(Suite):
         clock.advance(-STEP)
         assert waited(store, clock) <= LOOK
 
-    def test_reaping_finds_a_permit_that_was_kept_in_vain(self, store: Store, clock: Clock) -> None:
-        ticket = held_up(store, clock)
-        parked(store, claim(), "c")
-        store.release("a", claim())
-        assert granted(store) == [ticket]
-        clock.advance(-STEP)
-        assert waited(store, clock) <= LOOK
-
-    def test_a_permit_is_kept_for_as_long_as_permits_are_held(
+    def test_reaping_finds_a_grant_that_no_session_takes_up(
         self, store: Store, clock: Clock
     ) -> None:
-        """That may be longer than all else can lie ahead."""
-        permit = admitted(store, claim(), "a")
-        for _ in range(60):
-            clock.advance(LEASE / 3)
-            store.renew([permit])
+        store.ask(S)
+        admitted(store, claim(), "a")
+        dead = held(store, "b")
+        clock.advance(0.001)
+        parked(store, claim(), "c")
         store.release("a", claim())
-        admitted(store, claim(), "b")
-        ticket = requeued(store, claim(), "c", shortest=5 * LEASE, longest=5 * LEASE)
-        parked(store, claim(), "d")
-        store.release("b", claim())
-        (kept,) = store.snapshot("api").holders
-        assert (kept.holder, kept.expires_at > clock.now + FURTHEST) == (ticket, True)
-        store.reap()
-        assert why(store, claim(), "e") is Reason.SATURATED
-        assert store.snapshot("api").holders == (kept,)
+        assert granted(store) == [dead.ticket]
+        clock.advance(-STEP)
+        assert waited(store, clock) <= LOOK

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal, Wait
+from .sessions import S, held
 from .suite import (
     GRACE,
     LEASE,
@@ -22,7 +23,6 @@ from .suite import (
     reaped,
     refused,
     released,
-    requeued,
     why,
 )
 
@@ -318,18 +318,18 @@ class LostHandOvers(Suite):
         assert messages(released(store, "b3", permit.claims)) == [b"c"]
 
     @pytest.mark.parametrize("attached", [False, True])
-    def test_a_permit_kept_before_does_not_fill_the_place_of_the_living(
+    def test_a_grant_of_a_session_does_not_fill_the_place_of_the_living(
         self, store: Store, clock: Clock, *, attached: bool
     ) -> None:
+        store.ask(S)
         admitted(store, claim(), "a")
-        clock.advance(1)
-        ticket = requeued(store, claim(), "b")
+        ticket = held(store, "b").ticket
+        clock.advance(0.001)
         parked(store, claim(), "c")
         assert released(store, "a", claim()) == []
         lose_the_rest = self.remember(store)
         admitted(store, claim(), "b2", came_back(ticket))
-        store.release("b2", claim())
-        grants = reaped(store)
+        grants = released(store, "b2", claim())
         store.sent(grants)
         living = admitted(store, claim(), "c2", came_back(grants[0].ticket, Kind.PARK))
         lose_the_rest()

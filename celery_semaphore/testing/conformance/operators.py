@@ -141,14 +141,14 @@ class Operators(Suite):
     @pytest.mark.parametrize("kinds", [1, 2, 3])
     def test_a_snapshot_shows_a_page_of_the_line(self, store: Store, kinds: int) -> None:
         admitted(store, claim(), "a")
-        # Those that come back, those that stay, and those above the limit.
+        # Those in transit, those in line, and those that are set aside.
         for n in range(9):
             if n % kinds == 0:
                 requeued(store, claim(), f"w{n}")
             elif n % kinds == 1:
                 parked(store, claim(), f"w{n}")
             else:
-                requeued(store, claim(weight=3), f"w{n}")
+                parked(store, claim(weight=3), f"w{n}")
         store.set_limit(1, "api")
         whole = store.snapshot("api").waiters
         assert [each.position for each in whole] == list(range(9))

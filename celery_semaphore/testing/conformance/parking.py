@@ -139,13 +139,6 @@ class Parking(Suite):
         assert why(store, claim(2), "c") is Reason.SATURATED
         admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
 
-    def test_who_stood_ahead_may_pass(self, store: Store, clock: Clock) -> None:
-        admitted(store, claim(1), "a")
-        earlier = requeued(store, claim(1), "b")
-        clock.advance(1)
-        parked(store, claim(1), "c")
-        admitted(store, claim(2), "b2", came_back(earlier))
-
     def test_a_parked_ticket_can_be_given_up(self, store: Store) -> None:
         """Revoked, for instance: nobody will take it up."""
         admitted(store, claim(), "a")

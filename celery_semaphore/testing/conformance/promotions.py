@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
+from .sessions import S, holding
 from .suite import (
     TAKE_UP,
     Suite,
@@ -88,15 +89,23 @@ class Promotions(Suite):
         assert (after.since, after.kind, after.weight) == (before.since, before.kind, 1)
         assert line(store) == ["c", "b"]
 
-    def test_it_goes_before_who_comes_back_by_itself(self, store: Store, clock: Clock) -> None:
-        admitted(store, claim(), "a")
+    def test_it_goes_before_one_in_transit(self, store: Store, clock: Clock) -> None:
+        """That one asks while there is room for it, and was more urgent before."""
+        admitted(store, claim(1), "a")
+        ticket = requeued(store, claim(1), "w", priority=9)
         clock.advance(1)
-        ticket = requeued(store, claim(), "w", priority=9)
+        named(store, "b", claims=claim(1))
+        store.promote(["b"])
+        assert refused(store, claim(2), "w2", came_back(ticket)).reason is Reason.SATURATED
+
+    def test_it_goes_before_one_that_is_held(self, store: Store, clock: Clock) -> None:
+        store.ask(S)
+        admitted(store, claim(), "a")
+        refused(store, claim(), "w", holding(priority=9))
         clock.advance(1)
         named(store, "b")
         store.promote(["b"])
-        store.release("a", claim())
-        assert refused(store, claim(), "w2", came_back(ticket)).reason is Reason.SATURATED
+        assert messages(released(store, "a", claim())) == [b"b"]
 
     def test_nobody_who_is_free_waits(self, store: Store, clock: Clock) -> None:
         store.set_limit(0, "api")

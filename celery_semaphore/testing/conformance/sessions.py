@@ -195,7 +195,7 @@ class Sessions(Suite):
         store.release("x", claim(2))
         assert store.ask(S).granted == nonces(heavy)
 
-    def test_a_raised_limit_is_handed_on(self, store: Store, clock: Clock) -> None:
+    def test_a_raised_limit_is_handed_on_to_a_session(self, store: Store, clock: Clock) -> None:
         store.ask(S)
         admitted(store, claim(), "a")
         waits = []
@@ -226,18 +226,6 @@ class Sessions(Suite):
         assert (store.snapshot("api").waiting, reachable(store, "disk")) == (0, [wait.ticket])
         store.release("x", claim(of="disk"))
         assert store.ask(S).granted == nonces(wait)
-
-    def test_nothing_is_kept_for_a_held_wait_that_is_due(self, store: Store, clock: Clock) -> None:
-        """Only for one that comes back by itself: this one's session asks, or it is in transit."""
-        store.ask(S)
-        admitted(store, claim(), "a")
-        held(store, "b", shortest=1.0, longest=1.0)
-        clock.advance(1.0)
-        later = parked(store, claim(), "c")
-        store.sleep(S)
-        looked_at(store)
-        store.release("a", claim())
-        assert granted(store) == [later]
 
     # -- grants that are not taken up
 
@@ -602,6 +590,16 @@ class Sessions(Suite):
         ticket = parked(store, claim(), "b")
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
         assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_what_was_sent_meanwhile_is_elsewhere(self, store: Store) -> None:
+        """N4: it would stand in line, too, and get a second permit."""
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        ticket = parked(store, BOTH, "b")
+        store.sent(released(store, "a", BOTH))
+        changed = tuple(claim(of="new") + BOTH)
+        assert store.name(S, [HeldWait(ticket, changed)]) == {ticket: Standing.ELSEWHERE}
+        assert store.snapshot("new").waiting == store.snapshot("api").waiting == 0
 
     def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
         """N3."""

@@ -81,20 +81,9 @@ def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = 
 
 
 def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
-    """The ticket of a waiter that comes back by itself."""
+    """The ticket of a wait in transit: no session asks for its grant."""
     ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
     assert ticket
-    return ticket
-
-
-def held_up(
-    store: Store, clock: Clock, claims: Sequence[Claim] = tuple(claim()), **how: Any
-) -> str:
-    """The ticket of who comes back by itself, half a second before "a" has held its permit for one."""
-    admitted(store, claim(), "a")
-    clock.advance(0.5)
-    ticket = requeued(store, claims, "b", **how)
-    clock.advance(0.5)
     return ticket
 
 

@@ -49,7 +49,7 @@ BEGIN
         AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _task) IS NULL;
         IF FOUND THEN
             UPDATE celery_semaphore.permit AS p
-            SET holder = _holder, granted = false, kept = false, weight = _weights[1],
+            SET holder = _holder, granted = false, weight = _weights[1],
                 token = answer.token, last = answer.token, since = now, ends = answer.ends,
                 epoch = answer.epoch, restored = false
             WHERE p.resource = home AND p.slot = its_slot;

@@ -112,11 +112,7 @@ BEGIN
                 RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, lives, _m);
             END IF;
         END LOOP;
-        _given := (false, false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL);
-    END IF;
-    IF _given.kept THEN
-        -- While it was kept nobody held it: it would make the mean longer, and so the time for which the next one is.
-        _given.since := _m.now;
+        _given := (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL);
     END IF;
     RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
 END $$;

@@ -1,11 +1,6 @@
--- What is free goes to whoever was parked first. The head is tried on all its claims in this instant; refused by
--- another claim it moves to that one's line; one that this resource cannot fit blocks it, or heavy ones would starve.
---
--- Who comes back by itself and stands before the head would find every permit taken, each time. So one is kept for
--- it, from the mean time that permits were held before it is due until as long after: then it idles no longer than
--- it would be held. If it does not come, for its message stands in a queue or is gone, the permit goes to the next
--- and its ticket is dropped; it keeps its place all the same, and once it has asked again it is due soon. While
--- nobody is parked nothing is kept, and a free permit goes to whoever asks.
+-- What is free goes to the first wait in line: H1 to H10 of docs/architecture.md. The head is tried on all its claims in
+-- this instant; refused by another claim it moves to that one's line; one that this resource cannot fit blocks it, or
+-- heavy ones would starve. While none stands in line a free permit goes to the next acquire.
 
 CREATE TYPE celery_semaphore.v1_handed AS (
     epoch bigint,
@@ -58,15 +53,10 @@ BEGIN
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_grant(
-    _home celery_semaphore.v1_at, _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
+    _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    kept bool := _head.line = 'w';
-    asked_for bool := _head.session <> '';
-    ends bigint := CASE
-        WHEN kept THEN _head.due + celery_semaphore.v1_late(_home, _m)
-        ELSE _m.now + CASE WHEN asked_for THEN celery_semaphore.v1_grant_lasts() ELSE _m.take_up END
-    END;
+    ends bigint := _m.now + CASE WHEN _head.session <> '' THEN celery_semaphore.v1_grant_lasts() ELSE _m.take_up END;
     name text := celery_semaphore.v1_grant_of(_head.nonce);
     ats celery_semaphore.v1_at[];
     token bigint;
@@ -77,7 +67,7 @@ BEGIN
     token := celery_semaphore.v1_new_token(ats, _m.now);
     FOR n IN 1..cardinality(ats) LOOP
         PERFORM celery_semaphore.v1_write(
-            ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head), kept);
+            ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head));
         PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
     UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.id = _head.id AND w.payload IS NOT NULL
@@ -96,7 +86,6 @@ CREATE FUNCTION celery_semaphore.v1_try(
 DECLARE
     at celery_semaphore.v1_at := celery_semaphore.v1_look(_home, NULL, _m);
     head celery_semaphore.waiter;
-    comes celery_semaphore.waiter;
     other int;
 BEGIN
     IF at.waits THEN
@@ -110,10 +99,6 @@ BEGIN
     ELSIF coalesce(at.operator, at.declared) = 0 THEN
         RETURN;
     END IF;
-    comes := celery_semaphore.v1_expected(at, celery_semaphore.v1_ticket_of(head), _m);
-    IF comes.id IS NOT NULL THEN
-        head := comes;
-    END IF;
     at := celery_semaphore.v1_look(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.asked);
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
@@ -126,7 +111,7 @@ BEGIN
     END IF;
     other := celery_semaphore.v1_elsewhere(head, _m);
     IF other IS NULL THEN
-        PERFORM celery_semaphore.v1_grant(at, head, _m);
+        PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
     ELSE
         PERFORM celery_semaphore.v1_move(head, other, _m);

@@ -48,7 +48,7 @@ DECLARE
 BEGIN
     FOREACH one IN ARRAY _resources LOOP
         UPDATE celery_semaphore.waiter AS w
-        SET line = CASE WHEN w.payload IS NOT NULL THEN 'p' ELSE 'w' END, outbox = false
+        SET line = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'p' ELSE 'w' END, outbox = false
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.line = 'g';
         PERFORM celery_semaphore.v1_use(one, _now);
     END LOOP;
@@ -125,33 +125,3 @@ BEGIN
         ORDER BY shut_out.urgency, shut_out.place, shut_out.nonce LIMIT 1000));
     UPDATE celery_semaphore.resource AS r SET low = _limit WHERE r.name = _name;
 END $$;
-
--- The first that comes back by itself, before this ticket, and can be expected now: it is due soon, or was just now.
-CREATE FUNCTION celery_semaphore.v1_expected(
-    _at celery_semaphore.v1_at, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
-DECLARE
-    late bigint := celery_semaphore.v1_late(_at, _m);
-    early bigint := greatest(coalesce(round(_at.mean), 1000000), 100000);
-    first celery_semaphore.waiter;
-BEGIN
-    WITH coming AS MATERIALIZED (
-        SELECT w.* FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _at.name AND w.line = 'w'
-        AND w.ends > _m.now - late + _m.lease AND w.ends <= _m.now + early + _m.lease
-        ORDER BY w.ends LIMIT 1000
-    )
-    SELECT * INTO first FROM coming
-    WHERE coming.session = '' -- the others are in transit
-    AND (coming.urgency, coming.place, coming.nonce) < (_before.urgency, _before.place, _before.nonce)
-    AND coming.weight <= coalesce(_at.operator, _at.declared, coming.asked)
-    ORDER BY coming.urgency, coming.place, coming.nonce LIMIT 1;
-    RETURN first;
-END $$;
-
--- How long after it was due a permit is kept for one that comes back by itself.
-CREATE FUNCTION celery_semaphore.v1_late(
-    _at celery_semaphore.v1_at, _m celery_semaphore.v1_moment
-) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT least(greatest(coalesce(round(_at.mean)::bigint, 1000000), 1000000), _m.take_up)
-$$;

@@ -65,8 +65,8 @@ BEGIN
 END $$;
 
 -- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
--- in transit (E7); a holder whose lease ended is dead; who did not
--- come back when it was due is forgotten; a parked message whose wait is over must be sent, again until it was.
+-- in transit (E7); a holder whose lease ended is dead; a wait in transit is forgotten when its time is over (E13); a parked
+-- message whose wait is over must be sent, again until it was.
 CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -89,7 +89,7 @@ BEGIN
         END IF;
         UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- whoever called is gone
+        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- it stood here by what it asked once
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
     END LOOP;
@@ -111,15 +111,12 @@ BEGIN
         WHERE w.resource = _name AND w.line <> 'g' ORDER BY w.ends LIMIT 1);
 END $$;
 
--- A permit that is kept can lie further ahead, by the mean time that permits are held.
-CREATE FUNCTION celery_semaphore.v1_cut(_at celery_semaphore.v1_at, _furthest bigint) RETURNS void
+-- What lies further ahead than it can, for the server's clock stepped back.
+CREATE FUNCTION celery_semaphore.v1_cut(_name text, _furthest bigint) RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-    mean bigint := coalesce(round(_at.mean)::bigint, 1000000);
 BEGIN
-    UPDATE celery_semaphore.permit AS p SET ends = _furthest + CASE WHEN p.kept THEN mean ELSE 0 END
-    WHERE p.resource = _at.name AND p.holder IS NOT NULL
-    AND p.ends > _furthest + CASE WHEN p.kept THEN mean ELSE 0 END;
+    UPDATE celery_semaphore.permit AS p SET ends = _furthest
+    WHERE p.resource = _name AND p.holder IS NOT NULL AND p.ends > _furthest;
 END $$;
 
 -- Look, after what is overdue has ended; but in the grace the server was away: nobody could renew or come back.
@@ -131,7 +128,7 @@ DECLARE
 BEGIN
     at := celery_semaphore.v1_look(_name, _holder, _m);
     IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN
-        PERFORM celery_semaphore.v1_cut(at, celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up));
+        PERFORM celery_semaphore.v1_cut(at.name, celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up));
     END IF;
     IF at.overdue AND NOT _m.in_grace THEN
         PERFORM celery_semaphore.v1_drop(_name, _m);

@@ -39,7 +39,7 @@ BEGIN
 END $$;
 
 -- Where it has a record: 'elsewhere' for a wait of another session (N4), else 'waits', and if it was in transit it
--- stands in line again (N2, else N3). Null where it has none.
+-- stands in line again (N2, else N3). Where it has none: 'elsewhere' if its message was sent with a permit (N4), else null.
 CREATE FUNCTION celery_semaphore.v1_stands_for(
     _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -61,5 +61,10 @@ BEGIN
         END IF;
         RETURN 'waits';
     END LOOP;
+    PERFORM 1 FROM celery_semaphore.permit AS p
+    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_of(_nonce);
+    IF FOUND THEN
+        RETURN 'elsewhere'; -- its message was sent
+    END IF;
     RETURN NULL;
 END $$;

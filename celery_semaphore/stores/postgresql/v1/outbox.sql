@@ -14,8 +14,10 @@ DECLARE
     its_grant text := celery_semaphore.v1_grant_of(ticket.nonce);
     home int := 1;
     given celery_semaphore.v1_held;
+    stood celery_semaphore.waiter;
+    found_here celery_semaphore.waiter;
     granted bool;
-    kept bool;
+    sends bool;
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience, true);
     FOR n IN 1..cardinality(_resources) LOOP
@@ -23,14 +25,17 @@ BEGIN
     END LOOP;
     ticket := coalesce(celery_semaphore.v1_known(ticket.nonce, _resources), ticket);
     FOR n IN 1..cardinality(_resources) LOOP
-        PERFORM 1 FROM celery_semaphore.waiter AS w
+        SELECT * INTO found_here FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], ticket.nonce);
-        home := CASE WHEN FOUND THEN n ELSE home END;
+        IF FOUND THEN
+            home := n;
+            stood := found_here;
+        END IF;
     END LOOP;
     -- A grant that has ended at one of its claims, or is for another weight, is none.
     given := celery_semaphore.v1_has(its_grant, _resources, _limits, _weights, m);
     granted := given.whole;
-    kept := granted AND given.kept;
+    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL; -- E3: its session need not ask any more
     IF given.part AND NOT granted THEN
         PERFORM celery_semaphore.v1_erase(its_grant, _resources, m.now);
     END IF;
@@ -40,7 +45,7 @@ BEGIN
          due, ends, name, payload)
     VALUES (
         celery_semaphore.v1_digest(_resources[home], ticket.nonce),
-        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'g' ELSE 'p' END, kept,
+        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'g' ELSE 'p' END, sends,
         'park', _weights[home], _limits[home], _resources, _weights, _limits, _claims,
         m.now, m.now + _ends_in, _name, _payload)
     ON CONFLICT (id) DO UPDATE SET
@@ -48,11 +53,12 @@ BEGIN
         weight = excluded.weight, asked = excluded.asked,
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
-        payload = excluded.payload, outbox = kept OR w.outbox AND granted,
+        payload = excluded.payload, outbox = sends OR w.outbox AND granted,
         session = excluded.session, keeps = excluded.keeps; -- none: it is reachable always
-    IF kept THEN -- for it to come back: now the message goes out with it
-        UPDATE celery_semaphore.permit AS p SET kept = false, ends = m.now + m.take_up
+    IF sends THEN
+        UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
         WHERE p.resource = ANY (_resources) AND p.holder = its_grant;
+        PERFORM celery_semaphore.v1_use(_resources[home], m.now);
     END IF;
     PERFORM celery_semaphore.v1_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
     RETURN celery_semaphore.v1_hand_on(_resources, m);

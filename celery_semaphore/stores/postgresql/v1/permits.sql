@@ -1,30 +1,19 @@
 -- Admission to one resource, and what one name has on several.
 
--- Why this resource refuses, or null. Whoever was parked before goes first; a heavy one that comes back by itself
--- is kept free what it needs, or lighter ones would starve it. Who waits for more than the limit blocks nobody, nor does
--- a wait in transit.
+-- Why this resource refuses, or null: the first of C1 to C5. A wait for more than the limit blocks no other, nor does a
+-- wait in transit.
 CREATE FUNCTION celery_semaphore.v1_refusal(
     _at celery_semaphore.v1_at, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared, 0);
-    heavy bigint;
-    first celery_semaphore.waiter;
 BEGIN
     IF in_force = 0 THEN RETURN 'paused'; END IF;
     IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF;
     IF _m.in_grace THEN RETURN 'recovering'; END IF;
     IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
     IF NOT _at.waits THEN RETURN NULL; END IF;
-    first := celery_semaphore.v1_first(_at, _m, _before);
-    IF first.id IS NOT NULL THEN RETURN 'saturated'; END IF;
-    SELECT ahead.weight INTO heavy FROM (
-        SELECT w.* FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _at.name AND w.line = 'w'
-        AND (w.urgency, w.place, w.nonce) < (_before.urgency, _before.place, _before.nonce)
-        ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
-    ) AS ahead WHERE ahead.weight <= in_force AND ahead.session = '' ORDER BY ahead.urgency, ahead.place, ahead.nonce LIMIT 1;
-    IF heavy > _weight AND _at.occupied + _weight + heavy > in_force THEN RETURN 'saturated'; END IF;
+    IF (celery_semaphore.v1_first(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF;
     RETURN NULL;
 END $$;
 
@@ -45,20 +34,19 @@ END $$;
 -- Into the row that it has, or one that is free, or a new one. What was put back in this epoch stays so.
 CREATE FUNCTION celery_semaphore.v1_write(
     _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
-    _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _kept bool DEFAULT false,
-    _restored bool DEFAULT false
+    _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _restored bool DEFAULT false
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     its_slot int := coalesce(_at.mine, _at.free);
 BEGIN
     IF its_slot IS NULL THEN
         INSERT INTO celery_semaphore.permit
-            (resource, slot, holder, granted, kept, urgency, place, weight, token, last, since, ends, epoch, restored)
-        VALUES (_at.name, _at.slots, _holder, _granted IS NOT NULL, _kept, _granted.urgency, _granted.place,
+            (resource, slot, holder, granted, urgency, place, weight, token, last, since, ends, epoch, restored)
+        VALUES (_at.name, _at.slots, _holder, _granted IS NOT NULL, _granted.urgency, _granted.place,
                 _weight, _token, _token, _since, _ends, _epoch, _restored);
     ELSE
         UPDATE celery_semaphore.permit AS p
-        SET holder = _holder, granted = _granted IS NOT NULL, kept = _kept, urgency = _granted.urgency,
+        SET holder = _holder, granted = _granted IS NOT NULL, urgency = _granted.urgency,
             place = _granted.place, weight = _weight, token = _token, since = _since, ends = _ends,
             last = greatest(p.last, _token), epoch = _epoch,
             restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)
@@ -66,7 +54,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, kept bool, token bigint, since bigint, ends bigint);
+CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, token bigint, since bigint, ends bigint);
 
 -- The most that can live of what this epoch remembers, whatever the limit is now: all of it, for it was admitted once.
 -- But where the epoch before put permits back, they stand beside the dead whose places they have: then no more than
@@ -129,7 +117,6 @@ CREATE FUNCTION celery_semaphore.v1_has(
             WHEN p.granted THEN false
             ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)
         END) = cardinality(_resources),
-        bool_or(p.kept),
         max(p.token), max(p.since), min(p.ends)
     FROM unnest(_resources, _limits, _weights) AS asked (resource, in_force, weight)
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name

@@ -1,0 +1,100 @@
+"""A message that is attached to its wait when a permit is granted to that already (E3)."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind, Wait
+from .calling import BOTH, granted
+from .sessions import S
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    attached,
+    came_back,
+    claim,
+    messages,
+    parked,
+    refused,
+    released,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+def parks(store: Store, claims: Sequence[Claim], holder: str) -> str:
+    """Let a task wait that is about to be parked; until then the session of its worker asks for it."""
+    store.ask(S)
+    ticket = refused(store, claims, holder, Wait(Kind.PARK, session=S)).ticket
+    assert ticket
+    return ticket
+
+
+class AttachedGrants(Suite):
+    def test_it_goes_out_at_once(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        ticket = parks(store, claim(), "b")
+        clock.advance(0.5)
+        parked(store, claim(), "c")
+        assert not store.release("a", claim())
+        assert granted(store) == [ticket]
+        clock.advance(0.5)
+        (grant,) = attached(store, ticket, claim(), b"b")
+        assert (grant.ticket, grant.payload) == (ticket, b"b")
+        assert grant.expires_at == clock.now + TAKE_UP
+        assert store.ask(S).granted == frozenset()
+        assert attached(store, ticket, claim(), b"b") == [], "it was taken out already"
+        store.sent([grant])
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert messages(released(store, "b2", claim())) == [b"c"]
+
+    def test_it_does_not_go_out_again_once_it_was_sent(self, store: Store) -> None:
+        """The answer of the first attach was lost, so it is attached once more."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        assert attached(store, ticket, claim(), b"b") == []
+
+    def test_it_goes_out_with_all_its_claims(self, store: Store, clock: Clock) -> None:
+        admitted(store, BOTH, "a")
+        ticket = parks(store, BOTH, "b")
+        store.release("a", BOTH)
+        clock.advance(0.5)
+        assert messages(attached(store, ticket, BOTH, b"b")) == [b"b"]
+        for name in ("api", "disk"):
+            (grant,) = store.snapshot(name).holders
+            assert (grant.holder, grant.expires_at) == (ticket, clock.now + TAKE_UP)
+
+    def test_one_with_a_part_of_its_grant_waits(self, store: Store, clock: Clock) -> None:
+        """Of a crowd that is overdue a store may end so many at once: the grant ends at one claim first."""
+        many, both = claim(60), claim(60) + claim(of="disk")
+        for n in range(60):
+            admitted(store, many, f"h{n}")
+        ticket = parks(store, both, "b")
+        store.release("h0", many)
+        assert granted(store) == granted(store, "disk") == [ticket]
+        clock.advance(LEASE)
+        admitted(store, claim(of="disk"), "x")
+        attached(store, ticket, both, b"b")
+        assert [held.holder for held in store.snapshot("disk").holders] == ["x"]
+
+    def test_one_with_another_weight_waits(self, store: Store) -> None:
+        """It was granted less than its task takes now."""
+        admitted(store, claim(2), "x")
+        admitted(store, claim(2), "a")
+        ticket = parks(store, claim(2), "b")
+        store.release("a", claim(2))
+        assert granted(store) == [ticket]
+        assert attached(store, ticket, claim(2, weight=2), b"b") == []
+        assert store.snapshot("api").occupied == 1
+        assert store.ask(S).granted == frozenset()
+        assert messages(released(store, "x", claim(2))) == [b"b"]
