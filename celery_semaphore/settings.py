@@ -41,6 +41,9 @@ class Settings:
     # known as such; default: twice the visibility timeout, for the broker may give it back that late
     # For which a message may wait or stay in hand: a quarter of the broker's visibility timeout; not a setting.
     longest_delay: float = inf
+    visibility_timeout: float = (
+        3600.0  # of the broker's transport options; not a setting of this library either
+    )
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 
@@ -70,6 +73,7 @@ class Settings:
             ssl=ssl,
             # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
             longest_delay=(visibility or 1800.0) / 4,
+            visibility_timeout=visibility or 3600.0,
             **{"copies_expire": 2 * (visibility or 3600.0), **values},
         )
 

@@ -6,22 +6,20 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
-from heapq import nsmallest
 
 from ..errors import SemaphoreError
+from .forecast import SLOWEST_S, Forecast
 from .names import new_name
-from .session import EXPECTED, HeldWait, Turns
+from .session import HeldWait, Turns
 from .store import Store
 from .ticket import nonce_of
 
 logger = logging.getLogger(__name__)
 
-SLOWEST_S = 1.0  # between two questions while a call waits
-FASTEST_S = 0.005
 NOTICED_S = 0.02  # until a call is noticed that begins to wait
 IDLE_S = 10.0  # without a call that waits, after which the thread ends
-QUESTIONS = 2000  # of all sessions together in a second
 
 
 @dataclass(slots=True)
@@ -30,7 +28,6 @@ class Waiting:
 
     wait: HeldWait
     called: threading.Event = field(default_factory=threading.Event)
-    turn: float = 0.0  # monotonic time when it is expected; first of all while nothing is known
 
 
 class Asker:
@@ -46,7 +43,8 @@ class Asker:
         # Changed by single steps that Python keeps whole, without a lock: a signal handler may acquire. An Event has one,
         # which the thread that the handler interrupted may hold.
         self._waiting: dict[str, Waiting] = {}
-        self._is_new = False  # a call waits since the last question
+        self._new = deque[HeldWait]()  # calls that wait since the last question
+        self._forecast = Forecast(self._waits)
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
@@ -55,7 +53,7 @@ class Asker:
         """Ask for its grant from now on."""
         waiting = Waiting(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
-        self._is_new = True
+        self._new.append(wait)
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -67,9 +65,14 @@ class Asker:
     def discard(self, wait: HeldWait) -> None:
         self._waiting.pop(nonce_of(wait.ticket), None)
 
+    def _waits(self, wait: HeldWait) -> bool:
+        waiting = self._waiting.get(nonce_of(wait.ticket))
+        return waiting is not None and waiting.wait is wait
+
     def _run(self) -> None:
         while not self._is_idle():
-            self._is_new = False
+            while self._new:
+                self._forecast.add(self._new.popleft(), 0.0)  # first of all: nothing is known of it
             pause, least = self._question()
             time.sleep(least)  # a new call may be the next, but a crowd must not ask one by one
             self._pause(pause - least)
@@ -77,7 +80,7 @@ class Asker:
     def _pause(self, seconds: float) -> None:
         """Sleep for so long, or until another call waits."""
         end = time.monotonic() + seconds
-        while not self._is_new and (left := end - time.monotonic()) > 0:
+        while not self._new and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, NOTICED_S))
 
     def _is_idle(self) -> bool:
@@ -91,36 +94,28 @@ class Asker:
 
     def _question(self) -> tuple[float, float]:
         """Ask once; return the seconds until the next question, and until one for a call that came meanwhile."""
-        waiting = self._waiting.copy()
-        first = nsmallest(EXPECTED, waiting.values(), key=lambda each: each.turn)
+        waiting, first, turns = self._waiting.copy(), self._forecast.first(), None
         try:
-            turns = self._store.ask(self.session, look=[each.wait for each in first])
+            turns = self._store.ask(self.session, look=first)
         except SemaphoreError as error:
             if not self._missed:
                 logger.warning("grants cannot be asked for, trying on: %s", error)
-            self._missed = True
-            return SLOWEST_S, SLOWEST_S
         except Exception:
             logger.exception("grants could not be asked for, trying on")
+        now = time.monotonic()
+        self._forecast.learn(first, turns.expected if turns else {}, now)
+        if turns is None:
             self._missed = True
             return SLOWEST_S, SLOWEST_S
         self._tell(waiting, turns, all_of_them=turns.slept or self._missed)
         self._missed = False
-        least = min(max(FASTEST_S, turns.sessions / QUESTIONS), SLOWEST_S)
-        return min(max(self._next_turn() / 4, least), SLOWEST_S), least
+        self._forecast.tidy(len(waiting))
+        return self._forecast.pause(turns.sessions, now)
 
     def _tell(self, waiting: dict[str, Waiting], turns: Turns, *, all_of_them: bool) -> None:
-        now = time.monotonic()
         for nonce, each in waiting.items():
-            if nonce in turns.expected:
-                each.turn = now + turns.expected[nonce]
             if all_of_them or nonce in turns.granted:
                 each.called.set()
-
-    def _next_turn(self) -> float:
-        now = time.monotonic()
-        turns = (each.turn - now for each in self._waiting.copy().values() if each.turn)
-        return min(turns, default=4 * SLOWEST_S)
 
 
 _by_store: dict[Store, Asker] = {}

@@ -40,7 +40,7 @@ class Permit:
 class Kind(StrEnum):
     """How a waiter waits, and so how it comes back."""
 
-    REQUEUE = "requeue"  # comes back by itself when it is due
+    REQUEUE = "requeue"  # its message is held by a worker whose session asks for it, or is with the broker
     PARK = "park"  # its message lies in the store until a permit is handed to it
     CALL = "call"  # waits right there; its process asks for its grant
 
@@ -110,7 +110,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A parked message to be sent: a permit is kept for it, or its wait has ended without one."""
+    """A parked message to be sent: a permit is granted to it, or its wait has ended without one."""
 
     ticket: str
     token: int  # 0 without a permit

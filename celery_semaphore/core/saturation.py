@@ -27,17 +27,31 @@ class Patience:
     longest: float
     timeout: float | None
 
-    def wait(self, ticket: str | None, priority: int) -> Wait | None:
-        """What to tell the store; None for who would not wait.
+    def wait(
+        self, ticket: str | None, priority: int, session: str = "", keeps: float = 0.0
+    ) -> Wait | None:
+        """What to tell the store; None for who would not wait. The ``session`` asks for the grants of requeued ones.
 
-        They come back a little before their turn is due: who comes too late leaves a permit idle,
+        Without a session they come back a little before their turn is due: who comes too late leaves a permit idle,
         who comes too early only asks once more. The jitter keeps those of equal place apart.
         """
         if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None
         jitter = random.uniform(0.6, 0.8)  # noqa: S311 - not a secret
         kind = Kind(self.on_saturated)
-        return Wait(kind, ticket, priority, self.shortest, self.longest, jitter, self.timeout)
+        if kind is not Kind.REQUEUE:
+            session = ""
+        return Wait(
+            kind,
+            ticket,
+            priority,
+            self.shortest,
+            self.longest,
+            jitter,
+            self.timeout,
+            session,
+            keeps,
+        )
 
     def unanswered(self) -> float:
         """When to come back, in seconds, if the store could not be asked at all."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,16 +18,21 @@ from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
 from .events import buffer_refusals
 from .granted import GrantedQueues
-from .held import HeldMessages
+from .held_messages import HeldMessages
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
+from .redelivery import redelivery_of
 from .result import UNTRACKED, can_track
+from .route import is_amqp
+from .session import Session
 from .unread import give_back_unread, give_up_unanswered
 
 logger = logging.getLogger(__name__)
 
 FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
+ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
+NONE_COMES_S = 0.1  # ... and if it did in vain
 
 
 class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -42,7 +49,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
         self.limiter.parks = any_parks(tasks, settings)
-        for doubt in doubts(tasks, settings):
+        for doubt in doubts(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
@@ -57,8 +64,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         side = self.limiter.side
         side.announce.subscribe(Announcements(side.ledger, side.receivers))
         self.limiter.start()
-        if self.limiter.parks:
-            self.limiter.sweeper.start()
+        self.limiter.sweeper.start()
 
     def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
         """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
@@ -72,8 +78,10 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
 class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     """Knows the worker's connection to the broker, and is the last to hear that the pool is gone."""
 
-    requires = ("celery.worker.consumer:Tasks",)
+    # The last to start is the first to stop: no step of Celery may wait for an answer before it is bounded.
+    requires = ("celery.worker.consumer:Tasks", "celery.worker.consumer.control:Control")
     granted: GrantedQueues | None = None
+    held: HeldMessages | None = None
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
@@ -90,7 +98,15 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if c.hub:
             limiter.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            limiter.held = HeldMessages(c, limiter.in_loop)
+            session = Session(limiter.side.store, limiter.in_loop, limiter.handed_on)
+            self.held = limiter.held = HeldMessages(
+                c,
+                redelivery_of(c, limiter.porter.put_back),
+                limiter.in_loop,
+                session,
+                limiter.side.releaser.release,
+            )
+            self.held.start()
         if limiter.parks and limiter.settings.granted_queues:
             self.granted = self.granted or GrantedQueues(c, limiter)
             self.granted.connect()
@@ -105,10 +121,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         limiter = limiter_of(c.app)
         ends = c.blueprint.state != bootsteps.RUN  # a shutdown, whichever; not a new connection
         try:
-            if self.granted is not None:
-                self.granted.cancel()
-            if ends:
-                _cease_to_consume(c)
+            with _bounded_answers(c) if ends else nullcontext():
+                if self.granted is not None:
+                    self.granted.cancel()
+                if ends:
+                    _cease_to_consume(c)
         finally:  # whatever kombu raises
             held, limiter.held = limiter.held, None
             if held is not None and ends:
@@ -122,6 +139,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
+        if self.held is not None:
+            self.held.session.join(FAREWELL)
         limiter_of(c.app).close(FAREWELL)
 
 
@@ -140,6 +159,23 @@ def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) ->
         # Celery would end the worker, for a connection that it is about to make anew.
         logger.warning("a lost connection was not read to its end", exc_info=True)
     close(error)
+
+
+@contextmanager
+def _bounded_answers(c: Any) -> Iterator[None]:
+    """Wait for no answer of RabbitMQ for ever: Celery's handler of QUIT may cut in two what TERM wants to be answered.
+
+    Then none comes any more, and Celery would wait for several others: so they are not waited for at all.
+    """
+    connection = c.connection
+    if connection is None or not connection.connected or not is_amqp(c.app):
+        yield
+        return
+    socket, since = connection.connection.transport.sock, time.monotonic()
+    socket.settimeout(ANSWER_S)
+    yield
+    if time.monotonic() - since >= ANSWER_S:
+        socket.settimeout(NONE_COMES_S)
 
 
 def _cease_to_consume(c: Any) -> None:

@@ -124,7 +124,8 @@ def _answered(
     side, holder = limiter.side, str(headers.holder)
     try:
         priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
-        wait = patience.wait(headers.ticket, priority)
+        keeps = limiter.redelivered_after
+        wait = patience.wait(headers.ticket, priority, headers.session, keeps)
         answer = side.store.acquire(claims, holder, wait, headers.publication)
     except StoreUnavailable as error:
         side.breaker.failed(error)

@@ -7,7 +7,7 @@ a process it is the next.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from functools import partial
 from typing import Any
 
 from celery.worker import state
@@ -15,6 +15,7 @@ from kombu.common import ignore_errors
 from kombu.entity import Queue
 
 from .limiter import Limiter
+from .pool_line import goes_first
 from .route import granted_queue, home_queue, is_amqp
 
 
@@ -87,15 +88,7 @@ class GrantedQueues:
 
     def _received(self, message: Any) -> None:
         """Hand it to a process; if none is free, it is before all but those that came the same way."""
-        processes = self._c.controller.semaphore
-        # No other way in; where there is no such line, each message goes to the pool at once.
-        waiting: Any = () if processes is None else processes._waiting  # noqa: SLF001
-        before = len(waiting)
-        self._handle(message)
-        if len(waiting) > before:
-            channel = message.channel
-            ours = takewhile(lambda each: each[1][0].message.channel is channel, waiting)
-            waiting.insert(sum(1 for _ in ours), waiting.pop())
+        goes_first(self._c, partial(self._handle, message))
 
 
 def _ends_cold() -> bool:

@@ -15,12 +15,13 @@ TICKET = "semaphore_ticket"  # the only one that a message carries because it wa
 PLACE = "semaphore_place"  # the ticket of one that was held, from the main process to the one that runs the task
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
+SESSION = "semaphore_session"  # likewise: which session asks for its grant if it must wait
 LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
 FANOUT = "semaphore_fanout"  # likewise: it came by a fanout exchange, and could not go back
 PERMIT = "semaphore_permit"  # of the running request
 ASKING = "semaphore_asking"  # what to release at its end, from before the store is asked
-INTERNAL = (PLACE, HOLDER, EPOCH, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
-OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, TICKET)  # no retry inherits them
+INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
+OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)  # no retry inherits them
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
 
@@ -106,6 +107,7 @@ class Headers:
 
     holder: str | None
     epoch: int | None
+    session: str
     format: int  # of what the message says of its wait
     ticket: str | None
     publication: Publication
@@ -124,6 +126,7 @@ class Headers:
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),
+            own.get(SESSION, ""),
             carried.format if carried else FORMAT,
             own.get(PLACE) or (carried.ticket if carried else None),
             publication,

@@ -16,7 +16,7 @@ from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
 from .alarm import Alarm
-from .held import HeldMessages
+from .held_messages import HeldMessages
 from .ledger import Ledger
 from .note import Books, NotePipe
 from .porter import Porter
@@ -77,6 +77,11 @@ class Limiter:
     def low_is_urgent(self) -> bool:
         """Whether the broker counts priorities downwards."""
         return not is_amqp(self._app)
+
+    @cached_property
+    def redelivered_after(self) -> float:
+        """Seconds until the broker delivers again what a worker held that was killed."""
+        return 0.0 if is_amqp(self._app) else self.settings.visibility_timeout
 
     @property
     def side(self) -> Side:
@@ -150,10 +155,13 @@ class Limiter:
 
     def _carry(self) -> None:
         self.porter = Porter(self._app, self.settings, self._store, done=self.alarm.ring)
-        self.sweeper = Sweeper(self._store, self.porter.bring_back)
+        self.sweeper = Sweeper(self._store, self.porter.bring_back, self._sessions)
 
     def _store(self) -> Store:
         return self.side.store
+
+    def _sessions(self) -> int:
+        return 1 if self.held is None else self.held.session.sessions
 
     def handed_on(self, outgoing: Outgoing) -> None:
         """Send what a release or a look handed on, in a worker's main process."""

@@ -1,12 +1,14 @@
 """Redelivery: give messages back to the broker, to the front of the queue that they came from.
 
-Nothing is published: no confirm is waited for, and there is no moment with two messages of one task.
+Nothing is published, but where a quorum queue counts deliveries: no confirm is waited for, and there is no moment with
+two messages of one task.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -14,6 +16,9 @@ from celery.utils.quorum_queues import detect_quorum_queues
 from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
+
+from .held import Held
+from .prefetch import MAX_RAISED_MESSAGES
 
 logger = logging.getLogger(__name__)
 
@@ -34,32 +39,52 @@ end
 """
 
 
+PutBack = Callable[[Any, str | None, float], object]  # request, ticket, delay
+
+
 class Redelivery(Protocol):
     """How one kind of broker takes messages back."""
+
+    @property
+    def window(self) -> int | None:
+        """So many are held at most, where the prefetch cannot be raised; else None."""
 
     def takes(self, message: Any) -> bool:
         """Tell whether it would deliver this message again, once."""
 
-    def give_back(self, messages: Sequence[Any]) -> None:
+    def may_take(self, message: Any) -> bool:
+        """Tell likewise, as far as is known without asking the broker."""
+
+    def give_back(self, waiting: Sequence[Held]) -> None:
         """Give all of them back, the one that shall come first before the others."""
 
 
-def redelivery_of(c: Any) -> Redelivery | None:
+def redelivery_of(c: Any, put_back: PutBack) -> Redelivery | None:
     """Return how the broker of this consumer takes messages back; None where none may be held.
 
-    Quorum queues count deliveries, and have a prefetch that cannot be raised: P2. Of other brokers (SQS) nothing is
-    known: P3.
+    Of other brokers than Redis and RabbitMQ nothing is known: P3.
     """
     driver = c.connection.transport.driver_type
+    if not _has_loop(c):
+        return None
     if driver == "redis":
         return RedisRedelivery()
-    if driver == "amqp" and not detect_quorum_queues(c.app, driver)[0]:
+    if driver == "amqp" and detect_quorum_queues(c.app, driver)[0]:
+        return QuorumRedelivery(c.initial_prefetch_count, put_back)
+    if driver == "amqp":
         return AmqpRedelivery(c.connection_errors)
     return None
 
 
+def _has_loop(c: Any) -> bool:
+    """Tell whether Celery's timer runs where messages are received, not in a thread of its own: P8."""
+    return c.hub is not None or bool(getattr(c.pool, "is_green", False))
+
+
 class AmqpRedelivery:
     """RabbitMQ puts a message back where it was in its own queue."""
+
+    window = None
 
     def __init__(self, errors: tuple[type[Exception], ...]) -> None:
         self._errors = errors
@@ -67,10 +92,32 @@ class AmqpRedelivery:
     def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message
         return True
 
-    def give_back(self, messages: Sequence[Any]) -> None:
-        for message in messages:
+    may_take = takes
+
+    def give_back(self, waiting: Sequence[Held]) -> None:
+        for message in (held.request.message for held in waiting):
             if not message.acknowledged:  # as one is that was revoked with terminate=True
                 message.reject_log_error(logger, self._errors, requeue=True)
+
+
+class QuorumRedelivery:
+    """A quorum queue counts deliveries, and drops a message after so many: what goes back is published, to come when it is due.
+
+    Its prefetch cannot be raised. So half of it is for messages that are held, and the others are for those that run: P2.
+    """
+
+    def __init__(self, prefetch: int, put_back: PutBack) -> None:
+        self.window = max(prefetch // 2, 1) if prefetch else MAX_RAISED_MESSAGES
+        self._put_back = put_back
+
+    def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message
+        return True
+
+    may_take = takes
+
+    def give_back(self, waiting: Sequence[Held]) -> None:
+        for held in waiting:
+            self._put_back(held.request, held.ticket, max(held.expected - time.monotonic(), 0.0))
 
 
 class RedisRedelivery:
@@ -79,18 +126,28 @@ class RedisRedelivery:
     Its ``reject`` puts them behind the queue, and its shutdown restores them in the wrong order.
     """
 
+    window = None
+
+    def __init__(self) -> None:
+        self._copied: set[tuple[str, Any]] = set()  # exchanges and keys that lead to several queues
+
     def takes(self, message: Any) -> bool:
         """Tell whether its exchange leads to one queue: kombu restores through it, and would make copies: P4."""
-        channel, came_by = message.channel, message.delivery_info
+        channel, (exchange, key) = message.channel, _address(message)
         if not channel.ack_emulation:
             return False
-        if not came_by.get("exchange"):
-            return True
-        return len(channel._lookup(came_by["exchange"], came_by.get("routing_key"))) == 1  # noqa: SLF001 - as kombu does
+        if exchange and len(channel._lookup(exchange, key)) != 1:  # noqa: SLF001 - as kombu does
+            self._copied.add((exchange, key))
+            return False
+        self._copied.discard((exchange, key))
+        return True
 
-    def give_back(self, messages: Sequence[Any]) -> None:
+    def may_take(self, message: Any) -> bool:
+        return bool(message.channel.ack_emulation) and _address(message) not in self._copied
+
+    def give_back(self, waiting: Sequence[Held]) -> None:
         """Push the last one first: the first one is then at the front."""
-        backwards = list(reversed(messages))
+        backwards = [held.request.message for held in reversed(waiting)]
         for start in range(0, len(backwards), RESTORED_AT_ONCE):
             self._restore(backwards[start : start + RESTORED_AT_ONCE])
 
@@ -117,6 +174,11 @@ class RedisRedelivery:
         for tag in (*gone, *arguments[::3]):
             # It counts no more, and is not restored again at the end.
             QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
+
+
+def _address(message: Any) -> tuple[str, Any]:
+    came_by = message.delivery_info
+    return came_by.get("exchange") or "", came_by.get("routing_key")
 
 
 def _restored(channel: Any, text: Any) -> tuple[str, str] | None:

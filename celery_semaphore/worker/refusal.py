@@ -30,6 +30,7 @@ class Refused(Ignore):  # type: ignore[misc]
         parks: bool = False,
         left: float | None = None,
         elsewhere: bool = False,
+        in_line: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -41,9 +42,10 @@ class Refused(Ignore):  # type: ignore[misc]
         self.elsewhere = (
             elsewhere  # only a worker of a newer release can run it: it must not stay here, P6
         )
+        self.in_line = in_line  # whether its session is told when it is granted
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("delay", "ticket", "asked", "parks", "left", "elsewhere")
+        names = ("delay", "ticket", "asked", "parks", "left", "elsewhere", "in_line")
         fields = {name: getattr(self, name) for name in names}
         return partial(Refused, self.reason, **fields), ()
 
@@ -62,8 +64,9 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
         delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
-        logger.info("task %s[%s] waits %.2f s: %s", task.name, request.id, delay, text)
-        return Refused(text, delay=delay, ticket=refusal.ticket, left=left)
+        in_line = refusal.ticket is not None and patience.on_saturated is OnSaturated.REQUEUE
+        logger.info("task %s[%s] waits about %.2f s: %s", task.name, request.id, delay, text)
+        return Refused(text, delay=delay, ticket=refusal.ticket, left=left, in_line=in_line)
     if patience.on_saturated is OnSaturated.PARK:
         logger.info("task %s[%s] is parked: %s", task.name, request.id, text)
         delay, ticket = refusal.retry_after, refusal.ticket

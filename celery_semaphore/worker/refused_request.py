@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from math import inf
 from typing import Any, Self
 
 from celery.worker import state
 
-from ..core.permit import Claim, Reason
+from ..core.permit import Claim, Kind, Reason
+from ..core.session import HeldWait
 from .answer import Answer
 from .events import SATURATED, EventsMixin
-from .headers import PLACE
+from .headers import PLACE, SESSION
 from .held import Held
 from .refusal import Refused
 from .route import queue_of
@@ -97,23 +99,32 @@ class RefusedRequestMixin(EventsMixin):
                 delay=refused.delay,
                 ends_in=self._ends_in(refused.left),
             )
-        elif refused.elsewhere or not self._hold(refused.ticket, refused.delay, refused.left):
+        elif refused.elsewhere or not self._hold(refused, refused.delay, claims):
             self._limiter.porter.put_back(self, refused.ticket, refused.delay)
         if refused.reason not in (Reason.COPY, Reason.RUNNING):
             self.send_event(SATURATED, reason=refused.reason)
             if refused.delay is None:
                 self.dropped()
 
-    def _hold(self, ticket: str | None, delay: float, left: float | None) -> bool:
-        held = self._limiter.held
-        if held is None or not self.may_go_back():
+    def _hold(self, refused: Refused, delay: float, claims: tuple[Claim, ...]) -> bool:
+        limiter, now = self._limiter, time.monotonic()
+        if limiter.held is None or not self.may_go_back():
             return False
-        if (ends_in := self._ends_in(left)) is not None:
-            delay = min(delay, ends_in)
+        ends_in = self._ends_in(refused.left)
+        held = Held(
+            self,
+            refused.ticket,
+            due=now + min(delay, inf if ends_in is None else ends_in),
+            keep_until=self._since + limiter.settings.longest_hold,
+            expected=now + delay,
+        )
+        if refused.in_line and refused.ticket and claims and self._request_dict.get(SESSION):
+            keeps = limiter.redelivered_after
+            held.wait = HeldWait(refused.ticket, claims, Kind.REQUEUE, keeps)
+            held.due = inf if ends_in is None else now + ends_in
         # Its process runs others by now: no revoke with terminate=True may end it.
         self.time_start = self.worker_pid = self._apply_result = None
-        keep_until = self._since + self._limiter.settings.longest_hold
-        return held.hold(Held(self, ticket, time.monotonic() + delay, keep_until))
+        return limiter.held.hold(held)
 
     def _ended(self, *, reported: bool) -> None:
         """Release what the task may hold."""

@@ -29,6 +29,7 @@ from .headers import (
     FANOUT,
     HOLDER,
     OF_ONE_WAIT,
+    SESSION,
     TICKET,
     drop_internal,
     is_sent_back,
@@ -63,7 +64,8 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self._loss: str | None = None
         self._returned = False  # to the broker, which delivers it again
         self._answer = Answer()
-        self._since = time.monotonic()  # when the broker delivered the message
+        self._since = self.made_at = time.monotonic()  # when the broker delivered the message
+        self.granted = False  # whether it was held until it was granted
         self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id do overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
@@ -78,6 +80,8 @@ class LimitedRequestMixin(RefusedRequestMixin):
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.side.store.epoch
+        if (held := self._limiter.held) is not None:
+            sent[SESSION] = held.session_for(self.message)
 
     def _drop_foreign_ticket(self) -> None:
         """Let a task wait from the beginning whose header no worker wrote: no store could take any text."""

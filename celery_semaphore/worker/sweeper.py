@@ -13,19 +13,26 @@ from ..errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-SWEEP = 2.0  # seconds between two sweeps of one worker
+SWEEP = 2.0  # seconds between two sweeps of one worker ...
+TOGETHER = 10  # ... and of so many, however many there are
 
 
 class Sweeper:
-    """One thread in a worker's main process, if any of its tasks parks.
+    """One thread in a worker's main process.
 
-    What it finds: grants that a client without a broker handed on, or a worker that died; waits that
+    What it finds: grants that nobody took up, or that a client without a broker handed on, or a worker that died; waits that
     are over; tasks that were revoked. Each is offered to one worker only.
     """
 
-    def __init__(self, store: Callable[[], Store], found: Callable[[Outgoing], None]) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        found: Callable[[Outgoing], None],
+        sessions: Callable[[], int] = lambda: 1,
+    ) -> None:
         self._store = store
         self._found = found
+        self._sessions = sessions  # of all workers, as far as is known
         self._known: set[str] = set()  # revoked, and looked for
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -52,7 +59,7 @@ class Sweeper:
         self._found(outgoing)
 
     def _run(self) -> None:
-        while not self._stopped.wait(SWEEP):
+        while not self._stopped.wait(SWEEP * max(1.0, self._sessions() / TOGETHER)):
             try:
                 self.sweep()
             except StoreUnavailable as error:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore
-from celery_semaphore.core import asker
+from celery_semaphore.core import asker, forecast
 from celery_semaphore.core.asker import Asker, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, Turns
@@ -95,7 +95,7 @@ def test_a_crowd_is_asked_for_together(
     store: MemoryStore, held: Callable[[str], HeldWait], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And of eight waits each question wants to know their turns."""
-    monkeypatch.setattr(asker, "FASTEST_S", 0.5)
+    monkeypatch.setattr(forecast, "FASTEST_S", 0.5)
     asks, since = Questions(store), time.monotonic()
     for n in range(50):
         asker_of(store).add(held(f"{n}"))

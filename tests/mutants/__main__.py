@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from . import (
+    asking,
     beside,
     canaries,
     epochs,
@@ -48,6 +49,7 @@ ALL: Sequence[Mutant] = (
     *epochs.MUTANTS,
     *nonces.MUTANTS,
     *sessions.MUTANTS,
+    *asking.MUTANTS,
     *stalls.MUTANTS,
     *messages.MUTANTS,
     *turns.MUTANTS,

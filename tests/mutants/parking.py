@@ -112,8 +112,8 @@ INTO_THE_STORE = [
         "who parks does not say so",
         "it is lost on the way to the main process, and the task requeued",
         "refusal",
-        '        names = ("delay", "ticket", "asked", "parks", "left", "elsewhere")\n',
-        '        names = ("delay", "ticket", "asked", "left")\n',
+        '"asked", "parks", "left",',
+        '"asked", "left",',
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
     ),
 ]
@@ -318,8 +318,8 @@ NOBODY_RELEASES = [
         "nobody sweeps",
         "renewing reaps as well; but only a sweep looks for the revoked",
         "bootstep",
-        "            self.limiter.sweeper.start()\n",
-        "            pass\n",
+        "        self.limiter.sweeper.start()\n",
+        "",
         f"{ENDS}::test_revoked_while_parked[site]",
     ),
 ]
@@ -492,9 +492,9 @@ QUEUES_BESIDE = [
     parking(
         "what is granted stands last among those that wait for a process",
         "what is granted waits behind what its worker has prefetched while its permit is idle",
-        "granted",
-        "        if len(waiting) > before:\n",
-        "        if False:\n",
+        "pool_line",
+        "    if len(waiting) > before:\n",
+        "    if False:\n",
         "tests/worker/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
     ),
     parking(

@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "semaphore_asking": ["other:1", [], None],
     "semaphore_holder": "other:1",
     "semaphore_epoch": 1,
+    "semaphore_session": "other",
     "semaphore_leaves": True,
     "semaphore_fanout": "news",
 }

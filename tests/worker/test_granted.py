@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,10 @@ from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
 from celery_semaphore.worker.granted import GrantedQueues, _processes
+from tests.support.proxy import Proxy
+
+from .conftest import Site
+from .test_brokers import at_port
 
 
 @pytest.mark.parametrize(
@@ -38,6 +43,24 @@ def test_a_cold_end_waits_for_no_answer_of_rabbitmq(
     c.connection_errors = c.channel_errors = ()
     queues.cancel()
     assert len(asked) == cancels
+
+
+@pytest.mark.rabbitmq
+def test_a_shutdown_waits_for_no_answer_for_ever(
+    rabbit_site: Site, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """Celery's handler of QUIT may cut a frame of the shutdown by TERM in two: then RabbitMQ answers nothing more."""
+    site = rabbit_site
+    port = int(site.broker.split(":")[3].split("/")[0])
+    proxy = start_proxy(port)
+    env = {"BROKER": at_port(site.broker, proxy.port)}
+    # These have connections of their own, which would hang too.
+    alone = ["--without-gossip", "--without-heartbeat"]
+    worker = site.start(concurrency=1, env=env, options=alone)
+    site.send("free").get(timeout=20)  # or the worker's first question would hang, before its end
+    proxy.hang()
+    worker.warm()
+    worker.wait(60)
 
 
 def test_a_cold_shutdown_may_have_ended_the_pool() -> None:

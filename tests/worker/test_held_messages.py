@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from inspect import signature
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +15,28 @@ from celery import Celery
 from celery.worker import state
 from kombu.common import QoS
 
-from celery_semaphore.worker import held as module
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.session import HeldWait
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.worker import held_messages as module
 from celery_semaphore.worker.answer import Answer
 from celery_semaphore.worker.bootstep import _close_lost
 from celery_semaphore.worker.headers import Headers
-from celery_semaphore.worker.held import RETRY_DELAY_S, Held, HeldMessages
+from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.held_messages import RETRY_DELAY_S, HeldMessages
+from celery_semaphore.worker.pool_line import goes_first
 from celery_semaphore.worker.prefetch import Prefetch
+from celery_semaphore.worker.redelivery import redelivery_of
+from celery_semaphore.worker.refusal import Refused
+from celery_semaphore.worker.session import Session
 
 from .test_copies import limited, request_of
+
+TICKETS = {
+    "second": "255.1795325987266816.x",
+    "first": "255.1795325987266815.x",
+    "urgent": "250.1795325987266817.x",
+}
 
 
 class Timer:
@@ -58,6 +74,7 @@ class Consumer:
         self.initial_prefetch_count = self.max_prefetch_count = 4
         self._maximum_prefetch_restored = True
         self.begun: list[Any] = []
+        self.controller = SimpleNamespace(semaphore=None)
         self.on_task_request = self.begun.append
 
 
@@ -66,11 +83,13 @@ class Request:
 
     def __init__(self, c: Consumer, name: str, *, revoked: bool = False) -> None:
         self.id, self.name, self.ticket = name, name, ""
+        self.made_at, self.granted, self.time_start = c.timer.now, False, None
         self.message = SimpleNamespace(
             channel=c.task_consumer.channel, acknowledged=False, reject_log_error=self._reject
         )
         self.returned: list[str] = []
-        self._revoked = revoked
+        self.is_revoked = revoked
+        self.stamped_headers: list[str] = []
         self.fails = False
 
     def again(self, ticket: str | None) -> Request:
@@ -80,7 +99,7 @@ class Request:
         return self
 
     def revoked(self) -> bool:
-        return self._revoked
+        return self.is_revoked
 
     def came_to_nothing(self) -> None:
         self.returned.append("came to nothing")
@@ -93,22 +112,44 @@ class Request:
 @pytest.fixture
 def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: c.timer.now))
+    clock = SimpleNamespace(monotonic=lambda: c.timer.now)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr("celery_semaphore.worker.redelivery.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
 
 @pytest.fixture
 def messages(c: Consumer) -> HeldMessages:
-    return HeldMessages(c, lambda call: call())
+    return held_by(c)
+
+
+def held_by(
+    c: Consumer, in_loop: Callable[[Callable[[], object]], object] = lambda call: call()
+) -> HeldMessages:
+    """Of a session whose thread was not started."""
+    left: list[str] = []
+    session = Session(MemoryStore(), in_loop, lambda _: None)
+    published: list[tuple[str, float]] = []
+
+    def put_back(request: Request, _: object, delay: float) -> None:
+        published.append((request.name, delay))
+
+    redelivery = redelivery_of(c, put_back)
+    messages = HeldMessages(c, redelivery, in_loop, session, lambda ticket, _: left.append(ticket))
+    messages.published = published  # type: ignore[attr-defined]
+    messages.left = left  # type: ignore[attr-defined]
+    return messages
 
 
 def hold(
     messages: HeldMessages, c: Consumer, name: str, due: float, until: float = 900.0, **options: Any
 ) -> Request:
     request = Request(c, name, **options)
-    now = c.timer.now
-    assert messages.hold(Held(request, f"ticket of {name}", now + due, now + until))
+    now, wait = c.timer.now, HeldWait(TICKETS["first"], (Claim("one", None, 1),))
+    assert messages.hold(
+        Held(request, f"ticket of {name}", now + due, now + until, now + due, wait)
+    )
     return request
 
 
@@ -156,7 +197,7 @@ def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: HeldMes
 
 def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) -> None:
     request = Request(c, "granted")
-    held = Held(request, None, c.timer.now + 5.0, c.timer.now + 9.0)
+    held = Held(request, None, c.timer.now + 5.0, c.timer.now + 9.0, 0.0)
     messages.hold(held)
     messages.begin(held)
     c.timer.run(20.0)
@@ -165,11 +206,34 @@ def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) ->
 
 
 def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessages) -> None:
+    """And leaves the line, or the next permit would wait for it."""
     hold(messages, c, "revoked", 1.0, revoked=True)
     hold(messages, c, "other", 1.0)
     c.timer.run(1.0)
     assert begun(c) == ["other"]
     assert c.qos.value == 4
+    assert messages.left == [TICKETS["first"]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("how", ["by its id", "by a stamp"])
+def test_a_revoke_ends_it_at_once(
+    c: Consumer, messages: HeldMessages, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the loop is visited the next time, although nothing is due."""
+    both = [hold(messages, c, name, 900.0) for name in ("revoked", "other")]
+    messages.session.visit()
+    assert len(messages) == 2
+    if how == "by its id":
+        monkeypatch.setattr(state, "revoked", {"revoked"})
+    else:
+        monkeypatch.setattr(state, "revoked_stamps", {"stamp": ["x"]})
+        both[0].stamped_headers = ["stamp"]
+    both[0].is_revoked = True
+    messages.session.visit()
+    assert len(messages) == 1
+    assert messages.left == [TICKETS["first"]]  # type: ignore[attr-defined]
+    assert c.qos.value == 5
+    assert begun(c) == []
 
 
 def test_one_that_cannot_be_run_again_is_the_brokers(
@@ -214,24 +278,17 @@ def test_a_broker_that_takes_nothing_back_is_asked_again(
 def test_at_the_end_all_are_given_back(c: Consumer) -> None:
     """Also one whose refusal the loop has not heard of; none is held after that."""
     heard: list[Callable[[], object]] = []
-    messages = HeldMessages(c, heard.append)
+    messages = held_by(c, heard.append)
     first, second = hold(messages, c, "first", 1.0), hold(messages, c, "second", 1.0)
     heard.pop(0)()
     third = hold(messages, c, "third", 1.0)
     messages.give_back_all()
     assert [each.returned for each in (first, second, third)] == [["given back"]] * 3
-    assert not messages.hold(Held(Request(c, "fourth"), None, 0.0, 0.0))
+    assert not messages.hold(Held(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
     for each in heard:
         each()
     c.timer.run(10.0)
     assert begun(c) == []
-
-
-TICKETS = {
-    "second": "255.1795325987266816.x",
-    "first": "255.1795325987266815.x",
-    "urgent": "250.1795325987266817.x",
-}
 
 
 def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: HeldMessages) -> None:
@@ -240,7 +297,7 @@ def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: Hel
     for name, due in {"no ticket": 0.5, **dict.fromkeys(TICKETS, 1.0)}.items():
         request = Request(c, name)
         request.message.reject_log_error = lambda *_, name=name, **__: order.append(name)
-        messages.hold(Held(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0))
+        messages.hold(Held(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0, 0.0))
     messages.give_back_all()
     assert order == ["urgent", "first", "second", "no ticket"]
 
@@ -249,7 +306,7 @@ def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: He
     lost = hold(messages, c, "lost", 1.0)
     messages.forget()
     assert len(messages) == 0
-    assert not messages.hold(Held(Request(c, "later"), None, 0.0, 0.0))
+    assert not messages.hold(Held(Request(c, "later"), None, 0.0, 0.0, 0.0))
     messages.give_back_all()
     c.timer.run(10.0)
     assert (lost.returned, begun(c)) == ([], [])
@@ -278,7 +335,7 @@ def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: HeldMessa
 
 def test_another_thread_only_queues_it(c: Consumer) -> None:
     heard: list[Callable[[], object]] = []
-    messages = HeldMessages(c, heard.append)
+    messages = held_by(c, heard.append)
     thread = threading.Thread(target=hold, args=(messages, c, "x", 1.0))
     thread.start()
     thread.join()
@@ -291,16 +348,82 @@ def test_one_that_came_by_another_channel_is_not_held(c: Consumer, messages: Hel
     """That of granted queues has a fixed prefetch."""
     request = Request(c, "granted")
     request.message.channel = object()
-    assert not messages.hold(Held(request, None, 0.0, 0.0))
+    assert not messages.hold(Held(request, None, 0.0, 0.0, 0.0))
 
 
 def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
     c.hub = None  # type: ignore[assignment]
-    messages = HeldMessages(c, lambda call: call())
-    assert not messages.hold(Held(Request(c, "x"), None, 0.0, 0.0))
+    messages = held_by(c)
+    assert not messages.hold(Held(Request(c, "x"), None, 0.0, 0.0, 0.0))
     c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
-    hold(HeldMessages(c, lambda call: call()), c, "y", 1.0)
+    hold(held_by(c), c, "y", 1.0)
+
+
+# -- a quorum queue
+
+
+@pytest.fixture
+def quorum(c: Consumer) -> HeldMessages:
+    """Of a prefetch of four, of which two are held."""
+    c.app.conf.task_default_queue_type = "quorum"
+    return held_by(c)
+
+
+def test_where_the_prefetch_is_full_the_last_in_line_is_published(
+    c: Consumer, quorum: HeldMessages
+) -> None:
+    """To come when its turn is expected. It carries its place, and nothing is granted to it meanwhile."""
+    now = c.timer.now
+    for name, delay in {"second": 2.0, "last": 3.0, "first": 1.0}.items():
+        wait = HeldWait(f"255.179532598726681{delay:.0f}.{name}", (Claim("one", None, 1),))
+        held = Held(Request(c, name), wait.ticket, now + 900.0, now + 900.0, now + delay, wait)
+        assert quorum.hold(held)
+    assert len(quorum) == 2
+    assert quorum.published == [("last", 3.0)]  # type: ignore[attr-defined]
+    assert quorum.left == ["255.1795325987266813.last"]  # type: ignore[attr-defined]
+    assert c.qos.value == 4, "it cannot be raised"
+    c.timer.run(1.5)
+    quorum.give_back_all()
+    assert quorum.published[1:] == [("first", 0.0), ("second", 0.5)]  # type: ignore[attr-defined]
+
+
+# -- who asks
+
+
+def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: HeldMessages) -> None:
+    """Nothing is granted to a task whose message is published again: its permit would lie idle."""
+    message = SimpleNamespace(channel=c.task_consumer.channel)
+    assert messages.session_for(message) == messages.session.name
+    assert messages.session_for(SimpleNamespace(channel=object())) == ""
+    c.hub = None  # type: ignore[assignment]
+    assert held_by(c).session_for(message) == ""
+    messages.forget()
+    assert messages.session_for(message) == ""
+
+
+@pytest.mark.parametrize("how", ["forget", "give_back_all"])
+def test_a_session_ends_with_its_connection(messages: HeldMessages, how: str) -> None:
+    """And asks no more: what it held is delivered again, perhaps to another worker."""
+    getattr(messages, how)()
+    assert messages.session._ended
+
+
+def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: HeldMessages) -> None:
+    """Of those that wait for a process; and behind what was granted before."""
+    line: list[tuple[object, list[Any]]] = []
+    c.controller = SimpleNamespace(semaphore=SimpleNamespace(_waiting=line))
+    c.on_task_request = lambda request: line.append((None, [request]))
+    c.on_task_request(Request(c, "unlimited"))
+    for name, granted in {"due": False, "first": True, "second": True}.items():
+        request = hold(messages, c, name, 900.0)
+        (held,) = (each for each in messages._messages if each.request is request)
+        messages.begin(held, granted=granted)
+    by_queue = Request(c, "by a granted queue")
+    by_queue.message.channel = object()
+    goes_first(c, lambda: c.on_task_request(by_queue))
+    names = [each[1][0].name for each in line]
+    assert names == ["first", "second", "by a granted queue", "unlimited", "due"]
 
 
 # -- the prefetch
@@ -364,6 +487,7 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     eta = "2030-01-01T00:00:00+00:00"
     first = request_of(limited(app), eta=eta, mine="1")
     answers: list[str] = []
+    first._since = 5.0
     first._on_ack = lambda *_: answers.append("ack")
     first._on_reject = lambda *_: answers.append("reject")
     second = first.again("255.1795325987266815.x")
@@ -375,6 +499,7 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     assert second.request_dict["semaphore_holder"] == second.holder
     assert second.request_dict["mine"] == "1"
     assert second._publication == first._publication
+    assert second._since == 5.0, "when the broker delivered it"
     assert "semaphore_place" not in first.again(None).request_dict
     third = second.again(None)
     assert "semaphore_place" not in third.request_dict
@@ -382,6 +507,23 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     second.reject(requeue=True)
     first.acknowledge()
     assert answers == ["ack"]
+
+
+@pytest.mark.parametrize("in_line", [True, False])
+def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> None:
+    """The others are tried again when they are due: a copy of a task that runs, or one that no store was asked for."""
+    app = Celery("held", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    request, held = request_of(limited(app)), list[Held]()
+    request._request_dict["semaphore_session"] = "s"
+    request._limiter.held = SimpleNamespace(hold=held.append)
+    claims = (Claim("one", None, 1),)
+    refused = Refused("why", delay=5.0, ticket="255.1795325987266815.x", in_line=in_line)
+    request._since = 5.0
+    request._hold(pickle.loads(pickle.dumps(refused)), 5.0, claims)  # noqa: S301 - ours
+    (one,) = held
+    assert (one.due == inf, one.wait is not None) == (in_line, in_line)
+    assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"
 
 
 def test_a_place_that_a_sender_wrote_is_ignored() -> None:
@@ -397,14 +539,14 @@ def test_no_retry_inherits_the_place() -> None:
     app.conf.semaphore_url = "memory://"
     task = limited(app)
     again = request_of(task).again("255.1795325987266815.x")
-    task.push_request(**again.request_dict, called_directly=False)
+    task.push_request(**again.request_dict, semaphore_session="s", called_directly=False)
     try:
         headers = Headers.taken_from(task.request, 60.0)
         left = {**task.request.__dict__, **task.request.headers}
     finally:
         task.pop_request()
-    assert headers.ticket == "255.1795325987266815.x"
-    assert "semaphore_place" not in left
+    assert (headers.ticket, headers.session) == ("255.1795325987266815.x", "s")
+    assert not {"semaphore_place", "semaphore_session"} & left.keys()
     again.permit_held(0.0)
     assert "semaphore_place" not in again.request_dict
 

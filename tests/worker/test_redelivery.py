@@ -13,7 +13,13 @@ from kombu import Connection, Consumer, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from celery_semaphore.worker.redelivery import AmqpRedelivery, RedisRedelivery, redelivery_of
+from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.redelivery import (
+    AmqpRedelivery,
+    QuorumRedelivery,
+    RedisRedelivery,
+    redelivery_of,
+)
 from tests.support.servers import ValkeyServer
 
 PREFIX: dict[str, Any] = {"global_keyprefix": "ours:"}
@@ -44,6 +50,10 @@ def received(
         yield channel, messages
 
 
+def waiting(messages: list[Any]) -> list[Held]:
+    return [Held(SimpleNamespace(message=each), None, 0.0, 0.0, 0.0) for each in messages]
+
+
 def drained(url: str, count: int, queue: str = "tasks", **options: Any) -> list[Any]:
     """So many messages in the order in which another worker gets them, and no more."""
     with Connection(url, transport_options=options) as connection:
@@ -60,7 +70,7 @@ def test_redis_delivers_the_first_one_first(valkey: ValkeyServer, options: dict[
     with received(valkey.url, bodies, **options) as (_, messages):
         with Connection(valkey.url, transport_options=options) as other:
             other.Producer().publish("behind", routing_key="tasks")
-        RedisRedelivery().give_back(messages)
+        RedisRedelivery().give_back(waiting(messages))
         prefix = options.get("global_keyprefix", "")
         with valkey.client() as client:
             assert not client.exists(prefix + "unacked", prefix + "unacked_index")
@@ -75,7 +85,7 @@ def test_they_count_against_no_prefetch(valkey: ValkeyServer) -> None:
         channel.basic_qos(0, 3, False)
         assert not channel.qos.can_consume()
         channel.qos.restore_by_tag(messages[0].delivery_tag)
-        RedisRedelivery().give_back(messages)
+        RedisRedelivery().give_back(waiting(messages))
         assert channel.qos.can_consume()
         assert channel.qos._delivered.keys() == channel.qos._dirty, (
             "not even one restored elsewhere"
@@ -85,7 +95,7 @@ def test_they_count_against_no_prefetch(valkey: ValkeyServer) -> None:
 def test_redis_keeps_priorities(valkey: ValkeyServer) -> None:
     bodies = [{"n": n, "priority": 9 * (n % 2)} for n in range(6)]
     with received(valkey.url, bodies) as (_, messages):
-        RedisRedelivery().give_back(sorted(messages, key=lambda each: each.payload["n"]))
+        RedisRedelivery().give_back(waiting(sorted(messages, key=lambda each: each.payload["n"])))
     assert [each.payload["n"] for each in drained(valkey.url, 6)] == [0, 2, 4, 1, 3, 5]
 
 
@@ -103,7 +113,7 @@ def test_what_was_restored_meanwhile_is_not_copied(
             return found
 
         monkeypatch.setattr(Redis, "hmget", then_restored)
-        RedisRedelivery().give_back(messages)
+        RedisRedelivery().give_back(waiting(messages))
     assert sorted(each.payload for each in drained(valkey.url, 3)) == [1, 2, 3]
 
 
@@ -117,7 +127,7 @@ def test_a_message_whose_queue_is_gone_holds_up_no_other(valkey: ValkeyServer) -
         with Connection(valkey.url) as other:
             other.Producer().publish(2, routing_key="tasks")
         bound = tasks.get()
-        RedisRedelivery().give_back([*unbound, bound])
+        RedisRedelivery().give_back(waiting([*unbound, bound]))
         assert client.hkeys("unacked") == [unbound[0].delivery_tag.encode()]
         assert list(channel.qos._delivered.keys() - channel.qos._dirty) == [unbound[0].delivery_tag]
         client.sadd("_kombu.binding.orders", "order.#\x06\x16\x06\x16orders")
@@ -130,11 +140,11 @@ def test_a_full_redis_loses_none(valkey: ValkeyServer) -> None:
         client.config_set("maxmemory", 1)
         try:
             with pytest.raises(ResponseError, match="maxmemory"):
-                RedisRedelivery().give_back(messages)
+                RedisRedelivery().give_back(waiting(messages))
             assert client.hlen("unacked") == 5
         finally:
             client.config_set("maxmemory", 0)
-        RedisRedelivery().give_back(messages)
+        RedisRedelivery().give_back(waiting(messages))
     assert [each.payload for each in drained(valkey.url, 5)] == list(range(5))
 
 
@@ -152,6 +162,18 @@ def test_redis_takes_what_belongs_into_one_queue(
         assert RedisRedelivery().takes(messages[0]) is takes
 
 
+def test_redis_remembers_what_leads_to_several_queues(valkey: ValkeyServer) -> None:
+    """So that no session asks for the next one, which is not held either."""
+    orders = Exchange("orders", "topic")
+    with Connection(valkey.url) as connection:
+        Queue("other", orders, routing_key="order.#")(connection.default_channel).declare()
+    with received(valkey.url, [1], Queue("tasks", orders, routing_key="order.#")) as (_, messages):
+        redelivery = RedisRedelivery()
+        assert redelivery.may_take(messages[0])
+        assert not redelivery.takes(messages[0])
+        assert not redelivery.may_take(messages[0])
+
+
 def test_without_acknowledgements_redis_takes_nothing(valkey: ValkeyServer) -> None:
     with received(valkey.url, [1], ack_emulation=False) as (_, messages):
         assert not RedisRedelivery().takes(messages[0])
@@ -162,7 +184,7 @@ def test_rabbitmq_delivers_the_first_one_first(rabbitmq_url: str) -> None:
     with received(rabbitmq_url, list(range(50))) as (_, messages):
         redelivery = AmqpRedelivery(())
         assert redelivery.takes(messages[0])
-        redelivery.give_back(messages)
+        redelivery.give_back(waiting(messages))
     assert [each.payload for each in drained(rabbitmq_url, 50)] == list(range(50))
 
 
@@ -171,8 +193,15 @@ def consumer(driver: str, **conf: Any) -> Any:
     app.conf.update(conf)
     transport = SimpleNamespace(driver_type=driver)
     return SimpleNamespace(
-        app=app, connection=SimpleNamespace(transport=transport), connection_errors=()
+        app=app,
+        connection=SimpleNamespace(transport=transport),
+        connection_errors=(),
+        hub=object(),
+        initial_prefetch_count=8,
     )
+
+
+def put_back(*_: Any) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -180,10 +209,16 @@ def consumer(driver: str, **conf: Any) -> Any:
     [
         ("redis", {}, RedisRedelivery),
         ("amqp", {}, AmqpRedelivery),
-        ("amqp", {"task_default_queue_type": "quorum"}, type(None)),
+        ("amqp", {"task_default_queue_type": "quorum"}, QuorumRedelivery),
         ("sqs", {}, type(None)),
     ],
 )
 def test_brokers(driver: str, conf: dict[str, Any], kind: Callable[..., Any]) -> None:
-    """A quorum queue counts deliveries, and its prefetch cannot be raised."""
-    assert isinstance(redelivery_of(consumer(driver, **conf)), kind)  # type: ignore[arg-type]
+    assert isinstance(redelivery_of(consumer(driver, **conf), put_back), kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("prefetch", "window"), [(8, 4), (3, 1), (1, 1), (0, 10_000)])
+def test_half_of_the_prefetch_of_a_quorum_queue_is_held(prefetch: int, window: int) -> None:
+    """It cannot be raised; 0 stands for no bound."""
+    assert QuorumRedelivery(prefetch, put_back).window == window
+    assert AmqpRedelivery(()).window is RedisRedelivery().window is None

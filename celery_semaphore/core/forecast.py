@@ -1,0 +1,60 @@
+"""Forecast: when the turns of waits are expected, and so when it is worth asking for their grants.
+
+A question comes after a quarter of the time until the first turn: what holds a permit for an hour is not asked for
+each second, and what holds it for a moment leaves it idle only for a part of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from .session import EXPECTED, HeldWait
+from .ticket import nonce_of
+
+SLOWEST_S = 1.0  # between two questions while anything waits
+FASTEST_S = 0.005
+QUESTIONS = 2000  # of all sessions together in a second
+FEW = 100  # waits that are over, and may stay in the heap
+
+
+class Forecast:
+    """The waits of one session by their expected turns, in monotonic time. For one thread."""
+
+    def __init__(self, waits: Callable[[HeldWait], bool]) -> None:
+        self._waits = waits  # whether one still does
+        self._heap: list[tuple[float, int, HeldWait]] = []
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, wait: HeldWait, turn: float) -> None:
+        heappush(self._heap, (turn, next(self._numbers), wait))
+
+    def first(self) -> list[HeldWait]:
+        """Take out those whose turns are to be asked for now: ``learn`` puts them back."""
+        found: list[HeldWait] = []
+        while self._heap and len(found) < EXPECTED:
+            wait = heappop(self._heap)[2]
+            if self._waits(wait):
+                found.append(wait)
+        return found
+
+    def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
+        """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon."""
+        for wait in asked:
+            self.add(wait, now + expected.get(nonce_of(wait.ticket), 4 * SLOWEST_S))
+
+    def pause(self, sessions: int, now: float) -> tuple[float, float]:
+        """Return the seconds until the next question, and those before which no crowd of newcomers brings it forward."""
+        least = min(max(FASTEST_S, sessions / QUESTIONS), SLOWEST_S)
+        turn = self._heap[0][0] - now if self._heap else 4 * SLOWEST_S
+        return min(max(turn / 4, least), SLOWEST_S), least
+
+    def tidy(self, waiting: int) -> None:
+        """Drop what is over, once that is the larger part: it may have been expected much later."""
+        if len(self._heap) > 2 * waiting + FEW:
+            self._heap = [each for each in self._heap if self._waits(each[2])]
+            heapify(self._heap)

@@ -1,0 +1,72 @@
+"""Forecast: when it is worth asking for grants, and for whose turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from celery_semaphore.core.forecast import FASTEST_S, SLOWEST_S, Forecast
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.session import EXPECTED, HeldWait
+
+CLAIMS = (Claim("one", None, 1),)
+
+
+def wait(name: str) -> HeldWait:
+    return HeldWait(f"255.1795325987266815.{name}", CLAIMS)
+
+
+@pytest.fixture
+def over() -> set[HeldWait]:
+    """Waits that are."""
+    return set()
+
+
+@pytest.fixture
+def forecast(over: set[HeldWait]) -> Forecast:
+    return Forecast(lambda each: each not in over)
+
+
+def test_it_asks_after_a_quarter_of_the_time_until_the_first_turn(forecast: Forecast) -> None:
+    """But neither never nor all the time."""
+    assert forecast.pause(1, 100.0) == (SLOWEST_S, FASTEST_S)
+    for turn, pause in {1000.0: SLOWEST_S, 102.0: 0.5, 100.008: FASTEST_S, 99.0: FASTEST_S}.items():
+        forecast.add(wait(f"{turn}"), turn)
+        assert forecast.pause(1, 100.0)[0] == pytest.approx(pause)
+
+
+def test_many_sessions_ask_less_often(forecast: Forecast) -> None:
+    forecast.add(wait("a"), 0.0)
+    assert forecast.pause(100, 100.0) == (0.05, 0.05)
+    assert forecast.pause(10_000, 100.0) == (SLOWEST_S, SLOWEST_S)
+
+
+def test_the_first_ones_are_looked_for(forecast: Forecast, over: set[HeldWait]) -> None:
+    """As many as the store answers for in one call, of those that wait."""
+    waits = [wait(f"{n}") for n in range(2 * EXPECTED)]
+    for n, each in enumerate(waits):
+        forecast.add(each, 100.0 + n)
+    over.update(waits[:3])
+    assert forecast.first() == waits[3 : 3 + EXPECTED]
+
+
+def test_what_the_store_expects_counts(forecast: Forecast) -> None:
+    forecast.add(wait("a"), 1000.0)
+    forecast.learn(forecast.first(), {"a": 1.0}, 100.0)
+    assert forecast.pause(1, 100.0)[0] == pytest.approx(0.25)
+
+
+def test_one_without_an_answer_is_expected_later(forecast: Forecast) -> None:
+    forecast.add(wait("a"), 0.0)
+    forecast.learn(forecast.first(), {}, 100.0)
+    assert len(forecast) == 1
+    assert forecast.pause(1, 100.0)[0] == SLOWEST_S
+
+
+def test_what_is_over_is_dropped(forecast: Forecast, over: set[HeldWait]) -> None:
+    """Its turn may have been expected in an hour."""
+    waits = [wait(f"{n}") for n in range(1000)]
+    for each in waits:
+        forecast.add(each, 3600.0)
+    over.update(waits[:900])
+    forecast.tidy(100)
+    assert len(forecast) == 100

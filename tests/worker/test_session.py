@@ -1,0 +1,457 @@
+"""Session: held messages begin when they are granted, and nobody is granted anything who would not take it up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery.worker import state
+
+from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.saturation import OnSaturated, Patience
+from celery_semaphore.core.session import GRANT_S, HeldWait
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.worker import session as module
+from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.session import BUSY_S, Session
+from tests.support.process import wait_until
+
+CLAIMS = (Claim("one", None, 1),)
+LEASE = 30.0
+
+
+class Clock:
+    """Of the store and of the session."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    monotonic = __call__
+
+
+class Request:
+    """A fresh request that waits for a process, until it is accepted."""
+
+    time_start: float | None = None
+
+
+class Worker:
+    """A session without its thread, and a loop that is always there."""
+
+    def __init__(self, store: MemoryStore, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self.begun: list[str] = []
+        self.tickets: dict[str, str] = {}
+        self.found: list[Any] = []
+        self.session = Session(store, self.in_loop, self.found.append)
+        self.session.visit = self.visit
+        self.requests: dict[str, Request] = {}
+        self.reserves = True
+
+    def in_loop(self, call: Callable[[], object]) -> object:
+        return call()
+
+    def visit(self) -> None:
+        for held in self.session.granted():
+            self.session.discard(held)
+            assert held.wait is not None
+            request = Request()
+            self.requests[held.request] = request
+            if self.reserves:
+                state.reserved_requests.add(request)  # type: ignore[arg-type]
+            self.session.begun(held.wait, request)
+            self.begun.append(held.request)
+
+    def refused(self, name: str, *, asleep: bool = False) -> Held:
+        """Ask for a permit that is not free; the message is not held yet."""
+        how = Wait(Kind.REQUEUE, session="" if asleep else self.session.name)
+        answer = self.store.acquire(CLAIMS, name, how)
+        assert isinstance(answer, Refusal)
+        self.tickets[name] = str(answer.ticket)
+        wait = HeldWait(self.tickets[name], CLAIMS)
+        return Held(name, answer.ticket, 0.0, 0.0, 0.0, wait)
+
+    def hold(self, held: Held, *, made_at: float | None = None, turn: float = 1.0) -> Held:
+        assert held.wait is not None
+        now = self.clock.now
+        self.session.add(held, held.wait, now + turn, now if made_at is None else made_at)
+        return held
+
+    def takes_up(self, name: str) -> None:
+        """The process acquires, with the ticket of the wait."""
+        how = Wait(Kind.REQUEUE, self.tickets[name], session=self.session.name)
+        assert isinstance(self.store.acquire(CLAIMS, f"{name} again", how), Permit)
+
+    def reachable(self) -> list[str]:
+        waiters = self.store.snapshot("one").waiters
+        return [each.id.rpartition(".")[2] for each in waiters if each.reachable]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock, sleep=lambda _: None))
+    return clock
+
+
+@pytest.fixture
+def store(clock: Clock) -> MemoryStore:
+    store = MemoryStore(lease=LEASE, now=clock)
+    assert isinstance(store.acquire(CLAIMS, "a"), Permit)
+    return store
+
+
+@pytest.fixture
+def worker(store: MemoryStore, clock: Clock) -> Worker:
+    worker = Worker(store, clock)
+    worker.session.ask()
+    clock.now += 0.1  # what is made from now on is made after it woke
+    return worker
+
+
+def test_what_is_granted_begins(worker: Worker, store: MemoryStore) -> None:
+    """In the order of the line, one for each permit."""
+    for name in "bc":
+        worker.hold(worker.refused(name))
+    worker.session.ask()
+    assert worker.begun == []
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    assert worker.begun == ["b"]
+    worker.session.ask()
+    assert worker.begun == ["b"], "once"
+
+
+def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
+    worker: Worker, store: MemoryStore
+) -> None:
+    """Its refusal was on its way through the pool."""
+    held = worker.refused("b")
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    assert worker.begun == []
+    worker.hold(held)
+    assert worker.begun == ["b"]
+
+
+def test_of_two_messages_of_one_wait_both_begin(worker: Worker, store: MemoryStore) -> None:
+    first = worker.hold(worker.refused("b"))
+    worker.hold(Held("b too", first.ticket, 0.0, 0.0, 0.0, first.wait))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    assert worker.begun == ["b", "b too"]
+
+
+def test_one_that_is_held_no_more_does_not_begin(worker: Worker, store: MemoryStore) -> None:
+    worker.session.discard(worker.hold(worker.refused("b")))
+    worker.session.discard(Held("no ticket", None, 0.0, 0.0, 0.0))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    assert worker.begun == []
+
+
+def test_a_refusal_after_its_grant_was_told_begins_nothing(
+    worker: Worker, store: MemoryStore
+) -> None:
+    """The last answer told of a grant that has been taken up, or has ended, since."""
+    worker.hold(worker.refused("b"))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    worker.takes_up("b")
+    held = Held("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
+    held.wait = HeldWait(worker.tickets["b"], CLAIMS)
+    worker.hold(held)
+    assert worker.begun == ["b"]
+
+
+# -- what the store lost sight of
+
+
+def test_a_session_that_slept_names_what_it_holds(worker: Worker, store: MemoryStore) -> None:
+    worker.hold(worker.refused("b"))
+    store.sleep(worker.session.name)
+    store.release("a", CLAIMS)  # finds nobody
+    assert worker.reachable() == []
+    worker.session.ask()
+    worker.session.ask()
+    assert worker.begun == ["b"], "what is free was handed on"
+    assert worker.found, "and what is to be sent is sent"
+
+
+def test_one_that_was_refused_while_it_slept_is_named_when_it_arrives(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    """It names all as soon as it is awake, and this refusal is still on its way."""
+    made_at = clock.now
+    store.sleep(worker.session.name)
+    late = worker.refused("b")
+    clock.now += 0.1
+    worker.session.ask()
+    assert worker.reachable() == []
+    worker.hold(late, made_at=made_at)
+    worker.session.ask()
+    assert worker.reachable() == ["b"]
+
+
+def test_nothing_is_named_that_the_store_knows(
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would cost a call for each refusal. Once in a lease all are named, whatever was lost."""
+    named: list[int] = []
+    name = store.name
+    monkeypatch.setattr(
+        store, "name", lambda session, waits: named.append(len(waits)) or name(session, waits)
+    )
+    for each in "bc":
+        worker.hold(worker.refused(each))
+        worker.session.ask()
+    assert named == []
+    worker.clock.now += LEASE - 1.0
+    store.renew([])
+    worker.session.ask()
+    assert named == []
+    worker.clock.now += 2.0
+    worker.session.ask()
+    assert named == [2]
+
+
+def test_a_new_epoch_is_told_what_is_held(worker: Worker, store: MemoryStore) -> None:
+    """After a failover to a replica that lags, which knows the session, and not its last waits."""
+    fails_over = store.remember()
+    worker.hold(worker.refused("b"))
+    fails_over()
+    worker.session.ask()
+    assert worker.reachable() == ["b"]
+
+
+def test_a_new_epoch_is_told_what_is_held_when_it_can_be(
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first attempt failed, and the next answer is of the same epoch."""
+    worker.hold(worker.refused("b"))
+    store.forget()
+
+    def fail(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "name", fail)
+        with pytest.raises(StoreUnavailable):
+            worker.session.ask()
+    worker.session.ask()
+    assert worker.reachable() == ["b"]
+
+
+def test_after_an_outage_all_are_named(
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: Any, clock: Clock
+) -> None:
+    """A grant may have ended meanwhile, for its answer was lost. It is told once."""
+    worker.hold(worker.refused("b"))
+
+    def ask() -> None:
+        try:
+            worker.session.ask()
+        except StoreUnavailable as error:
+            worker.session._failed(error)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "ask", fail)
+        ask()
+        store.release("a", CLAIMS)
+        clock.now += 0.1
+        MemoryStore.ask(store, worker.session.name)  # its answer is lost
+        clock.now += GRANT_S
+        store.reap()
+        ask()
+    assert caplog.text.count("cannot be asked for, trying on: away") == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "name", fail)
+        ask()
+    assert worker.reachable() == []
+    ask()
+    ask()
+    assert worker.begun == ["b"]
+
+
+# -- grants that wait for a process
+
+
+def test_a_grant_lasts_while_its_request_waits_for_a_process(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    worker.hold(worker.refused("b"))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    clock.now += GRANT_S - 0.1
+    worker.session.ask()
+    clock.now += 0.2
+    store.reap()
+    (grant,) = store.snapshot("one").holders
+    assert grant.granted
+
+
+def test_a_grant_of_a_request_that_ended_lapses(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    """It was revoked, or its process died before it asked; the next one's turn comes."""
+    worker.reserves = False
+    for name in "bc":
+        worker.hold(worker.refused(name))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    clock.now += GRANT_S - 0.1
+    worker.session.ask()
+    clock.now += 0.2
+    store.reap()
+    worker.session.ask()
+    assert worker.begun == ["b", "c"]
+
+
+def test_a_session_sleeps_while_no_process_is_free(
+    worker: Worker, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may have one; the place of the wait is kept."""
+    other = Worker(store, clock)
+    other.session.ask()
+    clock.now += 0.1
+    for each, name in ((worker, "b"), (worker, "c"), (other, "d")):
+        each.hold(each.refused(name))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    asleep: list[str] = []
+    sleep = store.sleep
+    monkeypatch.setattr(store, "sleep", lambda name: asleep.append(name) or sleep(name))
+    for _ in range(2):
+        clock.now += GRANT_S / 2 + 0.1
+        pause, _ = worker.session.ask()
+    worker.session.ask()
+    assert (asleep, pause) == ([worker.session.name], BUSY_S)
+    other.session.ask()
+    clock.now += GRANT_S
+    store.reap()
+    other.session.ask()
+    assert other.begun == ["d"]
+    other.takes_up("d")
+    worker.requests["b"].time_start = clock.now
+    worker.session.ask()
+    assert worker.reachable() == ["c"], "it asks again, and names what it holds"
+
+
+# -- when it asks
+
+
+def test_it_asks_at_least_once_in_a_second_while_it_holds_anything(
+    worker: Worker, clock: Clock
+) -> None:
+    assert worker.session.ask()[0] == LEASE / 3
+    worker.hold(worker.refused("b"), turn=100.0)
+    pause, least = worker.session.ask()
+    assert 0.0 < least < pause <= 1.0
+
+
+def test_what_arrives_brings_the_next_question_forward(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """If it is expected sooner, or if nothing was held before."""
+    rung: list[bool] = []
+    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
+    worker.session._next_at = clock.now + LEASE
+    worker.hold(worker.refused("b"), turn=1000.0)
+    assert rung == [True]
+    worker.session._next_at = clock.now + 0.5
+    worker.hold(worker.refused("c"), turn=100.0)
+    assert rung == [True]
+    worker.hold(worker.refused("d"), turn=1.0)
+    assert rung == [True, True]
+
+
+def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> None:
+    def arrives() -> None:
+        worker.session.visit = lambda: None
+        worker.hold(worker.refused("b"), turn=0.0)
+
+    worker.session.visit = arrives
+    worker.clock.now += 1.0
+    pause, least = worker.session.ask()
+    assert pause == least
+
+
+def test_a_task_that_parks_has_no_session() -> None:
+    """Its message will lie in the store; what is granted before that must not wait for a question."""
+    asks = {each: Patience(each, 0.1, 1.0, None).wait(None, 0, "s", 60.0) for each in OnSaturated}
+    assert {each: wait and wait.session for each, wait in asks.items()} == {
+        OnSaturated.REQUEUE: "s",
+        OnSaturated.PARK: "",
+        OnSaturated.DROP: None,
+        OnSaturated.FAIL: None,
+    }
+
+
+# -- its thread, on the real clock
+
+
+@pytest.fixture
+def loop() -> list[Callable[[], object]]:
+    """Calls that the loop has not come to."""
+    return []
+
+
+@pytest.fixture
+def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[str]]]:
+    store = MemoryStore(lease=LEASE)
+    asked: list[str] = []
+    ask, sleep = store.ask, store.sleep
+    store.ask = lambda *args, **how: asked.append("asked") or ask(*args, **how)  # type: ignore[method-assign, return-value]
+    store.sleep = lambda name: asked.append("asleep") or sleep(name)  # type: ignore[method-assign, func-returns-value]
+    session = Session(store, loop.append, lambda _: None)
+    session.start()
+    yield session, asked
+    session.end()
+    session.join(10)
+
+
+def test_a_loop_that_hangs_asks_no_more(
+    running: tuple[Session, list[str]], loop: list[Callable[[], object]]
+) -> None:
+    """The session falls asleep, as that of a stopped worker; and goes on with the loop."""
+    session, asked = running
+    wait_until(lambda: loop, 10)
+    wait = HeldWait("255.1795325987266815.x", CLAIMS)
+    session.add(Held("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session._thread.join(1.5)  # longer than between two questions
+    assert asked == ["asked"]
+    loop.pop()()
+    wait_until(lambda: len(asked) > 1, 10)
+
+
+def test_at_its_end_it_sleeps(
+    running: tuple[Session, list[str]], loop: list[Callable[[], object]]
+) -> None:
+    """Also if the loop never comes again; and nothing begins after."""
+    session, asked = running
+    visited: list[bool] = []
+    session.visit = lambda: visited.append(True)
+    wait_until(lambda: loop, 10)
+    session.end()
+    session.join(10)
+    assert asked == ["asked", "asleep"]
+    assert not session._thread.is_alive()
+    loop.pop()()
+    assert visited == []
+
+
+def test_one_that_was_not_started_needs_no_end() -> None:
+    session = Session(MemoryStore(), lambda call: call(), lambda _: None)
+    session.end()
+    session.join(10)
+    assert threading.active_count() >= 1

@@ -1,0 +1,190 @@
+"""Turns: a freed permit goes to the first in line whose worker can begin, and nothing idles for a prediction."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from celery.result import AsyncResult
+
+from celery_semaphore.core.permit import Claim, Permit
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+from .conftest import Site, valkey_only
+from .test_parking import BROKERS, done
+from .test_queues import QUORUM, waits
+
+ONE = Claim("one", None, 1)
+LONG = waits(60.0, 60.0)
+NEXT_S = (
+    4.5  # in which the next in line begins, whatever became of the first: two grants, and a margin
+)
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Site:
+    site: Site = request.getfixturevalue(request.param)
+    site.lease = 30.0
+    return site
+
+
+@contextmanager
+def taken(site: Site) -> Iterator[None]:
+    """The permit is held outside the workers."""
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    try:
+        yield
+    finally:
+        store.release("outside", [ONE])
+        store.close()
+
+
+def starts_with(site: Site, name: str, **options: object) -> CeleryWorker:
+    """A worker with a queue of its own."""
+    conf = {**LONG, **options.pop("conf", {})}  # type: ignore[dict-item]
+    return site.start(name=name, conf=conf, queues=[name], **options)  # type: ignore[arg-type]
+
+
+def waits_in(site: Site, worker: CeleryWorker, queue: str, count: int = 1) -> list[AsyncResult]:
+    """Send them one after the other, each when the one before waits."""
+    sent = []
+    for _ in range(count):
+        before = site.waiting()
+        sent.append(site.send("hold", 0.0, "w", queue=queue))
+        worker.wait_until(lambda n=before: site.waiting() > n, 20, "it waits")
+    return sent
+
+
+def began(site: Site) -> list[str]:
+    return [task for _, event, task, *_ in site.counter.log("w") if event == "entered"]
+
+
+def ids(results: list[AsyncResult]) -> list[str]:
+    return [each.id for each in results]
+
+
+def test_two_workers_begin_in_the_order_of_the_line(broker: Site) -> None:
+    workers = {name: starts_with(broker, name, concurrency=2) for name in ("a", "b")}
+    results = []
+    with taken(broker):
+        for _ in range(6):
+            for name, worker in workers.items():
+                results += waits_in(broker, worker, name)
+    done(results)
+    assert began(broker) == ids(results)
+
+
+def test_requeued_and_parked_ones_stand_in_one_line(broker: Site) -> None:
+    holds = starts_with(broker, "holds", concurrency=2)
+    parks = starts_with(broker, "parks", concurrency=2, conf={"semaphore_on_saturated": "park"})
+    results = []
+    with taken(broker):
+        for _ in range(4):
+            results += waits_in(broker, holds, "holds")
+            results += waits_in(broker, parks, "parks")
+    done(results)
+    assert began(broker) == ids(results)
+
+
+def test_nothing_idles_for_a_prediction(broker: Site) -> None:
+    """Nothing is known of these tasks, so a second is expected for each: they take none."""
+    worker = starts_with(broker, "a", concurrency=2)
+    with taken(broker):
+        results = waits_in(broker, worker, "a", 20)
+    since = time.monotonic()
+    done(results)
+    assert time.monotonic() - since < 10
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_next_one_does_not_wait_for_a_worker_that_is_gone(
+    broker: Site, how: signal.Signals
+) -> None:
+    """Its wait keeps its place; when it goes on, it has its turn."""
+    first, second = (starts_with(broker, name, concurrency=1) for name in ("first", "second"))
+    with taken(broker):
+        (head,) = waits_in(broker, first, "first")
+        (following,) = waits_in(broker, second, "second")
+        first.signal(how)
+    since = time.monotonic()
+    wait_until(lambda: began(broker) == [following.id], 2 * NEXT_S, "the next one began")
+    assert time.monotonic() - since < NEXT_S
+    done([following])
+    if how is signal.SIGSTOP:
+        first.signal(signal.SIGCONT)
+        done([head])
+
+
+def test_the_next_one_does_not_wait_for_a_worker_without_a_free_process(broker: Site) -> None:
+    first, second = (starts_with(broker, name, concurrency=1) for name in ("first", "second"))
+    with taken(broker):
+        (head,) = waits_in(broker, first, "first")
+        (following,) = waits_in(broker, second, "second")
+        broker.send("call", None, "busy", queue="first")
+        wait_until(lambda: broker.inside("busy") == 1, 20, "its only process is busy")
+    wait_until(lambda: began(broker) == [following.id], 2 * NEXT_S, "the next one began")
+    done([following])
+    broker.let_go("busy")
+    done([head])
+
+
+def test_what_is_granted_goes_before_what_is_prefetched(broker: Site) -> None:
+    """Its permit idles until it begins, and the others need none."""
+    worker = starts_with(broker, "a", concurrency=1)
+    with taken(broker):
+        (waiting,) = waits_in(broker, worker, "a")
+        others = [broker.send("free", 1.0, queue="a") for _ in range(6)]
+        wait_until(lambda: worker.log().count("Task free") >= 4, 20, "some are prefetched")
+    done([waiting])
+    assert not others[-1].ready()
+    done(others)
+
+
+def test_a_pause_that_ends_is_noticed_at_once(broker: Site) -> None:
+    worker, store = starts_with(broker, "a", concurrency=1), broker.store()
+    with taken(broker):
+        (result,) = waits_in(broker, worker, "a")
+        store.set_limit(0, "one")
+    other = broker.send("hold", 0.0, "w", queue="a")
+    worker.wait_until(lambda: "is paused" in worker.log(), 20, "a pause lets nobody in")
+    assert began(broker) == []
+    store.set_limit(None, "one")
+    store.close()
+    done([result, other])
+    assert began(broker) == ids([result, other])
+
+
+@valkey_only
+def test_a_store_that_forgot_is_told_who_waits(site: Site, valkey: ValkeyServer) -> None:
+    """They begin in their order, after the grace."""
+    site.lease = 3.0
+    worker = starts_with(site, "a", concurrency=1)
+    with taken(site):
+        results = waits_in(site, worker, "a", 5)
+        with valkey.client(1) as client:
+            client.flushdb()
+    done(results)
+    assert began(site) == ids(results)
+    assert worker.log().count("] waits ") == 5, "none was refused again"
+
+
+@pytest.mark.rabbitmq
+def test_a_quorum_queue_beside_a_parked_line(rabbit_site: Site) -> None:
+    """More wait than half of the prefetch: the last ones are published, and all have their turn."""
+    site = rabbit_site
+    site.lease = 30.0
+    site.client.conf.update(QUORUM)
+    conf = {**QUORUM, **waits(1.0, 2.0)}
+    holds = site.start(name="holds", concurrency=1, conf=conf)
+    with taken(site):
+        results = [site.send("hold", 0.0, "w") for _ in range(8)]
+        holds.wait_until(lambda: site.waiting() >= 2, 20, "half of the prefetch waits here")
+        wait_until(lambda: holds.log().count("] waits ") >= 8, 30, "the others are published")
+    done(results)
+    assert sorted(began(site)) == sorted(ids(results))
