@@ -41,6 +41,7 @@ class Delivery:
     claims: tuple[Claim, ...]
     permit: Permit | None = None
     since: float = 0.0  # monotonic time before the permit was acquired
+    over: bool = False  # its body is, as its process noted
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
     task: Any = None  # the watcher's, once it is told
@@ -83,6 +84,16 @@ class Ledger:
         if permit.holder not in self._deliveries:  # ended meanwhile: it would be renewed for ever
             self._keeper.discard(permit.holder)
         self._tell(permit.holder)
+
+    def over(self, holder: str) -> None:
+        """Its body is over; its process is about to report its end."""
+        if delivery := self._deliveries.get(holder):
+            delivery.over = True
+
+    def is_over(self, holder: str) -> bool:
+        """Whether its body is over, as far as was noted."""
+        delivery = self._deliveries.get(holder)
+        return delivery is not None and delivery.over
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """The process that ran it has given the permit back; it will report its end."""

@@ -50,6 +50,8 @@ def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
     if limiter.notes is None:
         limiter.side.ledger.ended(pending.holder, publication=publication)
     else:
+        if task.acks_late and state is not None:
+            limiter.notes.over(pending.holder)
         _release_and_note(limiter, limiter.notes, pending.holder, pending.claims, publication)
 
 

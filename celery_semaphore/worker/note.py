@@ -1,8 +1,8 @@
 """NotePipe: what a pool process tells the worker's main process, which alone renews and releases.
 
 Three notes for each delivery: *asked*, before the store is asked, *held*, once it said yes, and
-*released*, once the process gave the permit back itself (*unreleased* if it could not). A process that
-dies at any moment between the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
+*released*, once the process gave the permit back itself (*unreleased* if it could not). With late acks a fourth one
+before the last: *over*, when the body is. A process that dies at any moment between the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
 bytes, which POSIX keeps whole however many processes write.
 """
 
@@ -47,6 +47,9 @@ class Books(Protocol):
         The permit is of no use once the process ``pid`` is gone: None stands for the caller's own.
         """
 
+    def over(self, holder: str) -> None:
+        """The body is over; its process gives the permit back, and then reports its end."""
+
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """The store confirmed the release: nobody else needs to; what it handed on must be sent."""
 
@@ -73,6 +76,10 @@ class NotePipe:
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
         self._note(f'["held",{_quoted(permit.holder)},{grant}]')
+
+    def over(self, holder: str) -> None:
+        """See ``Books``."""
+        self._note(f'["over",{_quoted(holder)}]')
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
         """See ``Books``."""
@@ -157,6 +164,8 @@ def _enter(note: list[Any], books: Books) -> None:
         case ["held", holder, token, epoch, acquired, expires, since, pid]:
             # The claims are known from the note before; the ledger puts them back.
             books.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
+        case ["over", holder]:
+            books.over(holder)
         case ["released", holder, outgoing]:
             books.released(holder, frozenset(outgoing))
         case ["unreleased", holder]:

@@ -52,3 +52,23 @@ def test_what_cannot_be_given_back_is_renewed_no_more(
     assert list(side.keeper._kept) == []
     assert asked == ([] if known else ["x:1"])
     notes.close()
+
+
+@pytest.mark.parametrize(
+    ("late", "state", "over"),
+    [(True, "SUCCESS", True), (True, None, False), (False, "SUCCESS", False)],
+)
+def test_what_was_cut_off_is_not_over(
+    task: Any, monkeypatch: pytest.MonkeyPatch, late: bool, state: str | None, over: bool
+) -> None:
+    """It is cancelled, and runs again. With early acks nobody asks."""
+    task.acks_late = late
+    limiter, notes, noted = limiter_of(task.app), NotePipe(), list[str]()
+    limiter.serve(notes)
+    monkeypatch.setattr(limiter.side.ledger, "over", noted.append)
+    task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
+    task.before_start("x", (), {})
+    local._release(task, state)
+    limiter.drain()
+    assert noted == (["x:1"] if over else [])
+    notes.close()
