@@ -16,6 +16,7 @@ from .ticket import nonce_of
 SLOWEST_S = 1.0  # between two questions while anything waits
 FASTEST_S = 0.005
 QUESTIONS = 2000  # of all sessions together in a second
+QUIET = 8  # a question comes at least after this part of the time in which nothing was granted
 FEW = 100  # waits that are over, and may stay in the heap
 
 
@@ -26,11 +27,18 @@ class Forecast:
         self._waits = waits  # whether one still does
         self._heap: list[tuple[float, int, HeldWait]] = []
         self._numbers = count()
+        self._changed_at: float | None = (
+            None  # since when nobody was granted anything, as far as is known
+        )
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def add(self, wait: HeldWait, turn: float) -> None:
+        self._changed_at = None
+        self._expect(wait, turn)
+
+    def _expect(self, wait: HeldWait, turn: float) -> None:
         heappush(self._heap, (turn, next(self._numbers), wait))
 
     def first(self) -> list[HeldWait]:
@@ -40,18 +48,23 @@ class Forecast:
             wait = heappop(self._heap)[2]
             if self._waits(wait):
                 found.append(wait)
+            else:
+                self._changed_at = None
         return found
 
     def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
         """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon."""
         for wait in asked:
-            self.add(wait, now + expected.get(nonce_of(wait.ticket), 4 * SLOWEST_S))
+            self._expect(wait, now + expected.get(nonce_of(wait.ticket), 4 * SLOWEST_S))
 
     def pause(self, sessions: int, now: float) -> tuple[float, float]:
         """Return the seconds until the next question, and those before which no crowd of newcomers brings it forward."""
         least = min(max(FASTEST_S, sessions / QUESTIONS), SLOWEST_S)
+        if self._changed_at is None:
+            self._changed_at = now
         turn = self._heap[0][0] - now if self._heap else 4 * SLOWEST_S
-        return min(max(turn / 4, least), SLOWEST_S), least
+        quiet = (now - self._changed_at) / QUIET  # the mean says soon, and those that run take long
+        return min(max(turn / 4, quiet, least), SLOWEST_S), least
 
     def tidy(self, waiting: int) -> None:
         """Drop what is over, once that is the larger part: it may have been expected much later."""

@@ -127,7 +127,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
                 if ends:
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
-            held, limiter.held = limiter.held, None
+            held, limiter.held = self.held, None
             if held is not None and ends:
                 held.give_back_all()  # other workers may run them while tasks run here
             elif held is not None:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from typing import Any
@@ -28,6 +28,8 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
+FEW = 100  # messages that have left, and may stay in the timetable
+REVOKED_S = 0.5  # between two looks for what was revoked
 RETRY_DELAY_S = 5.0  # after the broker did not take messages back
 
 
@@ -54,6 +56,7 @@ class HeldMessages:
         self._timetable: list[tuple[float, int, Held]] = []  # a heap; some may have left
         self._numbers = count()
         self._wakes_at = inf
+        self._looked_at = 0.0  # for what was revoked
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -68,11 +71,11 @@ class HeldMessages:
         redelivery = self._redelivery
         if redelivery is None or not self._is_own(message) or not redelivery.may_take(message):
             return ""
-        return self.session.name
+        return self.session.name if self._has_room() else ""
 
     def hold(self, held: Held) -> bool:
         """Hold a message; return whether that is possible. From any thread."""
-        if not self._takes(held.request.message):
+        if not self._takes(held.request.message) or not (held.wait or self._has_room()):
             return False
         self._arrivals.append(held)
         self._in_loop(self._receive)
@@ -81,12 +84,16 @@ class HeldMessages:
     def begin(self, held: Held, *, granted: bool = False) -> None:
         """Run a held message again: by a fresh request, which another holder's permit is acquired for."""
         self._leave(held)
+        request: Any = None
         try:
             if held.request.revoked():  # or expired: it ends here, without a process
                 self._end_wait(held)
-            else:
-                self._hand_over(held, held.request.again(held.ticket), granted=granted)
+                return
+            request = held.request.again(held.ticket)
+            self._hand_over(held, request, granted=granted)
         except Exception:
+            if request is not None:
+                state.task_ready(request)  # or its session would wait for a process with it
             logger.exception(
                 "task %s could not be run again, the broker delivers it", held.request.id
             )
@@ -128,6 +135,16 @@ class HeldMessages:
         self._timetable.clear()
         self._wakes_at = inf
 
+    def _has_room(self) -> bool:
+        """Tell whether one more may be held, beside those that are, and those that will be if they are refused."""
+        if self._window is None:
+            return True
+        name = self.session.name
+        asking = len(
+            [1 for each in state.reserved_requests if getattr(each, "session", "") == name]
+        )
+        return len(self._messages) + len(self._arrivals) + asking < self._window
+
     def _takes(self, message: Any) -> bool:
         if self._redelivery is None or not self._is_own(message):
             return False
@@ -143,9 +160,13 @@ class HeldMessages:
 
     def _visit(self) -> None:
         """Begin what was granted, and end what was revoked."""
+        if self._redelivery is None:  # its connection is lost, or about to be closed
+            return
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
-        if state.revoked or state.revoked_stamps:
+        now = time.monotonic()
+        if (state.revoked or state.revoked_stamps) and now - self._looked_at >= REVOKED_S:
+            self._looked_at = now
             self._end_revoked()
 
     def _end_revoked(self) -> None:
@@ -154,9 +175,12 @@ class HeldMessages:
             may_be = request.id in state.revoked or (
                 state.revoked_stamps and request.stamped_headers
             )
-            if may_be and request.revoked():
-                self._leave(held)
-                self._end_wait(held)
+            try:
+                if may_be and request.revoked():
+                    self._leave(held)
+                    self._end_wait(held)
+            except Exception:
+                logger.exception("task %s was revoked, which could not be told", request.id)
 
     def _end_wait(self, held: Held) -> None:
         """Nobody waits any more: a permit that was granted to it is the next one's."""
@@ -164,6 +188,8 @@ class HeldMessages:
             self._leave_line(held.wait.ticket, held.wait.claims)
 
     def _receive(self) -> None:
+        if self._redelivery is None:
+            self._arrivals.clear()  # the broker delivers them again: M4
         while self._arrivals:
             held = self._arrivals.popleft()
             held.raised = self._window is None and self._prefetch.increase()
@@ -172,8 +198,6 @@ class HeldMessages:
             self._note(held)
             if held.wait is not None:
                 self.session.add(held, held.wait, held.expected, held.request.made_at)
-            if self._window is not None and len(self._messages) > self._window:
-                self._give_back([max(self._messages, key=lambda each: each.turn)])
         self._set_timer()
 
     @property
@@ -185,11 +209,18 @@ class HeldMessages:
 
     def _leave(self, held: Held) -> None:
         self._messages.discard(held)
+        self._tidy()
         self.session.discard(held)
         state.task_ready(held.request)
         if held.raised:
             self._prefetch.decrease()
             held.raised = False
+
+    def _tidy(self) -> None:
+        """Drop what has left, once that is the larger part: it may act in an hour, and keeps its message alive."""
+        if len(self._timetable) > 2 * len(self._messages) + FEW:
+            self._timetable = [each for each in self._timetable if each[2] in self._messages]
+            heapify(self._timetable)
 
     def _set_timer(self) -> None:
         """Wake when the first one is due; a timer that was set for later finds that it is not meant."""
@@ -232,5 +263,3 @@ class HeldMessages:
             return
         for held in late:
             self._leave(held)
-            if self._redelivery.window is not None:  # it carries its place, and asks when it comes
-                self._end_wait(held)

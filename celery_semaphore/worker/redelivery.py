@@ -107,7 +107,7 @@ class QuorumRedelivery:
     """
 
     def __init__(self, prefetch: int, put_back: PutBack) -> None:
-        self.window = max(prefetch // 2, 1) if prefetch else MAX_RAISED_MESSAGES
+        self.window = prefetch // 2 if prefetch else MAX_RAISED_MESSAGES
         self._put_back = put_back
 
     def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message

@@ -34,6 +34,11 @@ class RefusedRequestMixin(EventsMixin):
     _request_dict: dict[str, Any]
     _since: float
 
+    @property
+    def session(self) -> str:
+        """Name the session that asks for its grant if it must wait; empty if none does, or if it has its permit."""
+        return self._request_dict.get(SESSION) or ""
+
     def came_from(self) -> str:
         """The name of its own queue."""
         info = self.message.delivery_info
@@ -118,7 +123,7 @@ class RefusedRequestMixin(EventsMixin):
             keep_until=self._since + limiter.settings.longest_hold,
             expected=now + delay,
         )
-        if refused.in_line and refused.ticket and claims and self._request_dict.get(SESSION):
+        if refused.in_line and refused.ticket and claims and self.session:
             keeps = limiter.redelivered_after
             held.wait = HeldWait(refused.ticket, claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in

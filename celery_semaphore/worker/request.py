@@ -136,6 +136,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
     def permit_held(self, since: float) -> None:
         """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
+        self.granted = False
         for name in OF_ONE_WAIT:
             self._request_dict.pop(name, None)
         if not self.task.acks_late:
@@ -180,6 +181,9 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
     def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
         """A cold shutdown, or a lost connection: the process is being killed."""
+        self._limiter.drain()
+        if self._limiter.side.ledger.is_over(self.holder):
+            return  # while it gives the permit back, and is not acknowledged yet: it would run twice
         super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
         if self.worker_pid is not None and self._limiter.notes is not None:
             self._limiter.side.ledger.ended(self.holder, _gone(self.worker_pid))

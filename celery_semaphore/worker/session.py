@@ -38,6 +38,9 @@ VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
 BUSY_S = 0.1  # between two looks for a free process
 
 
+Begun = tuple[HeldWait, Any, float]  # its wait, the fresh request, and the monotonic time
+
+
 class Session:
     """One thread, from ``start`` until ``end``. The event loop alone adds, discards and begins.
 
@@ -59,7 +62,7 @@ class Session:
         self._bell = Bell()
         # Changed by single steps that Python keeps whole, without a lock: the loop must not wait for this thread.
         self._waiting: dict[str, list[Held]] = {}
-        self._begun: dict[str, tuple[HeldWait, Any, float]] = {}
+        self._begun: dict[str, Begun] = {}
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
@@ -91,13 +94,12 @@ class Session:
         """
         nonce = nonce_of(wait.ticket)
         self._waiting[nonce] = [*self._waiting.get(nonce, ()), held]
-        if made_at <= self._woke_at:
+        now = time.monotonic()
+        # Refused while the session slept, or so long ago that its grant may have ended on the way.
+        if made_at <= self._woke_at or now - made_at > GRANT_S:
             self._unnamed.append(wait)
         self._arrived.append((wait, turn))
-        now = time.monotonic()
-        if nonce in self._granted:
-            self._in_loop(self.visit)
-        elif now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
+        if nonce in self._granted or now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
             self._bell.ring()
 
     def discard(self, held: Held) -> None:
@@ -113,7 +115,7 @@ class Session:
         """Those that have a grant, each once. Of two messages of one wait both begin, and one runs."""
         for nonce in self._granted & self._waiting.keys():
             self._granted.discard(nonce)
-            yield from self._waiting[nonce]
+            yield from self._waiting.get(nonce, ())
 
     def begun(self, wait: HeldWait, request: Any) -> None:
         """Keep its grant while the request waits for a process."""
@@ -122,6 +124,7 @@ class Session:
     def end(self) -> None:
         """Let the session sleep for good; what is held goes elsewhere."""
         self._ended = True
+        self._waiting = {}
         self._bell.ring()
 
     def join(self, timeout: float) -> None:
@@ -152,6 +155,9 @@ class Session:
 
         Return the seconds until the next question, and those before which no arrival brings it forward.
         """
+        if self._missed:
+            self._granted = set()
+            self._visit_loop()  # what was revoked ends all the same
         if self._is_stuck():
             if not self._asleep:
                 self._sleep()
@@ -159,7 +165,7 @@ class Session:
         self._asleep = False
         self._next_at = inf  # whatever arrives now rings
         self._expect_arrived()
-        begun, first = self._prolonged(), self._forecast.first()
+        entries, begun, first = self._begun.copy(), self._prolonged(), self._forecast.first()
         expected: dict[str, float] = {}
         try:
             turns = self._store.ask(self.name, begun=list(begun.values()), look=first)
@@ -167,7 +173,7 @@ class Session:
         finally:
             self._forecast.learn(first, expected, time.monotonic())
         for nonce in begun.keys() - turns.granted:
-            self._begun.pop(nonce, None)  # taken up, or over
+            self._forget(nonce, entries[nonce])  # taken up, or over
         self._granted = set(turns.granted)
         self.sessions = turns.sessions
         self._visit_loop()
@@ -186,12 +192,21 @@ class Session:
         return any(each.wait is wait for each in self._waiting.get(nonce_of(wait.ticket), ()))
 
     def _prolonged(self) -> dict[str, HeldWait]:
-        """What began and has not ended since."""
+        """What began, has neither a permit nor ended since, and so still waits for a process."""
         begun = self._begun.copy()
-        for nonce, (_, request, _) in begun.items():
-            if request not in state.reserved_requests:
-                self._begun.pop(nonce, None)
-        return {nonce: wait for nonce, (wait, _, _) in begun.items() if nonce in self._begun}
+        over = [
+            nonce
+            for nonce, (_, request, _) in begun.items()
+            if not request.granted or request not in state.reserved_requests
+        ]
+        for nonce in over:
+            self._forget(nonce, begun.pop(nonce))
+        return {nonce: wait for nonce, (wait, _, _) in begun.items()}
+
+    def _forget(self, nonce: str, begun: Begun) -> None:
+        """Forget one that began, unless another message of its wait has begun meanwhile."""
+        if self._begun.get(nonce) is begun:
+            self._begun.pop(nonce, None)
 
     def _is_stuck(self) -> bool:
         """Tell whether something that was granted waits for a process for long."""
@@ -210,6 +225,7 @@ class Session:
         self._in_loop(self._received)
         while self._visiting and not self._ended:
             self._bell.wait(SLOWEST_S)
+        self._bell.wait(0.0)  # rung by the visit; what arrived before this is looked at next
         self._visited_at = time.monotonic()
 
     def _received(self) -> None:

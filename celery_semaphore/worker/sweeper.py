@@ -14,7 +14,8 @@ from ..errors import StoreUnavailable
 logger = logging.getLogger(__name__)
 
 SWEEP = 2.0  # seconds between two sweeps of one worker ...
-TOGETHER = 10  # ... and of so many, however many there are
+TOGETHER = 10  # ... and of so many, however many there are ...
+RAREST = 10.0  # ... but never longer than this
 
 
 class Sweeper:
@@ -59,7 +60,7 @@ class Sweeper:
         self._found(outgoing)
 
     def _run(self) -> None:
-        while not self._stopped.wait(SWEEP * max(1.0, self._sessions() / TOGETHER)):
+        while not self._stopped.wait(min(SWEEP * max(1.0, self._sessions() / TOGETHER), RAREST)):
             try:
                 self.sweep()
             except StoreUnavailable as error:

@@ -70,3 +70,21 @@ def test_what_is_over_is_dropped(forecast: Forecast, over: set[HeldWait]) -> Non
     over.update(waits[:900])
     forecast.tidy(100)
     assert len(forecast) == 100
+
+
+def test_it_asks_less_often_while_nothing_is_granted(
+    forecast: Forecast, over: set[HeldWait]
+) -> None:
+    """The mean says soon, and those that run take long; it goes on quickly with the first change."""
+    first, second = wait("a"), wait("b")
+    for each in (first, second):
+        forecast.add(each, 100.0)
+
+    def pause(now: float) -> float:
+        forecast.learn(forecast.first(), {"a": 0.02, "b": 0.04}, now)
+        return forecast.pause(1, now)[0]
+
+    found = [pause(100.0 + n) for n in (0.0, 0.8, 4.0, 40.0)]
+    assert found == pytest.approx([FASTEST_S, 0.1, 0.5, SLOWEST_S])
+    over.add(first)
+    assert pause(141.0) == pytest.approx(0.01)

@@ -23,7 +23,7 @@ from celery_semaphore.worker.answer import Answer
 from celery_semaphore.worker.bootstep import _close_lost
 from celery_semaphore.worker.headers import Headers
 from celery_semaphore.worker.held import Held
-from celery_semaphore.worker.held_messages import RETRY_DELAY_S, HeldMessages
+from celery_semaphore.worker.held_messages import FEW, RETRY_DELAY_S, REVOKED_S, HeldMessages
 from celery_semaphore.worker.pool_line import goes_first
 from celery_semaphore.worker.prefetch import Prefetch
 from celery_semaphore.worker.redelivery import redelivery_of
@@ -370,22 +370,41 @@ def quorum(c: Consumer) -> HeldMessages:
     return held_by(c)
 
 
-def test_where_the_prefetch_is_full_the_last_in_line_is_published(
+def test_where_the_prefetch_is_full_no_session_asks(
+    c: Consumer, quorum: HeldMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message is published if it must wait: nothing shall be granted to it meanwhile.
+
+    Those count that are held, and those that will be if they are refused.
+    """
+    message = SimpleNamespace(channel=c.task_consumer.channel)
+    hold(quorum, c, "first", 9.0)
+    assert quorum.session_for(message) == quorum.session.name
+    monkeypatch.setattr(
+        state, "reserved_requests", [SimpleNamespace(session="another's"), object()]
+    )
+    assert quorum.session_for(message) == quorum.session.name
+    monkeypatch.setattr(state, "reserved_requests", [SimpleNamespace(session=quorum.session.name)])
+    assert quorum.session_for(message) == ""
+
+
+def test_where_the_prefetch_is_full_the_others_are_published(
     c: Consumer, quorum: HeldMessages
 ) -> None:
-    """To come when its turn is expected. It carries its place, and nothing is granted to it meanwhile."""
-    now = c.timer.now
-    for name, delay in {"second": 2.0, "last": 3.0, "first": 1.0}.items():
-        wait = HeldWait(f"255.179532598726681{delay:.0f}.{name}", (Claim("one", None, 1),))
-        held = Held(Request(c, name), wait.ticket, now + 900.0, now + 900.0, now + delay, wait)
-        assert quorum.hold(held)
-    assert len(quorum) == 2
-    assert quorum.published == [("last", 3.0)]  # type: ignore[attr-defined]
-    assert quorum.left == ["255.1795325987266813.last"]  # type: ignore[attr-defined]
-    assert c.qos.value == 4, "it cannot be raised"
-    c.timer.run(1.5)
+    """What a session asks for has its place; the prefetch cannot be raised."""
+    for name in ("first", "second"):
+        hold(quorum, c, name, 9.0)
+    assert not quorum.hold(Held(Request(c, "no wait"), None, 0.0, 900.0, 0.0))
+    hold(quorum, c, "third", 9.0)
+    assert (len(quorum), c.qos.value) == (3, 4)
+
+
+def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: HeldMessages) -> None:
+    """It counts deliveries. It comes when its turn is expected."""
+    hold(quorum, c, "a", 0.5)
+    c.timer.now += 0.1
     quorum.give_back_all()
-    assert quorum.published[1:] == [("first", 0.0), ("second", 0.5)]  # type: ignore[attr-defined]
+    assert quorum.published == [("a", pytest.approx(0.4))]  # type: ignore[attr-defined]
 
 
 # -- who asks
@@ -400,6 +419,83 @@ def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: HeldMessages
     assert held_by(c).session_for(message) == ""
     messages.forget()
     assert messages.session_for(message) == ""
+
+
+def test_what_has_left_is_not_kept_until_it_would_act(c: Consumer, messages: HeldMessages) -> None:
+    """Which may be in hours, and its message would lie in memory."""
+    for n in range(1000):
+        hold(messages, c, f"{n}", 900.0)
+    for held in list(messages._messages):
+        messages.begin(held)
+    assert len(messages._timetable) <= FEW
+
+
+def test_what_could_not_be_handed_over_waits_for_no_process(
+    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its session would wait for one with it, and ask no more."""
+    monkeypatch.setattr(state, "task_reserved", state.reserved_requests.add)
+    broken = hold(messages, c, "broken", 900.0)
+    c.on_task_request = lambda _: 1 / 0
+    (held,) = messages._messages
+    messages.begin(held, granted=True)
+    assert broken.returned == ["came to nothing"]
+    assert broken not in state.reserved_requests
+
+
+def test_a_lost_connection_begins_nothing(c: Consumer) -> None:
+    """What its loop has not come to, the next connection's loop does."""
+    heard: list[Callable[[], object]] = []
+    messages = held_by(c, heard.append)
+    hold(messages, c, "a", 1.0)
+    heard.pop()()
+    hold(messages, c, "b", 1.0)
+    messages.session._granted = {"x"}
+    visit = messages.session.visit
+    messages.forget()
+    visit()
+    for each in heard:
+        each()
+    c.timer.run(10.0)
+    assert (begun(c), len(messages), c.qos.value) == ([], 0, 5)
+
+
+def test_one_that_arrives_after_the_end_is_not_held(c: Consumer) -> None:
+    """A refusal in another thread was about to queue it: the broker delivers it again."""
+    heard: list[Callable[[], object]] = []
+    messages = held_by(c, heard.append)
+    hold(messages, c, "a", 1.0)
+    late = messages._arrivals.popleft()
+    messages.forget()
+    messages._arrivals.append(late)
+    heard.pop()()
+    assert (len(messages), c.qos.value) == (0, 4)
+
+
+def test_a_backend_that_is_away_breaks_no_loop(
+    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """A revoke is told to it; Celery would take its error for a lost broker, and end the worker for others."""
+    monkeypatch.setattr(state, "revoked", {"a", "b"})
+    both = [hold(messages, c, name, 900.0) for name in "ab"]
+    both[0].revoked = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    both[1].is_revoked = True
+    messages.session.visit()
+    assert len(messages) == 1
+    assert "which could not be told" in caplog.text
+
+
+def test_the_revoked_are_looked_for_now_and_then(
+    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands are held, and the loop is visited a hundred times in a second."""
+    looks: list[float] = []
+    monkeypatch.setattr(state, "revoked", {"x"})
+    monkeypatch.setattr(messages, "_end_revoked", lambda: looks.append(c.timer.now))
+    for _ in range(10):
+        messages.session.visit()
+        c.timer.now += REVOKED_S / 5
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("how", ["forget", "give_back_all"])

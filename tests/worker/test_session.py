@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +39,7 @@ class Request:
     """A fresh request that waits for a process, until it is accepted."""
 
     time_start: float | None = None
+    granted = True
 
 
 class Worker:
@@ -130,14 +130,19 @@ def test_what_is_granted_begins(worker: Worker, store: MemoryStore) -> None:
 
 
 def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
-    worker: Worker, store: MemoryStore
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its refusal was on its way through the pool."""
+    """Its refusal was on its way through the pool. Not right there: with gevent that is in the task's own greenlet."""
     held = worker.refused("b")
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == []
+    worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
+    rung: list[bool] = []
+    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
     worker.hold(held)
+    assert rung == [True]
+    worker.session.ask()
     assert worker.begun == ["b"]
 
 
@@ -168,6 +173,7 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
     held = Held("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
     held.wait = HeldWait(worker.tickets["b"], CLAIMS)
     worker.hold(held)
+    worker.session.ask()
     assert worker.begun == ["b"]
 
 
@@ -198,6 +204,23 @@ def test_one_that_was_refused_while_it_slept_is_named_when_it_arrives(
     worker.hold(late, made_at=made_at)
     worker.session.ask()
     assert worker.reachable() == ["b"]
+
+
+def test_one_whose_refusal_took_long_is_named(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    """It was granted and its grant ended on the way; the session asked all the time."""
+    made_at, late = clock.now, worker.refused("b")
+    store.release("a", CLAIMS)
+    for _ in range(5):
+        clock.now += GRANT_S / 4
+        worker.session.ask()
+    store.reap()
+    assert worker.reachable() == []
+    worker.hold(late, made_at=made_at)
+    worker.session.ask()
+    worker.session.ask()
+    assert worker.begun == ["b"]
 
 
 def test_nothing_is_named_that_the_store_knows(
@@ -315,6 +338,42 @@ def test_a_grant_of_a_request_that_ended_lapses(
     store.reap()
     worker.session.ask()
     assert worker.begun == ["b", "c"]
+
+
+def test_a_grant_of_a_request_that_runs_lapses(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    """It asked for another key than before: what was granted is the next one's."""
+    for name in "bc":
+        worker.hold(worker.refused(name))
+    store.release("a", CLAIMS)
+    worker.session.ask()
+    worker.requests["b"].granted = False  # its permit is noted
+    clock.now += GRANT_S - 0.1
+    worker.session.ask()
+    clock.now += 0.2
+    store.reap()
+    worker.session.ask()
+    assert worker.begun == ["b", "c"]
+
+
+def test_what_was_revoked_ends_while_the_store_is_away(
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """Or no process is free: the loop is visited all the same."""
+    visits: list[float] = []
+    worker.session.visit = lambda: visits.append(clock.now)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store, "ask", fail)
+    for _ in range(3):
+        clock.now += 1.0
+        with pytest.raises(StoreUnavailable):
+            worker.session.ask()
+        worker.session._failed(StoreUnavailable("away"))
+    assert len(visits) == 2
 
 
 def test_a_session_sleeps_while_no_process_is_free(
@@ -443,15 +502,9 @@ def test_at_its_end_it_sleeps(
     session.visit = lambda: visited.append(True)
     wait_until(lambda: loop, 10)
     session.end()
+    assert list(session.granted()) == []
     session.join(10)
     assert asked == ["asked", "asleep"]
     assert not session._thread.is_alive()
     loop.pop()()
     assert visited == []
-
-
-def test_one_that_was_not_started_needs_no_end() -> None:
-    session = Session(MemoryStore(), lambda call: call(), lambda _: None)
-    session.end()
-    session.join(10)
-    assert threading.active_count() >= 1

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from ..asking import Ask
+from ...core.session import GRANT_S
+from ..asking import Ask, microseconds
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ...core.ticket import TicketFields
     from .messages import Remembered
     from .waiter import Waiter
+
+
+GRANT = microseconds(GRANT_S)
 
 
 @dataclass
@@ -69,9 +73,9 @@ class Books:
                     self._not_taken_up(at, lapsed)
 
     def _not_taken_up(self, at: Resource, grant: Entry) -> None:
-        """E7: the session that did not ask since the grant was made sleeps; else this wait alone is in transit."""
+        """E7: the session that did not ask since the grant was made, or for as long as one lasts, sleeps; else this wait alone is in transit."""
         if grant.ticket and (waiter := at.tickets.get(grant.ticket.nonce)):
-            if self.sessions.get(waiter.session, 0) <= grant.since:
+            if self.sessions.get(waiter.session, 0) <= max(grant.since, self.now - GRANT):
                 self.sessions.pop(waiter.session, None)
             at.send_off(waiter, self.now)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..asking import Ask
+from .books import GRANT
 from .resource import Entry
-from .sessions import GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

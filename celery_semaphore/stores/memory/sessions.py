@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.session import EXPECTED, GRANT_S, NAMED, Standing, Turns
+from ...core.session import EXPECTED, NAMED, Standing, Turns
 from ...core.ticket import nonce_of
 from ..asking import DEFAULT_MEAN, asks, brief, check_ticket, microseconds, seconds
+from .books import GRANT
 from .waiter import Waiter
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait
     from .books import Books
     from .resource import Resource
-
-GRANT = microseconds(GRANT_S)
 
 
 def ask(books: Books, session: str, begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> Turns:

@@ -89,10 +89,11 @@ local function leave(at, nonce)
     call("HDEL", at.tickets, nonce)
 end
 
--- E7: the session that did not ask since this grant was made sleeps; else this wait alone is in transit.
+-- E7: the session that did not ask since this grant was made, or for as long as one lasts, sleeps; else this wait alone
+-- is in transit.
 local function not_taken_up(at, nonce, since)
     local info, ticket = wait_info(at, nonce)
-    if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= since then
+    if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= math.max(since, now - GRANT_S * 1000000) then
         call("ZREM", SESSIONS, info.session)
     end
     tell(info.session, nonce)

@@ -248,6 +248,24 @@ class Sessions(Suite):
         again = refused(store, claim(), "b2", holding(ticket=first.ticket))
         assert (again.ticket, again.position) == (first.ticket, 0)
 
+    def test_a_session_that_asks_no_more_sleeps(self, store: Store, clock: Clock) -> None:
+        """E7: it was told of the grant, and died then: the next one of it is not granted."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        first = held(store, "b")
+        clock.advance(0.001)
+        held(store, "c")
+        store.ask(T)
+        other = held(store, "other", T)
+        store.release("a", claim())
+        clock.advance(0.001)
+        assert store.ask(S).granted == nonces(first)
+        clock.advance(GRANT_S / 2)
+        assert store.ask(T).granted == nonces()
+        clock.advance(GRANT_S / 2)
+        store.reap()
+        assert store.ask(T).granted == nonces(other)
+
     def test_a_session_that_did_not_ask_sleeps(self, store: Store, clock: Clock) -> None:
         """E7: a stopped or killed worker costs two seconds once, however many it holds."""
         store.ask(S)

@@ -51,8 +51,8 @@ BEGIN
         ) IS NULL));
 END $$;
 
--- E7: this wait alone is in transit; but the session that did not ask since the grant was made sleeps, and with it all
--- of its waits. One whose row another call has is asking right now, or put to sleep by that call. False for a wait
+-- E7: this wait alone is in transit; but the session that did not ask since the grant was made, or for as long as one
+-- lasts, sleeps, and with it all of its waits. One whose row another call has is asking right now, or put to sleep by that call. False for a wait
 -- of no session.
 CREATE FUNCTION celery_semaphore.v1_not_taken_up(
     _id bigint, _granted_at bigint, _m celery_semaphore.v1_moment
@@ -64,6 +64,6 @@ BEGIN
     WHERE w.id = _id AND w.session <> '' RETURNING w.session INTO its_session;
     DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
         SELECT late.ctid FROM celery_semaphore.session AS late
-        WHERE late.name = its_session AND late.asked <= _granted_at FOR UPDATE SKIP LOCKED));
+        WHERE late.name = its_session AND late.asked <= greatest(_granted_at, _m.now - celery_semaphore.v1_grant_lasts()) FOR UPDATE SKIP LOCKED));
     RETURN its_session IS NOT NULL;
 END $$;
