@@ -23,6 +23,8 @@ from .conftest import Site
 from .test_caught_while_waiting import SENT, a_message
 from .test_parking import BROKERS, ONE, PARK, done, ran_once
 
+PUBLISHED: dict[str, Any] = {"semaphore_hold": False}
+
 
 def another(broker: str, request: pytest.FixtureRequest) -> str:
     """A broker of the same kind, to which no worker listens."""
@@ -33,7 +35,7 @@ def another(broker: str, request: pytest.FixtureRequest) -> str:
     return rabbit.virtual_host()
 
 
-@pytest.mark.parametrize("conf", [{"semaphore_hold": False}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_what_waits_stays_with_the_broker_that_workers_read(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -46,7 +48,7 @@ def test_what_waits_stays_with_the_broker_that_workers_read(
     wait_until(lambda: site.waiting() == 5, 20, "they wait")
     site.let_go()
     done([*held, *results], 20)
-    ran_once(site, "w", results, 1)
+    ran_once(site, "w", results, 1, parked=conf is PARK)
 
 
 # -- several URLs of one broker
@@ -56,7 +58,7 @@ def at_port(url: str, port: int) -> str:
     return re.sub(r":\d+/", f":{port}/", url)
 
 
-@pytest.mark.parametrize("conf", [{"semaphore_hold": False}, PARK], ids=["requeue", "park"])
+@pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_the_first_two_of_three_urls_are_down(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -69,7 +71,7 @@ def test_the_first_two_of_three_urls_are_down(
     wait_until(lambda: site.waiting() == 3, 20, "they wait")
     site.let_go()
     done([*held, *results], 20)
-    ran_once(site, "w", results, 1)
+    ran_once(site, "w", results, 1, parked=conf is PARK)
 
 
 def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:

@@ -37,12 +37,15 @@ def started(site: Site, resource: str) -> list[str]:
     return [task for _, event, task, *_ in site.counter.log(resource) if event == "entered"]
 
 
-def ran_once(site: Site, resource: str, results: list[AsyncResult], limit: int) -> None:
+def ran_once(
+    site: Site, resource: str, results: list[AsyncResult], limit: int, *, parked: bool = True
+) -> None:
+    """Each of them; a parked one was delivered twice at most, while one that is published comes as often as it is due."""
     stats = site.counter.stats(resource)
     assert stats["max_inside"] <= limit
     assert {i: t["entries"] for i, t in stats["tasks"].items()} == {r.id: 1 for r in results}
     received = deliveries(site)
-    assert max(received[result.id] for result in results) <= 2
+    assert not parked or max(received[result.id] for result in results) <= 2
 
 
 @pytest.mark.parametrize("broker", BROKERS)

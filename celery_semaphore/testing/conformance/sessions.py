@@ -164,7 +164,7 @@ class Sessions(Suite):
         assert not store.release(holder, claim())
         assert list(store.resources()) == []
 
-    def test_newcomers_do_not_overtake(self, store: Store, clock: Clock) -> None:
+    def test_newcomers_do_not_overtake_a_session(self, store: Store, clock: Clock) -> None:
         """C5: the limit has grown, and nothing was handed on yet."""
         store.ask(S)
         admitted(store, claim(1), "a")
