@@ -543,7 +543,7 @@ WORKERS = [
         "worker/request",
         "        if self._limiter.side.ledger.is_over(self.holder):\n",
         "        if False:\n",
-        f"{HERE}/test_ends.py::test_a_cold_shutdown_cuts_no_task_whose_body_is_over",
+        f"{HERE}/test_local.py::test_a_task_whose_body_is_over_is_not_cancelled",
     ),
     asking(
         "a task that its process was killed in is over",

@@ -442,12 +442,14 @@ class TestHandOnInSeveralCalls:
 class TestManyWaiters:
     def test_a_long_line_costs_no_more(self, valkey: RedisServer, open_at: OpenAt) -> None:
         store = open_at(valkey.url, timeout=30.0)
-        figures = {}
-        for many in (1_000, 300_000):
+        lines = (1_000, 300_000)
+        for many in lines:
             store.acquire(claim(of=f"line{many}"), "holder")
             fill(valkey, store, f"line{many}", many)
-            figures[many] = cost(valkey, store, f"line{many}")
-        assert figures[300_000] < 2 * figures[1_000], figures  # the tree is deeper, no more
+        # The least of three, in turns: what else runs on the machine makes the server slower, and nothing makes it faster.
+        rounds = [{many: cost(valkey, store, f"line{many}") for many in lines} for _ in range(3)]
+        figures = {many: min(each[many] for each in rounds) for many in lines}
+        assert figures[300_000] < 2 * figures[1_000], rounds  # the tree is deeper, no more
 
 
 def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:

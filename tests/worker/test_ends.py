@@ -5,7 +5,6 @@ The lease is a minute, and the permits are back long before: nothing here is the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -14,11 +13,9 @@ from celery import __version__ as celery_version
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
-from tests.support.proxy import Proxy
-from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site, queued, valkey_only
+from .conftest import Site
 
 ONE = Claim("one", None, 1)
 LOST = 15.0  # Celery learns of a lost process within five seconds
@@ -99,21 +96,3 @@ def test_revoked_while_it_runs(
     module_site.wait_all_back(ONE, LOST)
     wait_until(result.ready, 20, "it has a state")
     assert result.state == ("FAILURE" if signal == "SIGUSR1" else "REVOKED")
-
-
-@valkey_only
-def test_a_cold_shutdown_cuts_no_task_whose_body_is_over(
-    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
-) -> None:
-    """With late acks it would run twice, because its process was giving the permit back."""
-    proxy = start_proxy(valkey.port)
-    site.store_url = site.store_url.replace(str(valkey.port), str(proxy.port))
-    worker = site.start(concurrency=1)
-    result = site.send("call_late", None, "w")
-    wait_until(lambda: site.inside("w") == 1, 20, "it runs")
-    proxy.delay(1.0)
-    site.let_go("w")
-    wait_until(lambda: result.state == "SUCCESS", 10, "its body is over")
-    worker.cold()
-    worker.wait(30)
-    assert queued(valkey) == []

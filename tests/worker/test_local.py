@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker import local
 from celery_semaphore.worker.headers import HOLDER
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.note import NotePipe
+
+from .test_copies import request_of
 
 
 @pytest.fixture
@@ -71,4 +75,23 @@ def test_what_was_cut_off_is_not_over(
     local._release(task, state)
     limiter.drain()
     assert noted == (["x:1"] if over else [])
+    notes.close()
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_task_whose_body_is_over_is_not_cancelled(
+    task: Any, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    """A cold shutdown finds it while its process gives the permit back: with late acks it would run twice."""
+    cancelled: list[str] = []
+    monkeypatch.setattr(Request, "cancel", lambda self, *_, **__: cancelled.append(self.id))
+    task.acks_late = True
+    limiter, notes = limiter_of(task.app), NotePipe()
+    limiter.serve(notes)
+    request = request_of(task)
+    notes.asked(request.holder, [Claim("one", None, 1)])
+    if over:
+        notes.over(request.holder)
+    request.cancel(None)
+    assert cancelled == ([] if over else [request.id])
     notes.close()
