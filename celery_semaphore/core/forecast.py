@@ -27,9 +27,8 @@ class Forecast:
         self._waits = waits  # whether one still does
         self._heap: list[tuple[float, int, HeldWait]] = []
         self._numbers = count()
-        self._changed_at: float | None = (
-            None  # since when nobody was granted anything, as far as is known
-        )
+        # Since when no wait came or left; None after a change.
+        self._changed_at: float | None = None
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -165,15 +165,16 @@ class Session:
         self._asleep = False
         self._next_at = inf  # whatever arrives now rings
         self._expect_arrived()
-        entries, begun, first = self._begun.copy(), self._prolonged(), self._forecast.first()
+        begun, first = self._unstarted(), self._forecast.first()
+        waits = [wait for wait, _, _ in begun.values()]
         expected: dict[str, float] = {}
         try:
-            turns = self._store.ask(self.name, begun=list(begun.values()), look=first)
+            turns = self._store.ask(self.name, begun=waits, look=first)
             expected = turns.expected
         finally:
             self._forecast.learn(first, expected, time.monotonic())
         for nonce in begun.keys() - turns.granted:
-            self._forget(nonce, entries[nonce])  # taken up, or over
+            self._forget(nonce, begun[nonce])  # taken up, or over
         self._granted = set(turns.granted)
         self.sessions = turns.sessions
         self._visit_loop()
@@ -191,8 +192,8 @@ class Session:
     def _waits(self, wait: HeldWait) -> bool:
         return any(each.wait is wait for each in self._waiting.get(nonce_of(wait.ticket), ()))
 
-    def _prolonged(self) -> dict[str, HeldWait]:
-        """What began, has neither a permit nor ended since, and so still waits for a process."""
+    def _unstarted(self) -> dict[str, Begun]:
+        """Return what began, and has neither a permit nor ended since."""
         begun = self._begun.copy()
         over = [
             nonce
@@ -201,7 +202,7 @@ class Session:
         ]
         for nonce in over:
             self._forget(nonce, begun.pop(nonce))
-        return {nonce: wait for nonce, (wait, _, _) in begun.items()}
+        return begun
 
     def _forget(self, nonce: str, begun: Begun) -> None:
         """Forget one that began, unless another message of its wait has begun meanwhile."""
@@ -212,8 +213,8 @@ class Session:
         """Tell whether something that was granted waits for a process for long."""
         long_ago = time.monotonic() - GRANT_S
         return any(
-            since < long_ago and request.time_start is None and request in state.reserved_requests
-            for _, request, since in self._begun.copy().values()
+            since < long_ago and request.time_start is None
+            for _, request, since in self._unstarted().values()
         )
 
     def _visit_loop(self) -> None:
@@ -243,7 +244,8 @@ class Session:
         lost = turns.slept or self._missed or turns.epoch != self._epoch
         if lost:
             self._woke_at = now
-        if lost or now - self._named_at > self._store.lease:
+        all_of_them = lost or now - self._named_at > self._store.lease
+        if all_of_them:
             self._unnamed.clear()
             waits = [
                 each.wait for some in self._waiting.copy().values() for each in some if each.wait
@@ -254,7 +256,7 @@ class Session:
             self._store.name(self.name, waits[start : start + NAMED])
         if waits:
             self._found(self._store.reap())  # which grants what can be granted to them
-        if lost or now - self._named_at > self._store.lease:
+        if all_of_them:
             self._named_at = now
         self._epoch, self._missed = turns.epoch, False
 
