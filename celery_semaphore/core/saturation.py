@@ -30,10 +30,10 @@ class Patience:
     def wait(
         self, ticket: str | None, priority: int, session: str = "", keeps: float = 0.0
     ) -> Wait | None:
-        """What to tell the store; None for who would not wait. The ``session`` asks for the grants of requeued ones.
+        """What to tell the store; None for a task that would not wait. The ``session`` asks for the grants of requeued ones.
 
-        Without a session they come back a little before their turn is due: who comes too late leaves a permit idle,
-        who comes too early only asks once more. The jitter keeps those of equal place apart.
+        Without a session they come back a little before their turn is due: one that comes too late leaves a permit idle,
+        one that comes too early only asks once more. The jitter keeps those of equal place apart.
         """
         if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None

@@ -183,7 +183,7 @@ class HeldMessages:
                 logger.exception("task %s was revoked, which could not be told", request.id)
 
     def _end_wait(self, held: Held) -> None:
-        """Nobody waits any more: a permit that was granted to it is the next one's."""
+        """Take the wait out of the store: a permit that was granted to it goes to the next one."""
         if held.wait is not None:
             self._leave_line(held.wait.ticket, held.wait.claims)
 

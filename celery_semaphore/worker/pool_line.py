@@ -8,7 +8,7 @@ from typing import Any
 
 
 def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
-    """Hand one request to the pool; if no process is free, it is behind nobody but those that have a grant too."""
+    """Hand one request to the pool; if no process is free, only those that have a grant too are before it."""
     processes = c.controller.semaphore
     # No other way in; where there is no such line, each request goes to the pool at once.
     waiting: Any = () if processes is None else processes._waiting  # noqa: SLF001

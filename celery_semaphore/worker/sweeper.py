@@ -21,8 +21,8 @@ RAREST = 10.0  # ... but never longer than this
 class Sweeper:
     """One thread in a worker's main process.
 
-    What it finds: grants that nobody took up, or that a client without a broker handed on, or a worker that died; waits that
-    are over; tasks that were revoked. Each is offered to one worker only.
+    What it finds: grants that no worker took up; parked tasks that were granted by a client without a broker, or by a
+    worker that died; waits that are over; tasks that were revoked. Each is offered to one worker only.
     """
 
     def __init__(
