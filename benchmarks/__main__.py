@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from . import backlog, beside, neighbours, pairs, parked, postgresql, report, throughput
+from . import backlog, beside, neighbours, pairs, parked, postgresql, report, surprises, throughput
 from .figure import Figure
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
@@ -22,6 +22,10 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "mixed": partial(backlog.compared, backlog.MIXED),
     "long": partial(backlog.compared, backlog.LONG),
     "joined": partial(backlog.compared, backlog.JOINED),
+    "late": partial(backlog.compared, backlog.LATE),
+    "changed": partial(surprises.measure, *surprises.CHANGED),
+    "burst": partial(surprises.measure, surprises.BURST),
+    "skewed": partial(surprises.measure, surprises.SKEWED),
     "beside": beside.measure,
     "parked": parked.measure,
 }

@@ -23,7 +23,7 @@ from celery_semaphore import LimitedTask, task_saturated
 
 DIRECTORY = Path(os.environ.get("BENCH_DIRECTORY", "."))
 BROKER = os.environ.get("BENCH_BROKER", "redis://")
-LIMIT = 5
+LIMIT = int(os.environ.get("BENCH_LIMIT", "5"))
 
 app = Celery("bench", broker=BROKER)
 app.conf.update(

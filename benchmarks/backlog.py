@@ -36,11 +36,12 @@ class Crowd:
     tasks: Sequence[float]
     used: dict[str, float] = field(default_factory=dict)
     joins: bool = False  # one worker comes when a third is done
+    limit: int = LIMIT
 
     @property
     def ideal(self) -> float:
         """Seconds it would take if no permit was ever idle."""
-        return sum(self.tasks) / LIMIT
+        return sum(self.tasks) / self.limit
 
 
 def _mixed(count: int) -> list[float]:
@@ -55,6 +56,14 @@ SHORT = Crowd("2,000 of 20 ms", [0.02] * 2_000, {"park": 0.7})
 MIXED = Crowd("400, 90 % of 50 ms and 10 % of 5 s", _mixed(400), {"park": 0.92, "requeue": 0.88})
 LONG = Crowd("10,000 of 100 ms", [0.1] * 10_000, {"park": 0.92})
 JOINED = Crowd("2,000 of 100 ms, a worker joins", [0.1] * 2_000, {"park": 0.92}, joins=True)
+# The first worker has fewer processes than there are permits, and all the waiting tasks.
+LATE = Crowd(
+    "2,000 of 100 ms, limit 10, a worker joins",
+    [0.1] * 2_000,
+    {"requeue": 0.8},
+    joins=True,
+    limit=10,
+)
 
 
 def compared(crowd: Crowd) -> list[Figure]:
@@ -86,9 +95,9 @@ def _figures(crowd: Crowd, way: str, found: Outcome) -> list[Figure]:
 def _played(way: str, crowd: Crowd) -> Outcome:
     with site() as made:
         if way == "five":
-            made.start(LIMIT)
+            made.start(crowd.limit)
         else:
-            made.start(PROCESSES, 1 if crowd.joins else WORKERS)
+            made.start(PROCESSES, 1 if crowd.joins else WORKERS, limit=crowd.limit)
         before = made.cpu()
         made.stage((way, [n, seconds]) for n, seconds in enumerate(crowd.tasks))
         made.release()
@@ -96,9 +105,9 @@ def _played(way: str, crowd: Crowd) -> Outcome:
         with contextlib.suppress(TimeoutError):
             if crowd.joins and way != "five":
                 _wait(made, len(crowd.tasks) // 3, longest)
-                made.start(PROCESSES)
+                made.start(PROCESSES, limit=crowd.limit)
             _wait(made, len(crowd.tasks), longest)
-        return outcome_of(made, made.cpu() - before)
+        return outcome_of(made, made.cpu() - before, crowd.limit)
 
 
 def _wait(made: Site, done: int, longest: float) -> None:

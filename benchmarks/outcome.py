@@ -40,7 +40,7 @@ class Outcome:
         }
 
 
-def outcome_of(made: Site, cpu: float) -> Outcome:
+def outcome_of(made: Site, cpu: float, limit: int = LIMIT) -> Outcome:
     """Of those that ended; a longer one that ran when the watching ended is left out."""
     runs = sorted(made.lines("work"), key=lambda run: run[1])
     began, ended = runs[0][1], max(run[2] for run in runs)
@@ -51,7 +51,7 @@ def outcome_of(made: Site, cpu: float) -> Outcome:
     first_come = sorted(asked, key=asked.__getitem__)
     return Outcome(
         deliveries=made.count("received") / len(runs),
-        used=share([(run[1], run[2]) for run in runs], began, ended),
+        used=share([(run[1], run[2]) for run in runs], began, ended, limit),
         displaced=_distance(first_come, (run[0] for run in runs)),
         granted=_distance(first_come, (run[0] for run in sorted(runs, key=lambda run: run[3]))),
         done=len(runs),
@@ -60,10 +60,10 @@ def outcome_of(made: Site, cpu: float) -> Outcome:
     )
 
 
-def share(runs: Iterable[Run], start: float, end: float) -> float:
+def share(runs: Iterable[Run], start: float, end: float, limit: int = LIMIT) -> float:
     """Of the permits' time between two instants, how much bodies ran."""
     body = sum(max(0.0, min(ended, end) - max(began, start)) for began, ended in runs)
-    return body / (LIMIT * (end - start))
+    return body / (limit * (end - start))
 
 
 def _distance(order: list[float], other: Iterable[float]) -> float:

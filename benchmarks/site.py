@@ -21,6 +21,9 @@ from celery_semaphore.stores import store_from_url
 from tests.support.process import ROOT, Process, wait_until
 from tests.support.servers import ValkeyServer
 
+from .app import LIMIT
+
+CLOCKS = Path(__file__).parent / "clocks"
 QUEUE = "celery"
 STAGED = "staged"  # where tasks are put while nobody shall have them yet
 
@@ -37,12 +40,17 @@ class Site:
         self.workers: list[Process] = []
         self._counts: dict[str, int] = {}
 
-    def start(self, processes: int, count: int = 1, **conf: Any) -> None:
-        """So many workers more; returns when they are ready."""
+    def start(
+        self, processes: int, count: int = 1, *, limit: int = LIMIT, clock: float = 0.0, **conf: Any
+    ) -> None:
+        """So many workers more, whose clocks are so many seconds ahead; returns when they are ready."""
+        path = [str(CLOCKS), str(ROOT), os.environ.get("PYTHONPATH")]
         env = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "BENCH_DIRECTORY": str(self.directory),
             "BENCH_BROKER": self.server.url,
+            "BENCH_CLOCK": str(clock),
+            "BENCH_LIMIT": str(limit),
             "BENCH_CONF": json.dumps(conf),
         }
         command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]

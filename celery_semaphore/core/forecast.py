@@ -27,7 +27,7 @@ class Forecast:
         self._waits = waits  # whether one still does
         self._heap: list[tuple[float, int, HeldWait]] = []
         self._numbers = count()
-        # Since when no wait came or left; None after a change.
+        # Since when no wait came, left or was granted; None after a change.
         self._changed_at: float | None = None
 
     def __len__(self) -> int:
@@ -50,6 +50,14 @@ class Forecast:
             else:
                 self._changed_at = None
         return found
+
+    def turns(self) -> dict[str, float]:
+        """Return when each turn is expected, by nonce; from any thread, and without what is being asked for."""
+        return {nonce_of(wait.ticket): turn for turn, _, wait in self._heap.copy()}
+
+    def granted(self) -> None:
+        """Take in that a wait was: its permit has another holder, which may hold it for less time."""
+        self._changed_at = None
 
     def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
         """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon."""

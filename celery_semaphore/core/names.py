@@ -17,6 +17,11 @@ def new_name() -> str:
     return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
 
 
+def task_id_of(holder: str) -> str:
+    """Return the id of the task whose delivery is this holder; outside tasks, its host and process."""
+    return holder.rpartition(":")[0] or holder
+
+
 def size_of(name: str) -> int:
     """Return how many bytes a name takes in ASCII, or fewer for one that is short anyway."""
     if 12 * len(name) <= LONGEST_NAME:  # a character takes 4 bytes at most, and each of these 3

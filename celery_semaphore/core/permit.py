@@ -32,7 +32,7 @@ class Permit:
     holder: str
     token: int  # fencing token: grows with every admission on each of its resources
     claims: tuple[Claim, ...]
-    acquired_at: float
+    acquired_at: float  # when its holder got it, though it may have been granted to its wait before
     expires_at: float
     epoch: int  # the store's memory this permit was written into
 

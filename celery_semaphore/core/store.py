@@ -84,11 +84,11 @@ class Store(Protocol):
     def end(self, names: Sequence[str]) -> Outgoing:
         """End the waits of these parked messages: they shall be sent without a permit."""
 
-    def promote(self, names: Sequence[str]) -> Outgoing:
-        """Let these parked messages go before all others that wait, as if their priority were the highest.
+    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+        """Let these waits go before all others in this line, as if their priority were the highest.
 
-        By name, wherever they are parked; of a name that was used again, the newest (Redis) or all of them
-        (PostgreSQL, memory). The ticket that was made for them is still good for whoever brings it.
+        One that waits elsewhere by now, or was granted, is left alone. A ticket that was made before the promotion is
+        still good for whoever brings it.
         """
 
     def take(self, outgoing: Outgoing) -> list[Grant]:

@@ -15,6 +15,7 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..core.permit import HIGHEST
 from ..worker.hidden import hide_url
+from ..worker.inspection import add_inspect_command
 from . import schema, tables
 from .directory import place_of
 from .inspector import ASK
@@ -23,6 +24,7 @@ from .terminal import inspecting, known, said_in_one_line, say
 KEYS = 50  # of a semaphore that are shown
 
 hide_url()  # in `celery report`, of a project that may import nothing else of ours
+add_inspect_command()
 
 _name = click.argument("name")
 _key = click.option("-k", "--key", cls=CeleryOption, help="One key of the semaphore.")
@@ -171,7 +173,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
 @_key
 @click.pass_context
 def next_(ctx: click.Context, name: str, task_ids: tuple[str, ...], key: str | None) -> None:
-    """Let parked tasks run next, before all others that wait."""
+    """Let waiting tasks run next, before all others that wait."""
     with inspecting(ctx) as inspector:
         inspector.promote(task_ids, known(inspector, name, key))
     say(ctx, f"Next: {', '.join(task_ids)}.")
@@ -203,7 +205,10 @@ def drop(
                 abort=True,
             )
         inspector.drop(task_ids, resource)
-    say(ctx, "Revoked. A parked task ends within seconds, a requeued one when it comes back.")
+    say(
+        ctx,
+        "Revoked. A task that is held or parked ends within seconds, one in transit when it is delivered.",
+    )
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -214,7 +219,7 @@ def drop(
 def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
     """End all parked tasks of a semaphore, or of one KEY, without having run; needs no workers.
 
-    Requeued ones lie with the broker: `celery purge` finds them.
+    Those that a worker holds stay: `drop` ends them. `celery purge` finds what lies with the broker.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
@@ -225,7 +230,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
             )
         say(ctx, f"Purged {len(inspector.purge(resource))} parked task(s).")
         if others := inspector.waiting(resource):
-            say(ctx, f"Still waiting: {others}; requeued ones lie with the broker.")
+            say(ctx, f"Still waiting: {others}, which are not parked; `drop` ends them.")
 
 
 @semaphore.command(cls=CeleryCommand)

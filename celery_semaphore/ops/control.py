@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import SemaphoreError
-from .views import ResourceView
+from .views import ResourceView, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class TaskAt:
 
     name: str
     worker: str
-    active: bool  # runs there; else it is only kept, as one that waits for its countdown
+    active: bool  # runs there; else it is only kept, as one that waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,10 @@ class Heard:
     def name_of(self, task_id: str) -> str | None:
         return next((task.name for task in self.tasks.get(task_id, ())), None)
 
-    def workers_of(self, task_id: str) -> str | None:
-        """Where it runs; two deliveries of it may run on two."""
-        return (
-            ", ".join(sorted({t.worker for t in self.tasks.get(task_id, ()) if t.active})) or None
-        )
+    def workers_of(self, task_id: str, *, active: bool) -> str | None:
+        """Where it runs, or waits; two deliveries of it may be on two."""
+        found = {at.worker for at in self.tasks.get(task_id, ()) if at.active is active}
+        return ", ".join(sorted(found)) or None
 
 
 def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Heard:
@@ -79,8 +78,15 @@ def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list
 def named(view: ResourceView, heard: Heard) -> ResourceView:
     """With what the workers know."""
     permits = [
-        replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id))
+        replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id, active=True))
         for p in view.permits
     ]
-    waiters = [replace(w, task=heard.name_of(w.task_id)) for w in view.waiters]
+    waiters = [
+        replace(
+            w,
+            task=heard.name_of(w.task_id),
+            worker=heard.workers_of(w.task_id, active=False) if w.where is Where.HELD else None,
+        )
+        for w in view.waiters
+    ]
     return replace(view, permits=tuple(permits), waiters=tuple(waiters), note=heard.problem)

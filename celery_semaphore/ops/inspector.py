@@ -10,7 +10,6 @@ from typing import Any
 from ..core.key import names_of, resource_name, semaphore_of
 from ..core.permit import Claim, Kind, Snapshot
 from ..core.store import Store
-from ..core.ticket import HIGHEST_PRIORITY
 from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import Heard, ask_workers, named, revoke
@@ -172,29 +171,20 @@ class Inspector:
         return permit
 
     def promote(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """Let these parked tasks run next, before all others that wait; of several, in order of their coming.
+        """Let these tasks run next, before all others that wait; of several, in order of their coming.
 
-        One that waits for several semaphores goes first where it waits now, and wherever it has to wait after that.
-        If one of them is not in the store the error names it, and the others run next nevertheless.
+        One that is in transit goes first as soon as its message is delivered. One that waits for several semaphores
+        goes first where it waits now, and wherever it has to wait after that.
         """
         waiting = self._waiting_tasks(task_ids, resource)
-        for view in waiting:
-            if view.kind is not Kind.PARK:
-                msg = f"{view.task_id} is not parked: it asks again by itself."
-                raise SemaphoreError(msg)
-        self._store.promote(list(task_ids))
-        still = self._waiting(task_ids, resource)
-        missed = [
-            each for each in task_ids if each in still and still[each].priority < HIGHEST_PRIORITY
-        ]
-        if missed:
-            msg = f"{', '.join(missed)}: not in the store; it asks again by itself, or is being parked at this moment."
-            others = len(task_ids) - len(missed)
-            raise SemaphoreError(f"{msg} The other {others} run next." if others else msg)
+        self._store.promote([view.ticket for view in waiting], resource)
         return waiting
 
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep."""
+        """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep.
+
+        One that is in transit ends when its message is delivered.
+        """
         waiting = self.droppable(task_ids, resource)
         if not self._revoke(task_ids):
             msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
@@ -204,7 +194,7 @@ class Inspector:
     def purge(self, resource: str) -> list[str]:
         """End all parked tasks of a semaphore, or of one key, as REVOKED, without workers: their ids.
 
-        Requeued ones lie with the broker, where ``celery purge`` finds them.
+        Those that a worker holds are ended by ``drop``; ``celery purge`` finds what lies with the broker.
         """
         self.check(resource)
         return [task_id for name in self._parts(resource) for task_id in self._purge(name)]

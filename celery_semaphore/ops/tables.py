@@ -72,14 +72,17 @@ def waiters(views: Sequence[WaiterView]) -> str:
             str(view.position),
             printable(view.task_id),
             printable(view.task or NOTHING),
-            view.kind.value,
+            view.where.value,
+            printable(view.worker or NOTHING),
             str(view.weight),
             duration(view.waited),
             "never" if view.unsatisfiable else duration(view.expected),
         )
         for view in views
     ]
-    return table(("AHEAD", "WAITING", "TASK", "HOW", "WEIGHT", "FOR", "EXPECTED IN"), rows)
+    return table(
+        ("AHEAD", "WAITING", "TASK", "WHERE", "WORKER", "WEIGHT", "FOR", "EXPECTED IN"), rows
+    )
 
 
 def in_force(view: ResourceView) -> str:

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ..core.key import names_of, semaphore_of
+from ..core.names import task_id_of
 from ..core.permit import Held, Kind, Snapshot, Ticket
 from ..core.ticket import nonce_of
+
+
+class Where(StrEnum):
+    """Where the message of a task is that waits."""
+
+    HELD = "held"  # by a worker, unacknowledged
+    PARKED = "parked"  # in the store
+    CALLING = "calling"  # there is none: a process waits for the permit
+    # With the broker; or the worker or process that had it does not answer. No permit is granted to it until then.
+    IN_TRANSIT = "in transit"
+
+
+_REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.CALL: Where.CALLING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +86,10 @@ class WaiterView:
     position: int
     ticket: str
     task_id: str  # or host and process, of one who waits outside tasks
-    task: str | None  # its name, if a worker told
+    task: str | None  # its name, and ...
+    worker: str | None  # ... which worker holds it, if that told
     kind: Kind
+    where: Where
     weight: int
     priority: int
     waited: float
@@ -81,17 +98,18 @@ class WaiterView:
 
     @classmethod
     def of(cls, ticket: Ticket, seen: Snapshot) -> WaiterView:
-        expected = None if ticket.unsatisfiable else _expected(ticket.position, seen)
         return cls(
             ticket.position,
             ticket.id,
             task_id_of(nonce_of(ticket.id)),
             None,
+            None,
             ticket.kind,
+            _where(ticket),
             ticket.weight,
             ticket.priority,
             max(seen.at - ticket.since, 0.0),
-            expected,
+            _expected(ticket, seen),
             ticket.unsatisfiable,
         )
 
@@ -127,12 +145,16 @@ class ResourceView:
         )
 
 
-def task_id_of(holder: str) -> str:
-    return holder.rpartition(":")[0] or holder
+def _where(ticket: Ticket) -> Where:
+    return _REACHABLE[ticket.kind] if ticket.reachable else Where.IN_TRANSIT
 
 
-def _expected(position: int, seen: Snapshot) -> float | None:
-    """As a refusal says when it is worth asking again; nobody knows when a pause ends."""
-    if not seen.limit or seen.mean_held is None:
+def _expected(ticket: Ticket, seen: Snapshot) -> float | None:
+    """By the mean time that permits were held; nobody knows when a pause ends, or a broker delivers again."""
+    if ticket.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
-    return (position + 1) / seen.limit * seen.mean_held
+    turn = (ticket.position + 1) / seen.limit * seen.mean_held
+    if ticket.reachable:
+        return turn
+    is_delayed = not ticket.session and ticket.due > seen.at  # its message was published so
+    return max(turn, ticket.due - seen.at) if is_delayed else None

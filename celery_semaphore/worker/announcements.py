@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..core.events import Event, PermitLost, PermitReleased, PermitRestored
+from ..core.names import task_id_of
 from .ledger import Ledger
 from .receivers import ReceiverThread
 from .signals import permit_lost, permit_released
@@ -40,6 +41,6 @@ class Announcements:
 
     def _send(self, signal: Any, task: Any, *, urgent: bool, permit: Any, **fields: Any) -> None:
         if signal.receivers:
-            task_id = permit.holder.rpartition(":")[0]
+            task_id = task_id_of(permit.holder)
             send = partial(signal.send, sender=task, task_id=task_id, permit=permit, **fields)
             self._receivers.add(send, urgent=urgent)

@@ -19,6 +19,7 @@ from .doubts import any_parks, check_tasks, doubts
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .held_messages import HeldMessages
+from .inspection import add_inspect_command
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
@@ -57,6 +58,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         # Made before the pool's processes are, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)
         watch_ends()
+        add_inspect_command()
 
     def start(self, parent: Any) -> None:
         """The pool is up."""

@@ -66,6 +66,10 @@ class HeldMessages:
         if self._redelivery is not None:
             self.session.start()
 
+    def line(self) -> list[Held]:
+        """Return all that are held, the first in line first."""
+        return sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
+
     def session_for(self, message: Any) -> str:
         """Name the session that asks for the grant of this message's task if it must wait; empty if none will."""
         redelivery = self._redelivery
@@ -112,7 +116,7 @@ class HeldMessages:
     def give_back_all(self) -> None:
         """Give everything back to the broker, in the order of the line, and hold nothing from now on: M3."""
         redelivery, self._redelivery = self._redelivery, None
-        waiting = sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
+        waiting = self.line()
         self.forget()
         if not (waiting and redelivery):
             return

@@ -125,6 +125,11 @@ class Ledger:
         delivery = self._deliveries.get(holder)
         return delivery is not None and delivery.permit is not None
 
+    def permits(self) -> list[Delivery]:
+        """Return the deliveries that have their permits, as far as was noted, oldest first."""
+        noted = [each for each in self._deliveries.copy().values() if each.permit]
+        return sorted(noted, key=lambda each: each.since)
+
     def task_of(self, holder: str) -> Any:
         """The task that holds its permit; None where it is not known."""
         delivery = self._deliveries.get(holder)

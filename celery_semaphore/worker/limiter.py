@@ -164,9 +164,13 @@ class Limiter:
         return 1 if self.held is None else self.held.session.sessions
 
     def handed_on(self, outgoing: Outgoing) -> None:
-        """Send what a release or a look handed on, in a worker's main process."""
-        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
+        """Send what a release or a look handed on, in a worker's main process; and ask for what it may have granted."""
+        if os.getpid() != self._main:  # a worker's sweep finds it
+            return
+        if outgoing:
             self.porter.bring_back(outgoing)
+        if (held := self.held) is not None:
+            held.session.freed()
 
     def _drain_beside_the_loop(self) -> None:
         if self.drain():

@@ -14,6 +14,7 @@ from typing import Any
 from celery.app.task import Context
 from kombu.serialization import loads, prepare_accept_content
 
+from ..core.names import task_id_of
 from ..core.permit import Grant, Kind
 from ..core.store import Store
 from ..core.ticket import nonce_of
@@ -67,7 +68,7 @@ def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
 
 def _task_of(ticket: str) -> str:
     """Return the id of the task that waits with this ticket; a message of protocol 1 has it in its body."""
-    return nonce_of(ticket).rpartition(":")[0]
+    return task_id_of(nonce_of(ticket))
 
 
 def _end(app: Any, task_id: str, message: Parked) -> None:

@@ -117,6 +117,15 @@ class Session:
             self._granted.discard(nonce)
             yield from self._waiting.get(nonce, ())
 
+    def freed(self) -> None:
+        """Ask soon: a permit was given back by this worker, and may be granted to what it holds. From any thread."""
+        if self._waiting:
+            self._bell.ring()
+
+    def turns(self) -> dict[str, float]:
+        """Return when the turns of what is held are expected, by nonce, in monotonic time."""
+        return self._forecast.turns()
+
     def begun(self, wait: HeldWait, request: Any) -> None:
         """Keep its grant while the request waits for a process."""
         self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
@@ -176,6 +185,8 @@ class Session:
         for nonce in begun.keys() - turns.granted:
             self._forget(nonce, begun[nonce])  # taken up, or over
         self._granted = set(turns.granted)
+        if self._granted & self._waiting.keys():
+            self._forecast.granted()
         self.sessions = turns.sessions
         self._visit_loop()
         self._name(turns)

@@ -249,10 +249,10 @@ class Stores(RuleBasedStateMachine):
 
     # What operators do.
 
-    @precondition(lambda self: self.with_messages())
-    @rule(task=parked_tasks)
-    def promote(self, task: str) -> None:
-        self.hand_on(lambda store: store.promote(self.task(task).names))
+    @precondition(lambda self: self.waiting())
+    @rule(task=waiting_tasks, resource=st.sampled_from(RESOURCES))
+    def promote(self, task: str, resource: str) -> None:
+        self.hand_on(lambda store: store.promote([str(self.task(task).ticket)], resource))
 
     @precondition(lambda self: self.with_messages())
     @rule(task=parked_tasks)

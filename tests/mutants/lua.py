@@ -1017,6 +1017,13 @@ PROMOTING = [
         'if call("ZREM", line, ticket) == 1 or line == at.parked then',
     ),
     lua(
+        "only what is in the store can be promoted",
+        "nothing is granted to the others",
+        "promote",
+        "{at.parked, at.aside, at.waiters}",
+        "{at.parked, at.aside}",
+    ),
+    lua(
         "who is first now is granted at the next release",
         "nothing was given back",
         "promote",

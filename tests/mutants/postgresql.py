@@ -531,4 +531,25 @@ MUTANTS = (
         "",
         tests=WAITS,
     ),
+    postgresql(
+        "only what is in the store can be promoted",
+        "nothing is granted to the others",
+        "v1/outbox.sql",
+        "    AND w.line IN ('p', 'w', 'a');\n",
+        "    AND w.line IN ('p', 'a');\n",
+    ),
+    postgresql(
+        "what was granted can be promoted",
+        "its grant may lapse",
+        "v1/outbox.sql",
+        "    AND w.line IN ('p', 'w', 'a');\n",
+        "    AND w.line IN ('p', 'w', 'a', 'g');\n",
+    ),
+    postgresql(
+        "who is first now is granted at the next release",
+        "nothing was given back",
+        "v1/outbox.sql",
+        "    RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);\n",
+        "    RETURN (m.epoch, false, '{}', '{}');\n",
+    ),
 )

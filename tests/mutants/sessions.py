@@ -300,7 +300,7 @@ POSTGRES = (
         "sessions/a turn is told exactly",
         "counting is quick",
         "v1/ask.sql",
-        "least(10000, ceil(4000000 * in_force / greatest(mean, 1)))",
+        "least(10000, ceil(4000000 * in_force / greatest(hold, 1)))",
         "10000",
     ),
     many_or_busy(

@@ -29,12 +29,13 @@ class Said:
 
 @dataclass
 class Command:
-    """``celery -A tests.worker.app semaphore``."""
+    """``celery -A tests.worker.app semaphore``, or another group of Celery's commands."""
 
     env: dict[str, str] = field(default_factory=dict)
+    group: str = "semaphore"
 
     def __call__(self, *words: str, typed: str = "") -> Said:
-        command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", "semaphore", *words]
+        command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", self.group, *words]
         done = subprocess.run(
             command,
             input=typed,

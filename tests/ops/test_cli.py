@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -37,9 +38,38 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     assert 0 < permit["lease_left"] <= site.lease
     assert [w["task_id"] for w in seen["waiters"]] == [result.id for result in waiting]
     assert [w["task"] for w in seen["waiters"]] == ["hold", "look"]
+    assert [w["where"] for w in seen["waiters"]] == ["held", "held"]
+    assert [w["worker"] for w in seen["waiters"]] == [worker.hostname] * 2
     text = semaphore.says("show", "one", "--timeout", "0")
     assert text.startswith("one: 1 of 1 in use, 2 waiting\n")
-    assert re.search(rf"\n0 +{waiting[0].id}  - +requeue ", text)
+    assert re.search(rf"\n0 +{waiting[0].id}  - +held +- +1 ", text)
+
+
+def test_what_a_worker_has(site: Site) -> None:
+    worker = site.start(concurrency=2)
+    (running,) = site.occupy()
+    site.send("plain")
+    waiting = [site.send("hold", 0.0) for _ in range(2)]
+    wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    inspect = Command(site.env(), group="inspect")
+
+    def answer(*words: str) -> Any:
+        """What it says, once it found the time."""
+        said = inspect("semaphore", *words, "--timeout", "5", "--json")
+        return json.loads(said.out).get(worker.hostname) if said.code == 0 else None
+
+    seen = wait_until(answer, 60, "the worker answers")
+    one = [{"semaphore": "one", "key": None, "weight": 1}]
+    (permit,) = seen["permits"]
+    assert (permit["id"], permit["name"], permit["semaphores"]) == (running.id, "hold", one)
+    assert 0 < permit["held_for"] < 120
+    assert [each["id"] for each in seen["waiting"]] == [result.id for result in waiting]
+    assert [(each["name"], each["semaphores"]) for each in seen["waiting"]] == [("hold", one)] * 2
+    assert all(0 <= each["expected_in"] < 60 for each in seen["waiting"])
+    assert (seen["more_permits"], seen["more_waiting"]) == (0, 0)
+    fewer = wait_until(lambda: answer("1"), 60, "the worker answers")
+    assert [each["id"] for each in fewer["waiting"]] == [waiting[0].id]
+    assert (fewer["more_permits"], fewer["more_waiting"]) == (0, 1)
 
 
 def test_all_semaphores(site: Site, semaphore: Command) -> None:
@@ -125,12 +155,13 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
     )
     purged, *others = semaphore.says("purge", "one", "-f").splitlines()
     assert purged == f"Purged {len(conf)} parked task(s)."
-    assert others == ([] if conf else ["Still waiting: 1; requeued ones lie with the broker."])
+    assert others == ([] if conf else ["Still waiting: 1, which are not parked; `drop` ends them."])
     assert site.counter.stats("dropped")["tasks"] == {}
 
 
-def test_a_parked_task_runs_next(site: Site, semaphore: Command) -> None:
-    site.start(concurrency=2, conf=PARK)
+@pytest.mark.parametrize("conf", [{}, PARK])
+def test_a_waiting_task_runs_next(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
+    site.start(concurrency=2, conf=conf)
     (running,) = site.occupy()
     results = []
     for n in range(3):

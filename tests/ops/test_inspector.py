@@ -7,12 +7,13 @@ from collections.abc import Collection
 import pytest
 
 from celery_semaphore.core.key import resource_name
+from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Renewal, Wait
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Heard, TaskAt
 from celery_semaphore.ops.inspector import Inspector
-from celery_semaphore.ops.views import SemaphoreView, task_id_of
+from celery_semaphore.ops.views import SemaphoreView
 from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
@@ -92,6 +93,49 @@ def test_a_resource_tells_who_holds_and_who_waits(
     waiters = [(w.position, w.task_id, w.kind, w.waited, w.expected) for w in seen.waiters]
     assert waiters == [(0, "t3", "park", 3.0, 2.0), (1, "t4", "requeue", 2.0, 4.0)]
     assert "… and 1 more waiting" in tables.resource(seen)
+
+
+def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
+    """And when its turn is expected; not of one that its worker, or its broker, has to bring first."""
+    hold(store, "t0:1", claims(limit=1))
+    clock.advance(2)
+    store.release("t0:1", claims(limit=1))
+    hold(store, "t1:1", claims(limit=1))
+    store.ask("s1")
+    for n, how in enumerate(
+        [
+            Wait(Kind.REQUEUE, session="s1"),
+            Wait(Kind.PARK),
+            Wait(Kind.CALL, session="s1"),
+            Wait(Kind.REQUEUE, session="asleep"),
+            Wait(Kind.REQUEUE, shortest=60.0),  # published with a delay
+        ]
+    ):
+        answer = store.acquire(claims(limit=1), f"w{n}:1", how)
+        assert isinstance(answer, Refusal)
+        if how.kind is Kind.PARK:
+            store.attach(str(answer.ticket), claims(limit=1), b"")
+        clock.advance(1)
+    heard = Heard(
+        {
+            "w0": [TaskAt("hold", "k1", active=False), TaskAt("hold", "k0", active=True)],
+            "w3": [TaskAt("hold", "k3", active=False)],
+        }
+    )
+    seen = Inspector(store, ask=lambda _: heard).resource("api")
+    assert [(w.task_id, w.where, w.worker, w.expected) for w in seen.waiters] == [
+        ("w0", "held", "k1", 2.0),
+        ("w1", "parked", None, 4.0),
+        ("w2", "calling", None, 6.0),
+        ("w3", "in transit", None, None),
+        ("w4", "in transit", None, 59.0),
+    ]
+    clock.advance(59)
+    assert Inspector(store).resource("api").waiters[4].expected is None  # it should have been here
+    store.sleep("s1")
+    seen = Inspector(store, ask=lambda _: heard).resource("api")
+    assert [w.where for w in seen.waiters] == ["in transit", "parked", *["in transit"] * 3]
+    assert seen.waiters[0].worker is None
 
 
 def test_nobody_knows_when_a_pause_ends(store: MemoryStore, inspector: Inspector) -> None:
@@ -299,35 +343,23 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     assert inspector.waiting("api") == 2500
 
 
-def test_parked_tasks_go_next(store: MemoryStore, inspector: Inspector) -> None:
+@pytest.mark.parametrize("kind", Kind)
+def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector, kind: Kind) -> None:
     hold(store, "t1:1", claims(limit=1))
     for n in range(4):
-        wait(store, f"w{n}:1", Kind.PARK, claims(limit=1))
+        wait(store, f"w{n}:1", kind, claims(limit=1))
     promoted = inspector.promote(["w3", "w2"], "api")
     assert [(view.task_id, view.position) for view in promoted] == [("w3", 3), ("w2", 2)]
     line = inspector.resource("api").waiters
     assert [view.task_id for view in line] == ["w2", "w3", "w0", "w1"]
 
 
-def test_who_is_not_parked_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
+def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
     hold(store, "t1:1", claims(limit=1))
-    wait(store, "t2:1", Kind.PARK, claims(limit=1))
-    wait(store, "t3:1", Kind.REQUEUE, claims(limit=1))
-    wait(store, "web/17:1", Kind.CALL, claims(limit=1))
-    store.acquire(claims(limit=1), "t4:1", Wait(Kind.PARK))  # its message is not there
-    wait(store, "t5:1", Kind.PARK, claims(limit=1))
-    for task_id, why in {
-        "t1": "'api': t1 does not wait",
-        "t3": "t3 is not parked: it asks again by itself",
-        "web/17": "web/17 is not parked",
-        "t4": "t4: not in the store; it asks again by itself",
-    }.items():
-        with pytest.raises(SemaphoreError, match=why):
-            inspector.promote([task_id], "api")
-    with pytest.raises(SemaphoreError, match=r"t4: not in the store; .* The other 1 run next"):
-        inspector.promote(["t4", "t5"], "api")
-    line = [view.task_id for view in inspector.resource("api").waiters]
-    assert line == ["t5", "t2", "t3", "t4", "web/17"]
+    wait(store, "t2:1", wanted=claims(limit=1))
+    with pytest.raises(SemaphoreError, match="'api': t1 does not wait"):
+        inspector.promote(["t2", "t1"], "api")
+    assert [view.priority for view in inspector.resource("api").waiters] == [0]
 
 
 def test_dropping_is_revoking(store: MemoryStore) -> None:

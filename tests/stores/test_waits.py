@@ -65,7 +65,7 @@ def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> str:
     again = refused(store, DISK, "b2", returns(ticket)).ticket
     assert again == ticket
     assert not store.attach(again, DISK, b"b", name="b")
-    store.promote(["b"])
+    store.promote([ticket], "disk")
     return ticket
 
 
@@ -75,7 +75,7 @@ def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -
     parked(store, claims, "b")
     clock.advance(1)
     ticket = named(store, "c", claims=claims)
-    store.promote(["c"])
+    store.promote([ticket], claims[0].resource)
     return ticket
 
 

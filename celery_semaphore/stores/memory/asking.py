@@ -60,7 +60,7 @@ class Asking:
         self.books.end_grant(self.wanted, self.ticket.nonce)
         if not (grant and whole):
             return None
-        return self._admitted(grant.token, grant.since)
+        return self._admitted(grant.token)
 
     def _asked(self) -> Answer:
         came_back = self._waited() > 0
@@ -69,10 +69,12 @@ class Asking:
         for ask in self.wanted:
             if reason := self.books.refusal(ask, self.ticket):
                 return self._refused(ask, reason)
-        return self._admitted(self.books.new_token(self.wanted), self.books.now)
+        return self._admitted(self.books.new_token(self.wanted))
 
-    def _admitted(self, token: int, since: int) -> Permit:
-        self.books.write(self.wanted, self.holder, token, since)
+    def _admitted(self, token: int) -> Permit:
+        # Held since now, not since it was granted: what waited for its session or its message would make later turns
+        # seem far.
+        self.books.write(self.wanted, self.holder, token, self.books.now)
         self.books.forget_ticket(self.wanted, self.ticket.nonce)
         self.messages.admitted(self.holder)
         return self._permit()

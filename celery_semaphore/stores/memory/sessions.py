@@ -60,9 +60,18 @@ def _turn_of(books: Books, wait: HeldWait) -> float | None:
     for at in books.standing(asks(wait.claims), nonce):
         waiter, limit = at.tickets[nonce], books.limit(at.name)
         if limit and waiter in (line := at.line()):
-            mean = DEFAULT_MEAN if at.mean is None else round(at.mean)
-            return seconds((line.index(waiter) + 1) * mean // limit)
+            return seconds((line.index(waiter) + 1) * _hold(at) // limit)
     return None
+
+
+def _hold(at: Resource) -> int:
+    """Return how long a permit is held, for polls: short if the newest was, however long others took.
+
+    A session that expects too much lets permits idle; one that expects too little asks a few times more.
+    """
+    if at.mean is None or at.latest is None:
+        return DEFAULT_MEAN
+    return round(min(at.mean, at.latest))
 
 
 def _named(books: Books, session: str, wait: HeldWait) -> Standing:

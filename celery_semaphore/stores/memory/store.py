@@ -142,14 +142,15 @@ class MemoryStore:
                     at.end(waiter.nonce, books.now + books.take_up)
             return self._handed_on([Ask(at.name, 0, 0) for at in concerned])
 
-    def promote(self, names: Sequence[str]) -> Outgoing:
+    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
         with self._lock:
-            books = self._entered()
-            concerned = books.with_messages(names)
-            for at in concerned:
-                for waiter in at.parked(names):
+            books, wanted = self._entered(), [Ask(resource, 0, 0)]
+            books.drop(wanted)
+            at, nonces = books.at(resource), {check_ticket(ticket).nonce for ticket in tickets}
+            for waiter in at.line():
+                if waiter.nonce in nonces:
                     at.tickets[waiter.nonce] = waiter.promoted()
-            return self._handed_on([Ask(at.name, 0, 0) for at in concerned])
+            return self._handed_on(wanted)
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:

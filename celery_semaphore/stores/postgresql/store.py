@@ -201,10 +201,23 @@ class PostgresStore:
             return frozenset()  # newer workers reap
 
     def end(self, names: Sequence[str]) -> Outgoing:
-        return self._to_parked("end", names)
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            some = [stored(name) for name in names[start : start + BATCH]]
+            for _ in range(ROUNDS):
+                ((epoch, moved, needed, found),) = self._run("end", some)
+                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
+                if moved != "t":
+                    break
+        return outgoing
 
-    def promote(self, names: Sequence[str]) -> Outgoing:
-        return self._to_parked("promote", names)
+    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        nonces = [stored(check_ticket(ticket).nonce) for ticket in tickets]
+        for start in range(0, len(nonces), BATCH):
+            handed = self._run("promote", resource, nonces[start : start + BATCH])
+            outgoing |= self._handed_on([resource], handed)
+        return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         names = sorted(outgoing)
@@ -312,17 +325,6 @@ class PostgresStore:
         lease, _ = self._durations
         waits = self._patience if patience is None else patience
         return self._call(f"{operation}_newer", self._clock(), lease, waits, *parameters)
-
-    def _to_parked(self, operation: str, names: Sequence[str]) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        for start in range(0, len(names), BATCH):
-            some = [stored(name) for name in names[start : start + BATCH]]
-            for _ in range(ROUNDS):
-                ((epoch, moved, needed, found),) = self._run(operation, some)
-                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
-                if moved != "t":
-                    break
-        return outgoing
 
     def _looked_at(self, names: list[str]) -> Outgoing:
         """Look at those; what another call has had since they were claimed comes up again."""

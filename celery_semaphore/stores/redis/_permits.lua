@@ -3,7 +3,8 @@
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was put back in that epoch, else empty
---                   token (the last one), limit (the last one declared), mean (held lately),
+--                   token (the last one), limit (the last one declared), mean (held lately), latest (how long
+--                   the one was held that was given back last),
 --                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
 --                   "for:" and the token of a grant -> its name among the holders
 --                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),

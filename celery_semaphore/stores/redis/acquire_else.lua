@@ -58,7 +58,5 @@ if not first then
 elseif messages then
     call("DEL", messages)
 end
-if whole then
-    return admit({token = grant.token, since = grant.since, by = ""})
-end
-return admit({token = new_token(claims), since = now, by = ""})
+-- Held since now, not since it was granted: what waited for its session or its message would make later turns seem far.
+return admit({token = whole and grant.token or new_token(claims), since = now, by = ""})

@@ -36,6 +36,13 @@ if begun > 0 and #granted > 0 then
     call("HSET", GRANTS, session, cmsgpack.pack(grants))
 end
 
+-- How long a permit is held, for polls: short if the newest was, however long others took. A session that expects too
+-- much lets permits idle; one that expects too little asks a few times more.
+local function held_for(at)
+    local mean, latest = unpack(call("HMGET", at.ledger, "mean", "latest"))
+    return math.min(tonumber(mean) or 1000000, tonumber(latest) or 1000000)
+end
+
 local function in_line(at, ticket)
     return call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.waiters, ticket) or call("ZSCORE", at.aside, ticket)
 end
@@ -44,7 +51,7 @@ for n = given + 3 + begun, #ARGV do -- Q5
     for _, at in ipairs(resources) do
         local ticket, limit = ticket_of(at, ARGV[n]), limit_of(at)
         if ticket and (limit or 0) > 0 and in_line(at, ticket) then
-            local turn = (position(at, ticket) + 1) * (tonumber(known(at).mean) or 1000000) / limit
+            local turn = (position(at, ticket) + 1) * held_for(at) / limit
             table.insert(expected, {ARGV[n], math.floor(turn)})
         end
     end

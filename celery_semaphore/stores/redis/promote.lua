@@ -1,5 +1,5 @@
--- Let parked tickets go before all others, as if their priority were the highest there is. Each keeps its place among
--- those, and with it the time that it has waited.
+-- Let waits go before all others in this line, as if their priority were the highest there is: E11. Each keeps its
+-- place among those, and with it the time that it has waited.
 --   arg 1... their nonces
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()
@@ -7,7 +7,7 @@ local at = resources[1]
 drop(at)
 for n = given + 1, #ARGV do
     local record, ticket = call("HGET", at.tickets, ARGV[n]), ticket_of(at, ARGV[n])
-    for _, line in ipairs(ticket and {at.parked, at.aside} or {}) do
+    for _, line in ipairs(ticket and {at.parked, at.aside, at.waiters} or {}) do
         if call("ZREM", line, ticket) == 1 then
             call("HSET", at.tickets, ARGV[n], "000" .. record:sub(4))
             call("ZADD", line, 0, "000" .. ticket:sub(4))

@@ -10,7 +10,7 @@ local quiet = not nonce
 local function learn(at, held_for, mean, learnt)
     learnt, mean = (learnt or 0) + 1, mean or held_for
     mean = mean + (held_for - mean) / math.min(50, learnt)
-    call("HSET", at.ledger, "learnt", learnt, "mean", math.floor(mean + 0.5))
+    call("HSET", at.ledger, "learnt", learnt, "mean", math.floor(mean + 0.5), "latest", held_for)
 end
 
 -- Nobody knows when one whose lease ended was given back. In the grace the server was away, and nobody could renew.

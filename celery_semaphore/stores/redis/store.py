@@ -150,10 +150,18 @@ class RedisStore:
             return frozenset()  # newer workers reap
 
     def end(self, names: Sequence[str]) -> Outgoing:
-        return self._to_parked(scripts.END, names)
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            outgoing |= self._ended(names[start : start + BATCH])
+        return outgoing
 
-    def promote(self, names: Sequence[str]) -> Outgoing:
-        return self._to_parked(scripts.PROMOTE, names)
+    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        wanted, nonces = [Ask(resource, 0, 0)], [check_ticket(ticket).nonce for ticket in tickets]
+        for start in range(0, len(nonces), BATCH):
+            answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
+            outgoing |= self._handed_on(wanted, answer)
+        return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         calls = [([Ask(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
@@ -230,13 +238,7 @@ class RedisStore:
         handed = (self._handed_on(call[0], answer) for call, answer in answered if answer)
         return frozenset().union(*handed)
 
-    def _to_parked(self, script: scripts.Script, names: Sequence[str]) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        for start in range(0, len(names), BATCH):
-            outgoing |= self._to_some(script, names[start : start + BATCH])
-        return outgoing
-
-    def _to_some(self, script: scripts.Script, names: Sequence[str]) -> Outgoing:
+    def _ended(self, names: Sequence[str]) -> Outgoing:
         """Two round trips: where they are parked, then there; some may have moved meanwhile."""
         outgoing: Outgoing = frozenset()
         before: list[bytes | None] = []
@@ -250,7 +252,9 @@ class RedisStore:
                 resource, _, nonce = answers.text(place).partition("\n")
                 nonces.setdefault(resource, []).append(nonce)
             calls = [([Ask(name, 0, 0)], words) for name, words in nonces.items()]
-            for (wanted, _), answer in zip(calls, self._runner.run_all(script, calls), strict=True):
+            for (wanted, _), answer in zip(
+                calls, self._runner.run_all(scripts.END, calls), strict=True
+            ):
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing
 

@@ -71,14 +71,14 @@ class ChangedTasks(Suite):
         clock.advance(1)
         ticket = parked(store, claim() + DISK, "b", name="b")
         if promoted == "before":
-            store.promote(["b"])
+            store.promote([ticket], "api")
         again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
         assert again
         assert not store.attach(again, DISK, b"b", name="b")
         if promoted == "after":
-            store.promote(["b"])
+            store.promote([ticket], "disk")
         assert not store.release("a", claim())
-        store.promote(["b"])
+        store.promote([ticket], "disk")
         grants = released(store, "d", DISK)
         store.sent(grants)
         assert messages(grants) == [b"b"]

@@ -218,7 +218,6 @@ class EndedWaits(Suite):
         ticket = named(store, "b")
         store.attach(ticket, claim(), b"anew", name="c")
         assert not store.end(["b"])
-        assert not store.promote(["b"])
         assert messages(store.take(store.end(["c"]))) == [b"anew"]
 
     def test_ending_what_is_on_its_way_ends(self, store: Store) -> None:

@@ -42,7 +42,7 @@ ELSE: dict[str, Callable[[Store], object]] = {
     "attach": lambda store: store.attach(TICKET, claim(), b"x"),
     "take": lambda store: store.take(frozenset({"api"})),
     "end": lambda store: store.end(["c"]),
-    "promote": lambda store: store.promote(["c"]),
+    "promote": lambda store: store.promote([TICKET], "api"),
     "set_limit": lambda store: store.set_limit(7, "api"),
     "ask": lambda store: store.ask("s"),
     "name": lambda store: store.name("s", [HeldWait(TICKET, tuple(claim()))]),

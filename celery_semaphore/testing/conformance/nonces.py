@@ -52,7 +52,7 @@ class Nonces(Suite):
         named(store, "c")
         clock.advance(1)
         ticket = named(store, "b")
-        store.promote(["b"])
+        store.promote([ticket], "api")
         return ticket
 
     def test_the_text_has_the_present_priority(self, store: Store, old: str) -> None:
@@ -74,12 +74,12 @@ class Nonces(Suite):
     def test_what_was_sent_with_the_old_text(self, store: Store, clock: Clock) -> None:
         """Taken out before its grant lapsed, and promoted since: the late answer changes nothing."""
         admitted(store, claim(), "a")
-        named(store, "b")
+        ticket = named(store, "b")
         late = released(store, "a", claim())
         store.set_limit(0, "api")
         clock.advance(TAKE_UP)
         store.reap()
-        store.promote(["b"])
+        store.promote([ticket], "api")
         store.sent(late)
         assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
         (grant,) = store.take(store.set_limit(None, "api"))
@@ -101,7 +101,7 @@ class Nonces(Suite):
         first = store.acquire(claim(), "b", came_back("", Kind.PARK), Publication("b:0"))
         assert isinstance(first, Refusal)
         store.attach(str(first.ticket), claim(), b"b", name="b")
-        store.promote(["b"])
+        store.promote([str(first.ticket)], "api")
         again = Publication("b:0", redelivered=True)
         answer = store.acquire(claim(), "b2", came_back("", Kind.PARK), again)
         assert isinstance(answer, Refusal)
@@ -125,7 +125,7 @@ class Nonces(Suite):
         admitted(store, DISK, "d")
         clock.advance(1)
         ticket = parked(store, BOTH, "b", name="b")
-        store.promote(["b"])
+        store.promote([ticket], "api")
         refused(store, DISK, "b2", came_back(ticket, Kind.PARK))
         store.release("d", DISK)
         answer = refused(store, DISK + claim(), "b3", came_back(ticket, Kind.PARK))
@@ -178,7 +178,7 @@ class Nonces(Suite):
         clock.advance(1)
         second = parked(store, DISK, "b", name="second")
         assert fields(first).nonce == fields(second).nonce
-        store.promote(["second"])
+        store.promote([second], "disk")
         assert store.snapshot("api").waiters[0].id == first
         store.release(first, claim())
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)

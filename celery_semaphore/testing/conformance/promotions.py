@@ -1,4 +1,4 @@
-"""Parked messages that an operator lets go before all others."""
+"""Waits that an operator lets go before all others."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
-from .sessions import S, holding
+from ...core.session import Standing
+from .sessions import S, held, holding
 from .suite import (
     TAKE_UP,
     Suite,
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 BOTH = claim() + claim(of="disk")
 
 
-def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> None:
-    """Parked behind "a", one after the other."""
+def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list[str]:
+    """The tickets of those that are parked behind "a", one after the other."""
     admitted(store, claim(), "a")
+    tickets = list[str]()
     for holder in holders:
         clock.advance(1)
-        named(store, holder, priority=priority)
+        tickets.append(named(store, holder, priority=priority))
+    return tickets
 
 
 def overtaking(store: Store, clock: Clock) -> str:
@@ -43,7 +46,7 @@ def overtaking(store: Store, clock: Clock) -> str:
     queued(store, clock, "b")
     clock.advance(1)
     ticket = named(store, "c")
-    store.promote(["c"])
+    store.promote([ticket], "api")
     return ticket
 
 
@@ -68,22 +71,22 @@ def line(store: Store) -> list[str]:
 
 class Promotions(Suite):
     def test_it_goes_first(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b", "c", "d")
-        assert not store.promote(["d", "nobody"])
+        *_, last = queued(store, clock, "b", "c", "d")
+        assert not store.promote([last, "009.0000000000000001.nobody"], "api")
         assert order(store, ["d", "b", "c"]) == ["d", "b", "c"]
 
     def test_several_go_by_first_come(self, store: Store, clock: Clock) -> None:
         """However often, and in whatever order, they were promoted."""
-        queued(store, clock, "b", "c", "d")
-        for name in ("d", "c", "d"):
-            store.promote([name])
+        _, c, d = queued(store, clock, "b", "c", "d")
+        for ticket in (d, c, d):
+            store.promote([ticket], "api")
         assert order(store, ["c", "d", "b"]) == ["c", "d", "b"]
 
     def test_it_is_seen_in_its_new_place(self, store: Store, clock: Clock) -> None:
         """With the time for which it has waited."""
         queued(store, clock, "b", "c")
         before = store.snapshot("api").waiters[1]
-        store.promote(["c"])
+        store.promote([before.id], "api")
         after = store.snapshot("api").waiters[0]
         assert (after.position, after.priority) == (0, 255)
         assert (after.since, after.kind, after.weight) == (before.since, before.kind, 1)
@@ -94,8 +97,7 @@ class Promotions(Suite):
         admitted(store, claim(1), "a")
         ticket = requeued(store, claim(1), "w", priority=9)
         clock.advance(1)
-        named(store, "b", claims=claim(1))
-        store.promote(["b"])
+        store.promote([named(store, "b", claims=claim(1))], "api")
         assert refused(store, claim(2), "w2", came_back(ticket)).reason is Reason.SATURATED
 
     def test_it_goes_before_one_that_is_held(self, store: Store, clock: Clock) -> None:
@@ -103,16 +105,69 @@ class Promotions(Suite):
         admitted(store, claim(), "a")
         refused(store, claim(), "w", holding(priority=9))
         clock.advance(1)
-        named(store, "b")
-        store.promote(["b"])
+        store.promote([named(store, "b")], "api")
         assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_one_that_is_held_goes_first(self, store: Store, clock: Clock) -> None:
+        """Its session knows the ticket of before."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        named(store, "b", priority=9)
+        clock.advance(1)
+        wait = held(store, "w")
+        store.promote([wait.ticket], "api")
+        assert line(store) == ["w", "b"]
+        turns = store.ask(S, look=[wait])
+        assert (turns.granted, turns.expected) == (frozenset(), {"w": 1.0})
+        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
+        assert line(store) == ["w", "b"]
+        assert not store.release("a", claim())
+        assert store.ask(S).granted == {"w"}
+        admitted(store, claim(), "w2", came_back(wait.ticket))
+        assert messages(released(store, "w2", claim())) == [b"b"]
+
+    def test_one_in_transit_goes_first_when_it_asks(self, store: Store, clock: Clock) -> None:
+        """Until then it blocks nobody."""
+        admitted(store, claim(), "a")
+        named(store, "b", priority=9)
+        clock.advance(1)
+        ticket = requeued(store, claim(), "w")
+        store.promote([ticket], "api")
+        assert line(store) == ["w", "b"]
+        (grant,) = released(store, "a", claim())
+        assert grant.payload == b"b"
+        store.sent([grant])
+        admitted(store, claim(), "b2", came_back(grant.ticket, Kind.PARK))
+        named(store, "c", priority=9)
+        store.ask(S)
+        assert refused(store, claim(), "w2", holding(ticket=ticket)).position == 0
+        assert not store.release("b2", claim())
+        assert store.ask(S).granted == {"w"}
+
+    def test_one_that_calls_goes_first(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        named(store, "b", priority=9)
+        clock.advance(1)
+        ticket = refused(store, claim(), "w", Wait(Kind.CALL, session=S)).ticket
+        assert ticket
+        store.promote([ticket], "api")
+        assert not store.release("a", claim())
+        assert store.ask(S).granted == {"w"}
+
+    def test_one_that_waits_elsewhere_stays_as_it_is(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "d")
+        ticket = named(store, "b", claims=claim(of="disk"))
+        before = store.snapshot("disk").waiters
+        assert not store.promote([ticket], "api")
+        assert store.snapshot("disk").waiters == before
+        assert store.snapshot("api").waiting == 0
 
     def test_nobody_who_is_free_waits(self, store: Store, clock: Clock) -> None:
         store.set_limit(0, "api")
         named(store, "b")
         clock.advance(1)
-        named(store, "c")
-        assert not store.promote(["c"])
+        assert not store.promote([named(store, "c")], "api")
         assert messages(limited(store, None, "api")) == [b"c"]
 
     def test_a_light_one_goes_before_the_heavy_one_that_blocks(
@@ -121,27 +176,27 @@ class Promotions(Suite):
         admitted(store, claim(2), "a")
         named(store, "heavy", claims=claim(2, weight=2))
         clock.advance(1)
-        named(store, "light", claims=claim(2))
-        assert messages(store.take(store.promote(["light"]))) == [b"light"]
+        ticket = named(store, "light", claims=claim(2))
+        assert messages(store.take(store.promote([ticket], "api"))) == [b"light"]
 
     def test_what_was_granted_stays_so(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b", "c")
+        first, _ = queued(store, clock, "b", "c")
         outgoing = store.release("a", claim())
-        store.promote(["b"])
+        store.promote([first], "api")
         (grant,) = store.take(outgoing)
         store.sent([grant])
         admitted(store, claim(), "b2", came_back(grant.ticket, Kind.PARK))
 
     def test_an_ended_one_ends(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b")
+        tickets = queued(store, clock, "b")
         outgoing = store.end(["b"])
-        store.promote(["b"])
+        store.promote(tickets, "api")
         (over,) = store.take(outgoing)
         assert (over.payload, over.token) == (b"b", 0)
 
     def test_it_can_be_ended(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b", "c")
-        store.promote(["c"])
+        _, last = queued(store, clock, "b", "c")
+        store.promote([last], "api")
         assert line(store) == ["c", "b"]
         (over,) = store.take(store.end(["c"]))
         store.sent([over])
@@ -151,20 +206,20 @@ class Promotions(Suite):
 
     def test_its_wait_ends_when_it_would_have(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
-        named(store, "b", 10.0)
+        first = named(store, "b", 10.0)
         clock.advance(1)
-        named(store, "c", 100.0)
+        last = named(store, "c", 100.0)
         clock.advance(8)
-        store.promote(["c"])
-        store.promote(["b"])
+        store.promote([last], "api")
+        store.promote([first], "api")
         assert reaped(store) == []
         clock.advance(1)
         assert messages(reaped(store)) == [b"b"]
         assert line(store) == ["c"]
 
     def test_a_grant_that_nobody_sent_is_back_in_front(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b", "c")
-        store.promote(["c"])
+        _, last = queued(store, clock, "b", "c")
+        store.promote([last], "api")
         store.release("a", claim())
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == [b"c"]
@@ -176,9 +231,9 @@ class Promotions(Suite):
         admitted(store, claim(3), "a")
         named(store, "b", claims=claim(3, weight=3))
         clock.advance(1)
-        named(store, "c", claims=claim(3, weight=2))
+        ticket = named(store, "c", claims=claim(3, weight=2))
         store.release("a", claim(3))  # both are put aside
-        assert not store.promote(["c"])
+        assert not store.promote([ticket], "api")
         assert messages(limited(store, 3, "api")) == [b"c"]
 
     def test_one_on_several_claims(self, store: Store, clock: Clock) -> None:
@@ -187,8 +242,7 @@ class Promotions(Suite):
         admitted(store, claim(of="disk"), "disk")
         named(store, "b", claims=BOTH)
         clock.advance(1)
-        named(store, "c", claims=BOTH)
-        store.promote(["c"])
+        store.promote([named(store, "c", claims=BOTH)], "api")
         assert not store.release("a", claim())
         assert messages(released(store, "disk", claim(of="disk"))) == [b"c"]
 
@@ -230,7 +284,7 @@ class Promotions(Suite):
         assert isinstance(answer, Refusal)
         assert answer.ticket
         store.attach(answer.ticket, claim(), b"c", name="c")
-        store.promote(["c"])
+        store.promote([answer.ticket], "api")
         store.sent(released(store, "a", claim()))
         assert isinstance(store.acquire(claim(), "c2", Wait(Kind.PARK), again), Permit)
         store.release("c2", claim())  # which did not run it
@@ -249,21 +303,20 @@ class Promotions(Suite):
 
     def test_what_is_overdue_ends_first(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
-        named(store, "b", 10.0)
-        named(store, "c")
+        tickets = [named(store, "b", 10.0), named(store, "c")]
         clock.advance(11)
-        (over,) = store.take(store.promote(["b", "c"]))
+        (over,) = store.take(store.promote(tickets, "api"))
         assert (over.payload, over.token) == (b"b", 0)
         assert line(store) == ["c"]
 
     def test_a_grant_that_is_overdue_is_promoted(self, store: Store, clock: Clock) -> None:
         """Though nothing has noticed yet that its message stands in line again."""
-        queued(store, clock, "b", "c")
+        first, last = queued(store, clock, "b", "c")
         released(store, "a", claim())
         store.set_limit(0, "api")
-        store.promote(["c"])
+        store.promote([last], "api")
         clock.advance(TAKE_UP)
-        store.promote(["b"])
+        store.promote([first], "api")
         assert line(store) == ["b", "c"]
 
     def test_what_has_no_name_is_nobodys(self, store: Store, clock: Clock) -> None:
@@ -274,7 +327,6 @@ class Promotions(Suite):
             assert ticket
             store.attach(ticket, claim(), b"")
         before = store.snapshot("api").waiters
-        assert not store.promote([""])
         assert not store.end([""])
         assert store.snapshot("api").waiters == before
 
@@ -287,7 +339,7 @@ class Promotions(Suite):
         assert answer.ticket
         store.attach(answer.ticket, claim(), b"c", name="c")
         clock.advance(1)
-        store.promote(["c"])
+        store.promote([answer.ticket], "api")
         (grant,) = released(store, "a", claim())
         store.sent([grant])
         brought = Publication("c:0", "c.1")
@@ -300,13 +352,13 @@ class Promotions(Suite):
         assert again.reason is Reason.COPY
 
     def test_nothing_of_nobody(self, store: Store) -> None:
-        assert store.promote([]) == frozenset()
-        assert store.promote(["nobody"]) == frozenset()
+        assert store.promote([], "api") == frozenset()
+        assert store.promote(["009.0000000000000001.nobody"], "api") == frozenset()
         assert list(store.resources()) == []
 
     def test_nothing_is_left(self, store: Store, clock: Clock) -> None:
-        queued(store, clock, "b", "c")
-        store.promote(["c"])
+        _, last = queued(store, clock, "b", "c")
+        store.promote([last], "api")
         assert order(store, ["c", "b"]) == ["c", "b"]
         store.release("b", claim())
         assert store.snapshot("api").waiting == store.snapshot("api").occupied == 0

@@ -642,7 +642,7 @@ class Sessions(Suite):
     # -- what it expects
 
     def test_turns_that_are_expected(self, store: Store, clock: Clock) -> None:
-        """Q5: (position + 1) / limit * mean, fresh in each answer."""
+        """Q5: (position + 1) / limit * hold, fresh in each answer."""
         store.ask(S)
         admitted(store, claim(), "a")
         clock.advance(4)
@@ -656,6 +656,19 @@ class Sessions(Suite):
         assert store.ask(S, look=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
         store.set_limit(2, "api")
         assert store.ask(S, look=waits).expected == {second: 2.0, third: 4.0}
+
+    def test_a_short_hold_is_believed_at_once(self, store: Store, clock: Clock) -> None:
+        """Q5: after long ones the mean would be too long for many turns; and one long hold among short ones says little."""
+        turns = []
+        for n, seconds in enumerate((20.0, 1.0, 24.0, 1.0)):
+            store.ask(S)
+            admitted(store, claim(), f"a{n}")
+            wait = held(store, f"w{n}")
+            turns += store.ask(S, look=[wait]).expected.values()
+            store.release(wait.ticket, claim())
+            clock.advance(seconds)
+            store.release(f"a{n}", claim())
+        assert turns == [1.0, 20.0, 1.0, 15.0]
 
     def test_nothing_is_expected_of_a_pause_or_of_what_does_not_wait(self, store: Store) -> None:
         store.ask(S)

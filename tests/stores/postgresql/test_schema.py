@@ -213,7 +213,7 @@ def test_no_function_of_another_role_is_run(
     store.attach(ticket, both, b"b", name="b")
     store.ask("s")
     store.sleep("s")
-    store.promote(["b"])
+    store.promote([ticket], "api")
     store.sent(store.take(store.release("a", both)))
     store.end(["b"])
     store.set_limit(2, "api")

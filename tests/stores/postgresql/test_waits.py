@@ -154,7 +154,7 @@ def test_a_promoted_wait_is_found_by_its_holder(opened: Opened) -> None:
     before = refused(store, claim(), "c", PARK).ticket
     assert before
     store.attach(before, claim(), b"c", name="c")
-    store.promote(["c"])
+    store.promote([before], "api")
     answer = refused(store, claim(), "c", PARK)
     assert answer.ticket == f"000{before[3:]}"
     assert waits(store) == [answer.ticket]
@@ -164,7 +164,7 @@ def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> No
     """In what people see, and where its old message is parked again before the grant lapses."""
     store, clock = opened
     first, second = waiting(opened, "b", "c")
-    store.promote(["c"])
+    store.promote([second], "api")
     sent(store)
     promoted = f"000{second[3:]}"
     assert holders(store) == [(promoted, True)]
@@ -178,7 +178,7 @@ def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> No
 def test_a_promoted_grant_that_comes_for_other_claims_keeps_its_priority(opened: Opened) -> None:
     store, _ = opened
     _, second = waiting(opened, "b", "c")
-    store.promote(["c"])
+    store.promote([second], "api")
     sent(store)
     admitted(store, DISK, "d")
     answer = refused(store, DISK + claim(), "c2", came_back(second, Kind.PARK))
@@ -187,8 +187,7 @@ def test_a_promoted_grant_that_comes_for_other_claims_keeps_its_priority(opened:
 
 def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> None:
     store, _ = opened
-    waiting(opened, "b")
-    store.promote(["b"])
+    store.promote(waiting(opened, "b"), "api")
     (grant,) = released(store, "a", claim())
     old = Grant(f"255{grant.ticket[3:]}", grant.token, grant.claims, b"", grant.expires_at)
     store.sent([old])
@@ -222,7 +221,7 @@ def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: O
     assert isinstance(answer, Refusal)
     assert answer.ticket
     store.attach(answer.ticket, claim(), b"c", name="c")
-    store.promote(["c"])
+    store.promote([answer.ticket], "api")
     clock.advance(1)
     again = Publication("c:0", redelivered=True)
     for n, ticket in enumerate([None, answer.ticket, None]):

@@ -138,6 +138,8 @@ CREATE FUNCTION celery_semaphore.v1_admit(
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 BEGIN
+    -- Held since now, not since it was granted: what waited for its session or its message would make later turns seem far.
+    _p.since := _m.now;
     _p.ends := _m.now + _m.lease;
     FOR n IN 1..cardinality(_ats) LOOP
         PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);

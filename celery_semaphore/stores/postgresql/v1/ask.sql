@@ -63,14 +63,16 @@ BEGIN
     RETURN awake;
 END $$;
 
--- (position + 1) * mean / limit of those that stand in a line which moves. A turn further away than four seconds is
--- only told as far, for a session asks once in a second, and counting a long line takes longer than all the rest.
+-- (position + 1) * hold / limit of those that stand in a line which moves. The hold is short if the newest was, however
+-- long others took: a session that expects too much lets permits idle; one that expects too little asks a few times more.
+-- A turn further away than four seconds is only told as far, for a session asks once in a second, and counting a long
+-- line takes longer than all the rest.
 CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     turns jsonb := '[]';
     ticket celery_semaphore.v1_ticket;
-    mean float8;
+    hold float8;
     in_force bigint;
     far bigint;
 BEGIN
@@ -78,15 +80,15 @@ BEGIN
         SELECT w.urgency, w.place, w.nonce INTO ticket FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], _nonces[n]) AND w.line IN ('p', 'w', 'a');
         CONTINUE WHEN NOT FOUND;
-        SELECT coalesce(round(r.mean), 1000000), coalesce((
+        SELECT coalesce(round(least(r.mean, r.latest)), 1000000), coalesce((
             SELECT l.value FROM celery_semaphore.set_limit AS l
             WHERE l.name IN (r.name, split_part(r.name, '/', 1)) ORDER BY l.name DESC LIMIT 1
-        ), r.declared) INTO mean, in_force
+        ), r.declared) INTO hold, in_force
         FROM celery_semaphore.resource AS r WHERE r.name = _resources[n];
         CONTINUE WHEN (in_force > 0) IS NOT TRUE;
-        far := greatest(100, least(10000, ceil(4000000 * in_force / greatest(mean, 1))));
+        far := greatest(100, least(10000, ceil(4000000 * in_force / greatest(hold, 1))));
         turns := turns || jsonb_build_array(jsonb_build_array(_nonces[n], floor(
-            (celery_semaphore.v1_position(_resources[n], ticket, far) + 1) * mean / in_force)::bigint));
+            (celery_semaphore.v1_position(_resources[n], ticket, far) + 1) * hold / in_force)::bigint));
     END LOOP;
     RETURN turns;
 END $$;

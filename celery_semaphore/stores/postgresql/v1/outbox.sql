@@ -131,21 +131,6 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_end(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
-BEGIN
-    RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, false);
-END $$;
-
--- Let parked messages go before all others, as if their priority were the highest there is. `again`: likewise.
-CREATE FUNCTION celery_semaphore.v1_promote(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
-BEGIN
-    RETURN celery_semaphore.v1_to_parked(_clock, _lease, _take_up, _known, _patience, _messages, true);
-END $$;
-
-CREATE FUNCTION celery_semaphore.v1_to_parked(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[], _promote bool
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     handed celery_semaphore.v1_handed;
@@ -153,30 +138,46 @@ DECLARE
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
         WHERE w.name = ANY (_messages) AND w.name <> '' -- of a grant that is overdue, too: the visit puts it in line
         AND w.line IN ('p', 'a', 'g'));
-    here bigint[];
     one text;
 BEGIN
     m := celery_semaphore.v1_enter(names, _clock, _lease, _take_up, _known, _patience, true);
     FOREACH one IN ARRAY names LOOP
         PERFORM celery_semaphore.v1_visit(one, NULL, m);
     END LOOP;
-    here := ARRAY(
-        SELECT w.id FROM celery_semaphore.waiter AS w
-        WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
-        AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL);
-    IF _promote THEN
-        UPDATE celery_semaphore.waiter AS w SET urgency = 0 WHERE w.id = ANY (here);
-    ELSE
-        UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
-        WHERE w.id = ANY (here);
-    END IF;
-    handed := celery_semaphore.v1_hand_on(names, m);
-    FOREACH one IN ARRAY handed.outgoing LOOP
-        PERFORM celery_semaphore.v1_use(one, m.now);
-    END LOOP;
-    PERFORM 1 FROM celery_semaphore.waiter AS w
+    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
     WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
-    AND NOT (_promote AND array_position(names, w.resource) IS NOT NULL) LIMIT 1;
+    AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL;
+    handed := celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(names, m), m);
+    PERFORM 1 FROM celery_semaphore.waiter AS w
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') LIMIT 1;
     handed.again := FOUND;
     RETURN handed;
+END $$;
+
+-- Let waits go before all others in this line, as if their priority were the highest there is: E11.
+CREATE FUNCTION celery_semaphore.v1_promote(
+    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _resource text, _nonces text[]
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    m celery_semaphore.v1_moment;
+BEGIN
+    m := celery_semaphore.v1_enter(ARRAY[_resource], _clock, _lease, _take_up, _known, _patience, true);
+    PERFORM celery_semaphore.v1_visit(_resource, NULL, m);
+    UPDATE celery_semaphore.waiter AS w SET urgency = 0
+    WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce) FROM unnest(_nonces) AS each (nonce)))
+    AND w.line IN ('p', 'w', 'a');
+    RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
+END $$;
+
+-- With messages to send: whoever looks next finds them, if this caller dies.
+CREATE FUNCTION celery_semaphore.v1_outgoing(
+    _handed celery_semaphore.v1_handed, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY _handed.outgoing LOOP
+        PERFORM celery_semaphore.v1_use(one, _m.now);
+    END LOOP;
+    RETURN _handed;
 END $$;

@@ -38,7 +38,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
-    SET learnt = r.learnt + 1,
+    SET learnt = r.learnt + 1, latest = _held_for,
         mean = coalesce(r.mean, _held_for) + (_held_for - coalesce(r.mean, _held_for)) / least(50, r.learnt + 1)
     WHERE r.name = _name;
 END $$;

@@ -1,0 +1,80 @@
+"""A crowd where nothing can be predicted: permits are held otherwise than before, or clocks are off.
+
+Each is played parked, requeued and by hand, and told as the seconds until all are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+
+from .backlog import PROCESSES, WAYS, WORKERS
+from .figure import Figure
+from .site import Site, site
+
+PLAYED = ("park", "requeue", "by_hand")
+LIMIT = 2
+HOUR = 3600.0
+WATCHED = 40.0  # seconds beyond the bound
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """``count`` tasks of ``seconds`` come while two hold the permits for ``before`` seconds."""
+
+    label: str
+    count: int
+    seconds: float
+    bound: float  # seconds until all are done, from when the two have ended
+    before: float = 0.0
+    clocks: tuple[float, ...] = (0.0,) * WORKERS  # seconds by which the workers' clocks are ahead
+
+    @property
+    def ideal(self) -> float:
+        return self.count * self.seconds / LIMIT
+
+
+def _after(hold: float) -> Surprise:
+    return Surprise(f"100 of 50 ms after {hold:g} s of hold", 100, 0.05, 1.5 * 2.5 + 1, hold)
+
+
+CHANGED = (_after(20.0), _after(60.0))
+BURST = Surprise("50 of 200 ms at once, without history", 50, 0.2, 1.5 * 5 + 1)
+SKEWED = Surprise("80 of 500 ms, clocks an hour off", 80, 0.5, 25.0, clocks=(HOUR, -HOUR))
+
+
+def measure(*surprises: Surprise) -> list[Figure]:
+    return [_played(way, each) for each in surprises for way in PLAYED]
+
+
+def _played(way: str, surprise: Surprise) -> Figure:
+    total = surprise.count
+    with site() as made:
+        for clock in surprise.clocks:
+            made.start(PROCESSES, limit=LIMIT, clock=clock)
+        if surprise.before:
+            total += LIMIT
+            made.stage((way, [n, surprise.before]) for n in range(LIMIT))
+            made.release()
+            made.wait(lambda: _held(made, way) == LIMIT, 20, "the two")
+        made.stage((way, [LIMIT + n, surprise.seconds]) for n in range(surprise.count))
+        began = made.release_at()
+        with contextlib.suppress(TimeoutError):
+            longest = surprise.before + surprise.bound + WATCHED
+            made.wait(lambda: made.count("done") >= total, longest, "all")
+        ended = time.time()
+        runs = list(made.lines("work"))
+    done = sum(run[0] >= LIMIT for run in runs)
+    if surprise.before:
+        began = max(run[2] for run in runs if run[0] < LIMIT)
+    seconds = ended - began if done == surprise.count else float("inf")
+    label = f"{surprise.label}, {WAYS[way]}: until all are done, {surprise.ideal:g} s at best"
+    bound = None if way == "by_hand" else surprise.bound
+    return Figure(label, seconds, bound, unit="s", detail={"done": done, "of": surprise.count})
+
+
+def _held(made: Site, way: str) -> int:
+    if way == "by_hand":
+        return int(made.client.zcard("by-hand"))
+    return made.store.snapshot("work").occupied

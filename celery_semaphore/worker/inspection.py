@@ -1,0 +1,74 @@
+"""Inspection: ``celery inspect semaphore``, what each worker knows of its own limited tasks, without its store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from celery.worker.control import Panel
+
+from ..core.names import task_id_of
+from ..core.ticket import nonce_of
+
+if TYPE_CHECKING:
+    from ..core.permit import Claim
+    from .held import Held
+    from .ledger import Delivery
+
+SHOWN = 100  # of each list: one answer must not fill the broker
+HELP = "Show the tasks that have permits, and those that are held until they are granted one."
+
+
+def add_inspect_command() -> None:
+    """Let workers answer ``celery inspect semaphore``, and Celery's command line know it."""
+    Panel.register(
+        name="semaphore", type="inspect", help=HELP, signature="[shown=100]", args=[("shown", int)]
+    )(inspect_worker)
+
+
+def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
+    """Answer with at most so many of each. Durations are in seconds.
+
+    What is parked, in transit, or waits outside tasks is in no worker: ``celery semaphore show`` asks the store.
+    """
+    from .limiter import limiter_of  # the command line loads this module with each of its commands
+
+    limiter = limiter_of(state.app)
+    limiter.drain()
+    permits = limiter.side.ledger.permits()
+    held = limiter.held.line() if limiter.held else []
+    turns = limiter.held.session.turns() if limiter.held else {}
+    now = time.monotonic()
+    return {
+        "permits": [_permit(each, now) for each in permits[:shown]],
+        "more_permits": max(len(permits) - shown, 0),
+        "waiting": [_waiting(each, turns, now) for each in held[:shown]],
+        "more_waiting": max(len(held) - shown, 0),
+    }
+
+
+def _permit(delivery: Delivery, now: float) -> dict[str, Any]:
+    return {
+        "id": task_id_of(delivery.holder),
+        "name": getattr(delivery.task, "name", None),
+        "semaphores": _semaphores(delivery.claims),
+        "held_for": round(now - delivery.since, 3),
+    }
+
+
+def _waiting(held: Held, turns: dict[str, float], now: float) -> dict[str, Any]:
+    claims = held.wait.claims if held.wait else ()
+    turn = turns.get(nonce_of(held.wait.ticket), held.expected) if held.wait else held.due
+    return {
+        "id": held.request.id,
+        "name": held.request.name,
+        "semaphores": _semaphores(claims),
+        "expected_in": round(max(turn - now, 0.0), 3),
+    }
+
+
+def _semaphores(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    return [
+        {"semaphore": each.semaphore, "key": each.key, "weight": each.weight} for each in claims
+    ]
