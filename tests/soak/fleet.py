@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -13,12 +14,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
 WAYS = ("TERM", "QUIT", "TERM then QUIT", "soft")
 SOFT_TIMEOUT_S = 1.0
 END_TIMEOUT_S = 15.0  # the longest task, and what a worker may need to give everything back
 MOST_LEAVING = 4  # workers that end at the same time
+PERMITS = 10  # that a worker had when it works
+WORKS_TIMEOUT_S = 5.0  # it may have to wait for a broker or a store, or for those before it
 
 
 @dataclass(eq=False)
@@ -99,14 +103,18 @@ class Fleet:
             self._end(self.running[0])
 
     def restart(self) -> None:
-        """Replace the oldest worker."""
+        """Replace the oldest worker; mostly, as a deploy does, by one that works before the next is replaced."""
         old, surge = self.running[0], self._chance.random() < 0.5
         if not surge:
             self._end(old)
-        self._launch().worker.wait_ready()
+        new = self._launch()
+        new.worker.wait_ready()
         if surge:
             self._end(old)
         self.restarts.append(old.way)
+        if self._chance.random() < 0.75:
+            with contextlib.suppress(TimeoutError):
+                wait_until(lambda: new.worker.log().count("noted ") >= PERMITS, WORKS_TIMEOUT_S)
 
     def finish(self) -> None:
         """End all that run, each in its way, and wait until all are gone."""

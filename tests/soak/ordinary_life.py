@@ -24,7 +24,6 @@ LEASE_S = 6.0
 # Of one deploy after the other. A limit is in force alone for a short time only, before the next deploy; the lowest
 # one lets the fewest in then, so the day begins with it.
 LIMITS = (1, 3, 2, 4)
-DEPLOY_EVERY = 8  # restarts
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Plan:
         default_factory=lambda: dict.fromkeys(WAITS, 40) | {PLAIN: 6}
     )
     body: float = 0.05  # seconds that a short task takes
+    deploy_every: int = 8  # restarts
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Day:
                 self._restart_broker()
             if done in plan.store:
                 self._restart(self.store)
-            self.fleet.limit = LIMITS[done // DEPLOY_EVERY % len(LIMITS)]
+            self.fleet.limit = LIMITS[done // plan.deploy_every % len(LIMITS)]
             self.fleet.restart()
             done += 1
         self.feeder.stop()
