@@ -88,3 +88,23 @@ def test_it_asks_less_often_while_nothing_is_granted(
     assert found == pytest.approx([FASTEST_S, 0.1, 0.5, SLOWEST_S])
     over.add(first)
     assert pause(141.0) == pytest.approx(0.01)
+
+
+def test_it_asks_quickly_after_a_grant(forecast: Forecast) -> None:
+    """However long nothing was granted before it."""
+    waits = [wait("a"), wait("b")]
+    for each in waits:
+        forecast.add(each, 100.0)
+    forecast.pause(1, 100.0)
+    forecast.learn(forecast.first(), {"a": 0.04, "b": 0.08}, 140.0)
+    assert forecast.pause(1, 140.0)[0] == SLOWEST_S
+    forecast.granted()
+    assert forecast.pause(1, 140.0)[0] == pytest.approx(0.01)
+
+
+def test_the_turns_that_are_known(forecast: Forecast) -> None:
+    waits = [wait("a"), wait("b")]
+    for each in waits:
+        forecast.add(each, 100.0)
+    forecast.learn(forecast.first(), {"a": 2.0, "b": 4.0}, 90.0)
+    assert forecast.turns() == {"a": 92.0, "b": 94.0}

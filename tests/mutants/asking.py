@@ -252,6 +252,38 @@ SESSIONS = [
 
 FORECASTS = [
     asking(
+        "a permit that is given back is another worker's",
+        "the line is long",
+        "worker/limiter",
+        "            held.session.freed()\n",
+        "            pass\n",
+        f"{SESSION}::test_a_permit_that_was_given_back_here_brings_the_next_question_forward",
+    ),
+    asking(
+        "whoever holds nothing asks after each release",
+        "it may hold something by then",
+        "worker/session",
+        "        if self._waiting:\n            self._bell.ring()\n\n    def turns",
+        "        self._bell.ring()\n\n    def turns",
+        f"{SESSION}::test_a_permit_that_was_given_back_here_brings_the_next_question_forward",
+    ),
+    asking(
+        "a grant says nothing of the next",
+        "nothing came and nothing left",
+        "worker/session",
+        "            self._forecast.granted()\n",
+        "            pass\n",
+        f"{SESSION}::test_a_grant_brings_the_next_question_forward",
+    ),
+    asking(
+        "a grant is no change",
+        "nothing came and nothing left",
+        "core/forecast",
+        "        self._changed_at = None\n\n    def learn",
+        "        pass\n\n    def learn",
+        "tests/core/test_forecast.py::test_it_asks_quickly_after_a_grant",
+    ),
+    asking(
         "a mean that is too short is asked by for hours",
         "two hundred questions in a second, and nothing is granted",
         "core/forecast",

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
@@ -16,6 +17,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker import session as module
 from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.limiter import Limiter
 from celery_semaphore.worker.session import BUSY_S, Session
 from tests.support.process import wait_until
 
@@ -443,6 +445,39 @@ def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> N
     worker.clock.now += 1.0
     pause, least = worker.session.ask()
     assert pause == least
+
+
+def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait that it is granted to may be held here; but only if any is."""
+    rung: list[bool] = []
+    limiter = Limiter(Celery("freed"), worker.store)
+    limiter.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
+    limiter.serve(None)
+    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
+    limiter.handed_on(frozenset())
+    assert rung == []
+    worker.hold(worker.refused("b"), turn=1000.0)
+    rung.clear()
+    limiter.handed_on(frozenset())
+    assert rung == [True]
+
+
+def test_a_grant_brings_the_next_question_forward(
+    worker: Worker, store: MemoryStore, clock: Clock
+) -> None:
+    """Permits were held for long, and those that have them now may not."""
+    for name in "bcd":
+        worker.hold(worker.refused(name), turn=0.0)
+    worker.session.ask()
+    clock.now += 20.0
+    assert worker.session.ask()[0] == 1.0
+    store.release("a", CLAIMS)
+    worker.takes_up("b")
+    store.release("b again", CLAIMS)
+    assert worker.session.ask()[0] < 0.1
+    assert worker.begun == ["c"]
 
 
 def test_a_task_that_parks_has_no_session() -> None:
