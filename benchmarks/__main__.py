@@ -7,7 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from . import backlog, beside, neighbours, pairs, parked, postgresql, report, surprises, throughput
+from . import (
+    backlog,
+    beside,
+    neighbours,
+    pairs,
+    parked,
+    postgresql,
+    report,
+    sessions,
+    surprises,
+    throughput,
+)
 from .figure import Figure
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
@@ -27,10 +38,14 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "burst": partial(surprises.measure, surprises.BURST),
     "skewed": partial(surprises.measure, surprises.SKEWED),
     "beside": beside.measure,
+    "sessions": sessions.measure,
     "parked": parked.measure,
 }
 # What waiting costs, whichever way.
-WAITING = ("backlog", "short", "mixed", "long", "joined", "beside", "parked")
+WAITING = (
+    *("backlog", "short", "mixed", "long", "joined", "late", "changed", "burst", "skewed"),
+    *("beside", "sessions", "parked"),
+)
 
 
 def main() -> int:
