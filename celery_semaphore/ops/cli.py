@@ -217,20 +217,21 @@ def drop(
 @_force
 @click.pass_context
 def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
-    """End all parked tasks of a semaphore, or of one KEY, without having run; needs no workers.
+    """End all tasks that wait for a semaphore, or for one KEY, without having run.
 
-    Those that a worker holds stay: `drop` ends them. `celery purge` finds what lies with the broker.
+    Parked ones need no workers for that. Workers revoke the others: those in transit end when they are delivered.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         if not force:
             click.confirm(
-                f"{place_of(resource)}: all that are parked there will never run. Purge them?",
+                f"{place_of(resource)}: all tasks that wait there will never run. Purge them?",
                 abort=True,
             )
-        say(ctx, f"Purged {len(inspector.purge(resource))} parked task(s).")
-        if others := inspector.waiting(resource):
-            say(ctx, f"Still waiting: {others}, which are not parked; `drop` ends them.")
+        ended = inspector.purge(resource)
+        say(ctx, f"Purged {len(ended)} task(s).")
+        if not ended and (others := inspector.waiting(resource)):
+            say(ctx, f"Still waiting: {others}. No worker answered, or they wait outside tasks.")
 
 
 @semaphore.command(cls=CeleryCommand)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -192,12 +192,22 @@ class Inspector:
         return waiting
 
     def purge(self, resource: str) -> list[str]:
-        """End all parked tasks of a semaphore, or of one key, as REVOKED, without workers: their ids.
+        """End all tasks that wait for a semaphore, or for one key, as REVOKED: their ids.
 
-        Those that a worker holds are ended by ``drop``; ``celery purge`` finds what lies with the broker.
+        Parked ones end at once, without workers. The others are revoked if any worker answers: those that are held
+        end within seconds, those in transit when their messages are delivered.
         """
         self.check(resource)
-        return [task_id for name in self._parts(resource) for task_id in self._purge(name)]
+        parts = self._parts(resource)
+        ended = [task_id for name in parts for task_id in self._purge(name)]
+        line = (view for name in parts for view in self._line(name))
+        others = list(dict.fromkeys(view.task_id for view in line if view.kind is Kind.REQUEUE))
+        for start in range(0, len(others), PAGE):
+            some = others[start : start + PAGE]
+            if not self._revoke(some):
+                break
+            ended += some
+        return ended
 
     # -- as the store has it
 
@@ -227,15 +237,22 @@ class Inspector:
 
     def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
         """Those who wait, at least until all that are wanted are found."""
-        found, skip = dict[str, WaiterView](), 0
-        while not found.keys() >= set(wanted):
-            seen = self._seen(resource, PAGE, skip)
-            for view in seen.waiters:
-                found.setdefault(view.task_id, view)
-            if len(seen.waiters) < PAGE:
+        found = dict[str, WaiterView]()
+        for view in self._line(resource):
+            found.setdefault(view.task_id, view)
+            if found.keys() >= set(wanted):
                 break
-            skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
         return found
+
+    def _line(self, resource: str) -> Iterator[WaiterView]:
+        """All who wait, some of them twice."""
+        skip = 0
+        while True:
+            waiters = self._seen(resource, PAGE, skip).waiters
+            yield from waiters
+            if len(waiters) < PAGE:
+                return
+            skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
 
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:

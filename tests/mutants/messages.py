@@ -168,8 +168,8 @@ OUTBOX = [
         "an ended wait is granted",
         "it stands in the line until its message is gone",
         "_ends",
-        '    step_out(at, ticket)\n    call("ZADD"',
-        '    call("ZADD"',
+        '    step_out(at, ticket)\n    call("ZADD", at.outbox',
+        '    call("ZADD", at.outbox',
     ),
     lua(
         "an ended wait is offered once",

@@ -192,6 +192,14 @@ POSTGRES = (
         noticed_by="of_a_pause",
     ),
     conformance(
+        "one that was set aside stands in line for ever",
+        "its session is noticed at the head",
+        "v1/reap.sql",
+        "celery_semaphore.v1_send_off(home, 'a', m)",
+        "1",
+        noticed_by="set_aside_is_forgotten",
+    ),
+    conformance(
         "a short hold says little",
         "the mean is of many",
         "v1/ask.sql",
@@ -538,6 +546,14 @@ REDIS = (
         "            use(at, now)\n",
         "",
         noticed_by="granted_by_the_next_reap",
+    ),
+    on_redis(
+        "one that was set aside stands in line for ever",
+        "its session is noticed at the head",
+        "reap",
+        "    look_aside(at)\n",
+        "",
+        noticed_by="set_aside_is_forgotten",
     ),
     on_redis(
         "a short hold says little",

@@ -406,3 +406,24 @@ def test_a_task_and_a_worker_cannot_either(store: MemoryStore) -> None:
 )
 def test_durations(seconds: float | None, shown: str) -> None:
     assert tables.duration(seconds) == shown
+
+
+def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
+    """At all keys; those that workers hold in batches, and not those who wait outside tasks."""
+    told: list[Collection[str]] = []
+
+    def revoke(ids: Collection[str]) -> list[str]:
+        told.append(ids)
+        return ["w1"] if len(told) < 3 else []
+
+    for key, count in (("x", 1500), ("y", 900)):
+        hold(store, f"t{key}:1", claims("export", key, limit=1))
+        for n in range(count):
+            wait(store, f"{key}{n}:1", wanted=claims("export", key, limit=1))
+    wait(store, "web/17:1", Kind.CALL, claims("export", "x", limit=1))
+    inspector = Inspector(store, revoke=revoke, purge=lambda name: [f"parked at {name}"])
+    ended = inspector.purge("export")
+    assert [len(ids) for ids in told] == [1000, 1000, 400]
+    assert ended[:2] == ["parked at export/x", "parked at export/y"]
+    assert len(set(ended)) == len(ended) == 2002
+    assert "web/17" not in {task_id for ids in told for task_id in ids}

@@ -69,7 +69,7 @@ end
 local function send_off(at, ticket, info)
     local nonce = ticket:sub(RANK + 2)
     info.due = now
-    call("ZREM", at.parked, ticket)
+    step_out(at, ticket)
     call("ZADD", at.waiters, 0, ticket)
     call("ZADD", at.due, now + math.max(LEASE, info.keeps), nonce)
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))

@@ -120,6 +120,23 @@ class InTransit(Suite):
         store.reap()
         assert list(store.resources()) == []
 
+    def test_one_that_was_set_aside_is_forgotten_when_its_session_sleeps(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E5, E13: it never comes to the head of the line."""
+        store.ask(S)
+        admitted(store, claim(2), "a")
+        ticket = refused(store, claim(2, weight=2), "b", holding()).ticket
+        store.set_limit(1, "api")
+        store.reap()
+        store.sleep(S)
+        clock.advance(LEASE)
+        store.reap()
+        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
+        clock.advance(LEASE)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+
     def test_it_is_forgotten_a_lease_after_it_was_due(self, store: Store, clock: Clock) -> None:
         """E13: whoever stands in line."""
         store.set_limit(0, "api")

@@ -659,7 +659,7 @@ class Sessions(Suite):
 
     def test_a_short_hold_is_believed_at_once(self, store: Store, clock: Clock) -> None:
         """Q5: after long ones the mean would be too long for many turns; and one long hold among short ones says little."""
-        turns = []
+        turns = list[float]()
         for n, seconds in enumerate((20.0, 1.0, 24.0, 1.0)):
             store.ask(S)
             admitted(store, claim(), f"a{n}")

@@ -101,7 +101,7 @@ BEGIN
             RETURN NULL;
         ELSIF celery_semaphore.v1_sleeps(first, _m) THEN
             EXIT WHEN sent_off; -- a thousand in one call: others wait for this one
-            PERFORM celery_semaphore.v1_send_off(_at.name, _m);
+            PERFORM celery_semaphore.v1_send_off(_at.name, 'p', _m);
             sent_off := true;
         ELSIF in_force = 0 OR first.weight <= coalesce(in_force, first.asked) THEN
             RETURN first;

@@ -43,6 +43,9 @@ BEGIN
     m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_visit(home, NULL, m);
+        IF NOT m.in_grace THEN -- one that was set aside never comes to the head, where a session that sleeps is noticed
+            PERFORM celery_semaphore.v1_send_off(home, 'a', m);
+        END IF;
     END LOOP;
     handed := celery_semaphore.v1_hand_on(_names, m);
     FOREACH home IN ARRAY _names LOOP

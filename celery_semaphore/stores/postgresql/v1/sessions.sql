@@ -34,15 +34,17 @@ BEGIN
     RETURN _waiter.session <> '' AND NOT celery_semaphore.v1_is_awake(_waiter.session, _m);
 END $$;
 
--- Of the first thousand in line those whose sessions sleep are in transit: they keep their places, and block nobody.
-CREATE FUNCTION celery_semaphore.v1_send_off(_name text, _m celery_semaphore.v1_moment) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Of the first thousand in line, or set aside, those whose sessions sleep are in transit: they keep their places, and
+-- block nobody.
+CREATE FUNCTION celery_semaphore.v1_send_off(
+    _name text, _line "char", _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
         SELECT head.id FROM (
             SELECT each.* FROM celery_semaphore.waiter AS each
-            WHERE each.resource = _name AND each.line = 'p'
+            WHERE each.resource = _name AND each.line = _line
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
         ) AS head
         WHERE head.session <> '' AND (
