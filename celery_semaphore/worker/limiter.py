@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ..core.breaker import CircuitBreaker
-from ..core.events import Announcer
+from ..core.events import Announcer, Event, PermitReleased
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
@@ -164,13 +164,14 @@ class Limiter:
         return 1 if self.held is None else self.held.session.sessions
 
     def handed_on(self, outgoing: Outgoing) -> None:
-        """Send what a release or a look handed on, in a worker's main process; and ask for what it may have granted."""
-        if os.getpid() != self._main:  # a worker's sweep finds it
-            return
-        if outgoing:
+        """Send what a release or a look handed on, in a worker's main process."""
+        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
             self.porter.bring_back(outgoing)
-        if (held := self.held) is not None:
-            held.session.freed()
+
+    def _happened(self, event: Event) -> None:
+        """Ask for the grant that the end of a permit may have made."""
+        if isinstance(event, PermitReleased) and (held := self.held) is not None:
+            held.session.freed(event.permit.claims)
 
     def _drain_beside_the_loop(self) -> None:
         if self.drain():
@@ -185,6 +186,7 @@ class Limiter:
     def _new(self) -> Side:
         store = self._given or self.settings.open_store()
         announce = Announcer()
+        announce.subscribe(self._happened)
         keeper = LeaseKeeper(store, announce, self.handed_on)
         releaser = Releaser(store, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)

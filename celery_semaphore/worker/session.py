@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
@@ -25,6 +25,7 @@ from celery.worker import state
 from ..core.forecast import SLOWEST_S, Forecast
 from ..core.lease import BEATS
 from ..core.names import new_name
+from ..core.permit import Claim
 from ..core.session import GRANT_S, NAMED, HeldWait, Turns
 from ..core.store import Outgoing, Store
 from ..core.ticket import nonce_of
@@ -62,6 +63,7 @@ class Session:
         self._bell = Bell()
         # Changed by single steps that Python keeps whole, without a lock: the loop must not wait for this thread.
         self._waiting: dict[str, list[Held]] = {}
+        self._held_for = Counter[str]()  # how many messages, by resource
         self._begun: dict[str, Begun] = {}
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
@@ -94,6 +96,7 @@ class Session:
         """
         nonce = nonce_of(wait.ticket)
         self._waiting[nonce] = [*self._waiting.get(nonce, ()), held]
+        self._held_for.update(claim.resource for claim in wait.claims)
         now = time.monotonic()
         # Refused while the session slept, or so long ago that its grant may have ended on the way.
         if made_at <= self._woke_at or now - made_at > GRANT_S:
@@ -107,9 +110,13 @@ class Session:
         if held.wait is None:
             return
         nonce = nonce_of(held.wait.ticket)
-        left = [each for each in self._waiting.pop(nonce, ()) if each is not held]
+        before = self._waiting.pop(nonce, [])
+        left = [each for each in before if each is not held]
         if left:
             self._waiting[nonce] = left
+        if len(left) < len(before):
+            self._held_for.subtract(claim.resource for claim in held.wait.claims)
+            self._held_for += Counter()  # without those that are held no more
 
     def granted(self) -> Iterable[Held]:
         """Those that have a grant, each once. Of two messages of one wait both begin, and one runs."""
@@ -117,9 +124,9 @@ class Session:
             self._granted.discard(nonce)
             yield from self._waiting.get(nonce, ())
 
-    def freed(self) -> None:
-        """Ask soon: a permit was given back by this worker, and may be granted to what it holds. From any thread."""
-        if self._waiting:
+    def freed(self, claims: Iterable[Claim]) -> None:
+        """Ask soon if anything is held that waits for one of these: this worker gave a permit back. From any thread."""
+        if any(self._held_for[claim.resource] for claim in claims):
             self._bell.ring()
 
     def turns(self) -> dict[str, float]:

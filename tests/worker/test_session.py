@@ -450,18 +450,27 @@ def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> N
 def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wait that it is granted to may be held here; but only if any is."""
-    rung: list[bool] = []
+    """The wait that it is granted to may be held here; but only if any waits for it."""
+    rung: list[str] = []
     limiter = Limiter(Celery("freed"), worker.store)
     limiter.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
     limiter.serve(None)
-    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
-    limiter.handed_on(frozenset())
-    assert rung == []
-    worker.hold(worker.refused("b"), turn=1000.0)
-    rung.clear()
-    limiter.handed_on(frozenset())
-    assert rung == [True]
+    ledger = limiter.side.ledger
+
+    def ends(name: str, claims: tuple[Claim, ...]) -> list[str]:
+        rung.clear()
+        ledger.asked(name, claims)
+        ledger.held(Permit(name, 1, claims, 0.0, 0.0, 0), 0.0)
+        ledger.ended(name)
+        return rung
+
+    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append("rung"))
+    assert ends("a1", CLAIMS) == []
+    held = worker.hold(worker.refused("b"), turn=1000.0)
+    assert ends("a2", CLAIMS) == ["rung"]
+    assert ends("a3", (Claim("other", None, 1),)) == []
+    worker.session.discard(held)
+    assert ends("a4", CLAIMS) == []
 
 
 def test_a_grant_brings_the_next_question_forward(
