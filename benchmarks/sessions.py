@@ -28,9 +28,9 @@ LEASE_S = 600.0  # nothing ends by itself meanwhile
 def measure() -> list[Figure]:
     figures: list[Figure] = []
     for made in (_valkey, _postgresql):
-        with made() as (name, store):
+        with made() as (name, store), made() as (_, one), made() as (_, some), made() as (_, all_):
             figures.append(_behind_the_dead(name, store))
-            figures += [_by_many(name, store, many) for many in (500, 1_000)]
+            figures += [_by_many(name, one, some, 500), _by_many(name, one, all_, 1_000)]
     return figures
 
 
@@ -69,9 +69,9 @@ def _behind_the_dead(name: str, store: Store) -> Figure:
     return Figure(f"{name}: behind {DEAD:,} waits of a session that died", seconds, 1.0, unit="s")
 
 
-def _by_many(name: str, store: Store, many: int) -> Figure:
-    """Each release grants to the next in line."""
-    lines = {sessions: _Line(store, sessions) for sessions in (1, many)}
+def _by_many(name: str, one: Store, other: Store, many: int) -> Figure:
+    """Each release grants to the next in line; each line is in a store of its own, where all sessions ask."""
+    lines = {1: _Line(one, 1), many: _Line(other, many)}
     blocks = {str(sessions): partial(line.released) for sessions, line in lines.items()}
     found = interleaved(ROUNDS, blocks)
     label = f"{name}: a release with {many:,} sessions to one with 1"
@@ -100,6 +100,7 @@ class _Line:
             start = time.perf_counter()
             self._store.release(self._holder, self._claims)
             spent += time.perf_counter() - start
+            self._store.ask(self._sessions[self._count % len(self._sessions)])
             ticket = self._line.pop(0)
             self._holder = self._next()
             _held(self._store, self._claims, self._holder, Wait(Kind.REQUEUE, ticket))

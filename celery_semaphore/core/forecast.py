@@ -52,8 +52,9 @@ class Forecast:
         return found
 
     def turns(self) -> dict[str, float]:
-        """Return when each turn is expected, by nonce; from any thread, and without what is being asked for."""
-        return {nonce_of(wait.ticket): turn for turn, _, wait in self._heap.copy()}
+        """Return when each turn is expected, by nonce, without what is being asked for. This alone from any thread."""
+        heap = self._heap.copy()
+        return {nonce_of(wait.ticket): turn for turn, _, wait in heap if self._waits(wait)}
 
     def granted(self) -> None:
         """Take in that a wait was: its permit has another holder, which may hold it for less time."""

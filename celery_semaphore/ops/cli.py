@@ -198,7 +198,7 @@ def drop(
     """Revoke tasks that wait: they end without having run."""
     with inspecting(ctx, timeout) as inspector:
         resource = known(inspector, name, key)
-        waiting = inspector.droppable(task_ids, resource)
+        waiting = inspector.tasks(task_ids, resource)
         if not force:
             click.confirm(
                 f"{place_of(resource)}: {len(waiting)} waiting task(s) will never run. Revoke them?",
@@ -228,10 +228,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
                 f"{place_of(resource)}: all tasks that wait there will never run. Purge them?",
                 abort=True,
             )
-        ended = inspector.purge(resource)
-        say(ctx, f"Purged {len(ended)} task(s).")
-        if not ended and (others := inspector.waiting(resource)):
-            say(ctx, f"Still waiting: {others}. No worker answered, or they wait outside tasks.")
+        say(ctx, tables.purged(inspector.purge(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)

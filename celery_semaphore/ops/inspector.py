@@ -14,7 +14,7 @@ from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import Heard, ask_workers, named, revoke
 from .directory import Directory, declared_by, place_of
-from .views import PermitView, ResourceView, SemaphoreView, WaiterView
+from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
 PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
@@ -112,12 +112,12 @@ class Inspector:
             raise SemaphoreError(msg)
         return permit
 
-    def droppable(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """These tasks, as they wait; an error for the first that does not, or is none."""
+    def tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """These tasks, as they wait; an error for the first that does not, or is no task."""
         waiting = self._waiting_tasks(task_ids, resource)
         for view in waiting:
             if view.kind is Kind.CALL:
-                msg = f"{view.task_id} is no task but waits outside of them: end that process."
+                msg = f"{view.task_id} is no task but a process that waits outside of them."
                 raise SemaphoreError(msg)
         return waiting
 
@@ -176,7 +176,7 @@ class Inspector:
         One that is in transit goes first as soon as its message is delivered. One that waits for several semaphores
         goes first where it waits now, and wherever it has to wait after that.
         """
-        waiting = self._waiting_tasks(task_ids, resource)
+        waiting = self.tasks(task_ids, resource)
         self._store.promote([view.ticket for view in waiting], resource)
         return waiting
 
@@ -185,14 +185,14 @@ class Inspector:
 
         One that is in transit ends when its message is delivered.
         """
-        waiting = self.droppable(task_ids, resource)
+        waiting = self.tasks(task_ids, resource)
         if not self._revoke(task_ids):
             msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
             raise SemaphoreError(msg)
         return waiting
 
-    def purge(self, resource: str) -> list[str]:
-        """End all tasks that wait for a semaphore, or for one key, as REVOKED: their ids.
+    def purge(self, resource: str) -> Purged:
+        """End all tasks that wait for a semaphore, or for one key, as REVOKED.
 
         Parked ones end at once, without workers. The others are revoked if any worker answers: those that are held
         end within seconds, those in transit when their messages are delivered.
@@ -201,13 +201,15 @@ class Inspector:
         parts = self._parts(resource)
         ended = [task_id for name in parts for task_id in self._purge(name)]
         line = (view for name in parts for view in self._line(name))
-        others = list(dict.fromkeys(view.task_id for view in line if view.kind is Kind.REQUEUE))
+        kinds = {view.task_id: view.kind for view in line}
+        others = [task_id for task_id, kind in kinds.items() if kind is not Kind.CALL]
+        revoked = list[str]()
         for start in range(0, len(others), PAGE):
             some = others[start : start + PAGE]
             if not self._revoke(some):
                 break
-            ended += some
-        return ended
+            revoked += some
+        return Purged(ended, revoked, len(others) - len(revoked), len(kinds) - len(others))
 
     # -- as the store has it
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .views import PermitView, ResourceView, SemaphoreView, WaiterView
+from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 MINUTE, HOUR = 60.0, 3600.0
 NOTHING = "-"
@@ -83,6 +83,18 @@ def waiters(views: Sequence[WaiterView]) -> str:
     return table(
         ("AHEAD", "WAITING", "TASK", "WHERE", "WORKER", "WEIGHT", "FOR", "EXPECTED IN"), rows
     )
+
+
+def purged(found: Purged) -> str:
+    lines = [f"Purged {len(found.ended)} parked task(s)."]
+    if found.revoked:
+        how = "held ones end within seconds, one in transit when it is delivered"
+        lines.append(f"Revoked {len(found.revoked)} other task(s): {how}.")
+    if found.unheard:
+        lines.append(f"Still waiting: {found.unheard} other task(s), for no worker answered.")
+    if found.calls:
+        lines.append(f"Still waiting: {found.calls} process(es) outside tasks.")
+    return "\n".join(lines)
 
 
 def in_force(view: ResourceView) -> str:

@@ -145,6 +145,16 @@ class ResourceView:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What became of those who waited."""
+
+    ended: list[str]  # ids of tasks that were parked
+    revoked: list[str]  # of the other tasks, which end when their workers come to it
+    unheard: int  # tasks that no worker was told of, for none answered
+    calls: int  # that wait outside tasks: nothing ends these but their processes
+
+
 def _where(ticket: Ticket) -> Where:
     return _REACHABLE[ticket.kind] if ticket.reachable else Where.IN_TRANSIT
 

@@ -16,7 +16,6 @@ from ..stores.memory import MemoryStore
 if TYPE_CHECKING:
     from ..core.store import Outgoing
 
-LIMITER = "_semaphore_limiter"  # where an app keeps it
 FAREWELL = 1.0  # seconds for giving back what tests still hold
 
 
@@ -64,7 +63,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     """
     from .. import semaphore
     from ..core.holdings import by_store
-    from ..worker.limiter import Limiter
+    from ..worker.limiter import LIMITER, Limiter
     from ..worker.task import add_steps
 
     before = app.__dict__.get(LIMITER)
@@ -114,6 +113,8 @@ def current_app() -> Any:
 
 
 def _local_store_of(app: Any) -> LocalStore | None:
+    from ..worker.limiter import LIMITER
+
     limiter = app.__dict__.get(LIMITER)
     store = limiter.side.store if limiter is not None else None
     return store if isinstance(store, LocalStore) else None

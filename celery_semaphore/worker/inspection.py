@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..core.permit import Claim
     from .held import Held
     from .ledger import Delivery
+    from .limiter import Limiter
 
 SHOWN = 100  # of each list: one answer must not fill the broker
 HELP = "Show the tasks that have permits, and those that are held until they are granted one."
@@ -32,9 +33,11 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
 
     What is parked, in transit, or waits outside tasks is in no worker: ``celery semaphore show`` asks the store.
     """
-    from .limiter import limiter_of  # the command line loads this module with each of its commands
+    from .limiter import LIMITER  # the command line loads this module with each of its commands
 
-    limiter = limiter_of(state.app)
+    limiter: Limiter | None = state.app.__dict__.get(LIMITER)
+    if limiter is None:  # no task of this worker is limited
+        return {}
     limiter.drain()
     permits = limiter.side.ledger.permits()
     held = limiter.held.line() if limiter.held else []

@@ -26,6 +26,7 @@ from .releaser import Releaser
 from .route import granted_queue, home_queue, is_amqp
 from .sweeper import Sweeper
 
+LIMITER = "_semaphore_limiter"  # where an app keeps it
 GRACE = 5.0  # seconds a process has to end by itself
 
 
@@ -218,7 +219,7 @@ def _kill(pid: int, runs: Callable[[], bool]) -> None:
 def limiter_of(app: Any) -> Limiter:
     """The app's limiter, made when it is first needed; raises ``ConfigurationError``."""
     try:
-        limiter: Limiter = app.__dict__["_semaphore_limiter"]
+        limiter: Limiter = app.__dict__[LIMITER]
     except KeyError:
-        limiter = app.__dict__.setdefault("_semaphore_limiter", Limiter(app))
+        limiter = app.__dict__.setdefault(LIMITER, Limiter(app))
     return limiter

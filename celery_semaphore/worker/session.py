@@ -68,6 +68,9 @@ class Session:
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
+        self._freed = (
+            False  # since the last question began: a visit to the loop takes the ring of it
+        )
         self._next_at = 0.0  # monotonic time of the next question
         self._woke_at = inf  # what was asked before may be in transit
         self._visited_at = 0.0
@@ -127,6 +130,7 @@ class Session:
     def freed(self, claims: Iterable[Claim]) -> None:
         """Ask soon if anything is held that waits for one of these: this worker gave a permit back. From any thread."""
         if any(self._held_for[claim.resource] for claim in claims):
+            self._freed = True
             self._bell.ring()
 
     def turns(self) -> dict[str, float]:
@@ -164,7 +168,7 @@ class Session:
         self._next_at = time.monotonic() + pause
         if not self._ended:
             time.sleep(least)  # what arrives may be the next, but no crowd shall ask one by one
-            self._bell.wait(max(pause - least, 0.0))
+            self._bell.wait(0.0 if self._freed else max(pause - least, 0.0))
 
     def ask(self) -> tuple[float, float]:
         """Ask once, and wait until the loop was here.
@@ -180,6 +184,7 @@ class Session:
             return BUSY_S, 0.0
         self._asleep = False
         self._next_at = inf  # whatever arrives now rings
+        self._freed = False
         self._expect_arrived()
         begun, first = self._unstarted(), self._forecast.first()
         waits = [wait for wait, _, _ in begun.values()]

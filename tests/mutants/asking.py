@@ -36,8 +36,8 @@ SESSIONS = [
         "what left is still asked for",
         "it begins twice",
         "worker/session",
-        "        nonce = nonce_of(held.wait.ticket)\n        left",
-        "        return\n        left",
+        "        before = self._waiting.pop(nonce, [])\n",
+        "        before = self._waiting.get(nonce, [])\n        return\n",
         f"{SESSION}::test_one_that_is_held_no_more_does_not_begin",
     ),
     asking(
@@ -274,6 +274,14 @@ FORECASTS = [
         "            self._held_for.subtract(claim.resource for claim in held.wait.claims)\n",
         "",
         f"{SESSION}::test_a_permit_that_was_given_back_here_brings_the_next_question_forward",
+    ),
+    asking(
+        "a ring is heard",
+        "it was rung",
+        "worker/session",
+        "            self._freed = True\n",
+        "",
+        f"{SESSION}::test_a_permit_that_was_given_back_during_a_visit_brings_the_next_question_forward",
     ),
     asking(
         "a grant says nothing of the next",

@@ -67,7 +67,7 @@ MUTANTS = [
         "who does not wait is asked about",
         "the inspector says it in any case",
         "ops/cli",
-        "        waiting = inspector.droppable(task_ids, resource)\n",
+        "        waiting = inspector.tasks(task_ids, resource)\n",
         "        waiting = task_ids\n",
         f"{CLI}::test_waiting_tasks_are_dropped",
     ),

@@ -153,7 +153,11 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
     assert semaphore("drop", "one", first.id).err.endswith(
         f"{first.id} does not wait here, or did not ask for a permit yet.\n"
     )
-    assert semaphore.says("purge", "one", "-f") == "Purged 1 task(s).\n"
+    purged, *others = semaphore.says("purge", "one", "-f").splitlines()
+    assert purged == f"Purged {len(conf)} parked task(s)."
+    assert [line.partition(":")[0] for line in others] == (
+        [] if conf else ["Revoked 1 other task(s)"]
+    )
     wait_until(lambda: second.state == "REVOKED", 20, "it is purged")
     wait_until(lambda: site.waiting() == 0, 20, "nothing waits")
     assert site.counter.stats("dropped")["tasks"] == {}
@@ -184,7 +188,7 @@ def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
     site.occupy()
     results = [site.send("hold", 0.0, "purged") for _ in range(2)]
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
-    assert semaphore.says("purge", "one", "--force") == "Purged 2 task(s).\n"
+    assert semaphore.says("purge", "one", "--force") == "Purged 2 parked task(s).\n"
     assert [result.state for result in results] == ["REVOKED"] * 2
     assert site.waiting() == 0
     assert site.counter.stats("purged")["tasks"] == {}

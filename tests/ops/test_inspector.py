@@ -226,7 +226,7 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
     assert (inspector.waiting("export"), inspector.waiting("export/x")) == (1, 0)
     keyed = "each key has a line of its own: name it"
     with pytest.raises(SemaphoreError, match=f"t8 does not wait here.*; {keyed}"):
-        inspector.droppable(["t8"], "export")
+        inspector.tasks(["t8"], "export")
     with pytest.raises(SemaphoreError, match=f"t0 has no permit; {keyed}"):
         inspector.releasable("t0", "export")
 
@@ -343,7 +343,7 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     assert inspector.waiting("api") == 2500
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", [Kind.REQUEUE, Kind.PARK])
 def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector, kind: Kind) -> None:
     hold(store, "t1:1", claims(limit=1))
     for n in range(4):
@@ -357,9 +357,12 @@ def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector, kind: K
 def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
     hold(store, "t1:1", claims(limit=1))
     wait(store, "t2:1", wanted=claims(limit=1))
+    wait(store, "web/17:1", Kind.CALL, claims(limit=1))
     with pytest.raises(SemaphoreError, match="'api': t1 does not wait"):
         inspector.promote(["t2", "t1"], "api")
-    assert [view.priority for view in inspector.resource("api").waiters] == [0]
+    with pytest.raises(SemaphoreError, match="web/17 is no task"):
+        inspector.promote(["t2", "web/17"], "api")
+    assert [view.priority for view in inspector.resource("api").waiters] == [0, 0]
 
 
 def test_dropping_is_revoking(store: MemoryStore) -> None:
@@ -421,9 +424,14 @@ def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
         for n in range(count):
             wait(store, f"{key}{n}:1", wanted=claims("export", key, limit=1))
     wait(store, "web/17:1", Kind.CALL, claims("export", "x", limit=1))
+    store.acquire(claims("export", "x", limit=1), "big:1", Wait(Kind.PARK))  # not in the store
     inspector = Inspector(store, revoke=revoke, purge=lambda name: [f"parked at {name}"])
-    ended = inspector.purge("export")
-    assert [len(ids) for ids in told] == [1000, 1000, 400]
-    assert ended[:2] == ["parked at export/x", "parked at export/y"]
-    assert len(set(ended)) == len(ended) == 2002
+    done = inspector.purge("export")
+    assert [len(ids) for ids in told] == [1000, 1000, 401]
+    assert done.ended == ["parked at export/x", "parked at export/y"]
+    assert len(set(done.revoked)) == len(done.revoked) == 2000
+    assert "big" in done.revoked
+    assert (done.unheard, done.calls) == (401, 1)
     assert "web/17" not in {task_id for ids in told for task_id in ids}
+    text = tables.purged(done).splitlines()
+    assert [line.partition(" ")[0] for line in text] == ["Purged", "Revoked", "Still", "Still"]

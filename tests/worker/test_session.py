@@ -473,6 +473,24 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     assert ends("a4", CLAIMS) == []
 
 
+def test_a_permit_that_was_given_back_during_a_visit_brings_the_next_question_forward(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The visit's own end takes the ring."""
+    waited: list[float] = []
+    worker.hold(worker.refused("b"), turn=1000.0)
+    worker.session.visit = lambda: worker.session.freed(CLAIMS)
+    worker.clock.now += 1.0
+    pause, least = worker.session.ask()
+    assert pause > least
+    monkeypatch.setattr(worker.session._bell, "wait", waited.append)
+    worker.session._rest(pause, least)
+    worker.session.visit = lambda: None
+    worker.session.ask()
+    worker.session._rest(pause, least)
+    assert waited[0] == 0.0 < waited[-1]
+
+
 def test_a_grant_brings_the_next_question_forward(
     worker: Worker, store: MemoryStore, clock: Clock
 ) -> None:

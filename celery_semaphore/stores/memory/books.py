@@ -104,6 +104,14 @@ class Books:
                 return waiter
         return None
 
+    def send_off_set_aside(self, at: Resource) -> None:
+        """One that no limit could fit never comes to the head, where a session that sleeps is noticed: E5."""
+        limit = self.limit(at.name)
+        for waiter in at.line():
+            is_aside = limit and waiter.weight_at(at.name) > limit and not waiter.in_transit
+            if is_aside and not self.is_reachable(waiter):
+                at.send_off(waiter, self.now)
+
     def limit(self, name: str, declared: int | None = None) -> int | None:
         """What an operator set, for the key or else for its semaphore; else what was declared last."""
         semaphore = name.partition("/")[0]

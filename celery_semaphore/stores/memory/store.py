@@ -131,6 +131,8 @@ class MemoryStore:
                 at.looked_at = books.now
             wanted = [Ask(at.name, 0, 0) for at in used[:limit]]
             books.drop(wanted)
+            for at in used[:limit] if not books.in_grace else ():
+                books.send_off_set_aside(at)
             return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:

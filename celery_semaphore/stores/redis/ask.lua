@@ -40,7 +40,7 @@ end
 -- much lets permits idle; one that expects too little asks a few times more.
 local function held_for(at)
     local mean, latest = unpack(call("HMGET", at.ledger, "mean", "latest"))
-    return math.min(tonumber(mean) or 1000000, tonumber(latest) or 1000000)
+    return math.min(tonumber(mean) or 1000000, tonumber(latest or mean) or 1000000)
 end
 
 local function in_line(at, ticket)

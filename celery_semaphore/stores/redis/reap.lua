@@ -2,9 +2,9 @@
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()
 
--- One that was set aside never comes to the head, where a session that sleeps is noticed.
-local function look_aside(at)
-    for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, AT_ONCE - 1)) do
+-- One that was set aside never comes to the head, where a session that sleeps is noticed: E5.
+local function send_off_set_aside(at)
+    for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
         local info = wait_info(at, nonce_of(ticket))
         if info.session and not is_awake(info.session) then
             send_off(at, ticket, info)
@@ -14,7 +14,7 @@ end
 
 for _, at in ipairs(resources) do
     drop(at)
-    look_aside(at)
+    send_off_set_aside(at)
     call("ZREM", INDEX, at.name) -- it is looked at now
 end
 local answer = answer_hand_on()

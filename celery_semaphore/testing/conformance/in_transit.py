@@ -125,17 +125,20 @@ class InTransit(Suite):
     ) -> None:
         """E5, E13: it never comes to the head of the line."""
         store.ask(S)
-        admitted(store, claim(2), "a")
+        permit = admitted(store, claim(2), "a")
+        head = parked(store, claim(2, weight=2), "head")
+        clock.advance(1)
         ticket = refused(store, claim(2, weight=2), "b", holding()).ticket
         store.set_limit(1, "api")
-        store.reap()
+        clock.advance(1)
+        light = parked(store, claim(2), "light")
         store.sleep(S)
-        clock.advance(LEASE)
-        store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
-        clock.advance(LEASE)
-        store.reap()
-        assert store.snapshot("api").waiting == 0
+        for left in ([head, ticket, light], [head, light]):
+            for _ in range(2):
+                clock.advance(LEASE / 2)
+                store.renew([permit])
+                store.reap()
+            assert [waiter.id for waiter in store.snapshot("api").waiters] == left
 
     def test_it_is_forgotten_a_lease_after_it_was_due(self, store: Store, clock: Clock) -> None:
         """E13: whoever stands in line."""
