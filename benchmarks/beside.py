@@ -1,4 +1,4 @@
-"""Limited tasks that are parked, and a backlog of tasks without a limit, in one queue of one set of workers."""
+"""Limited tasks that wait, and a backlog of tasks without a limit, in one queue of one set of workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .app import LIMIT
-from .backlog import PROCESSES, WORKERS
+from .backlog import PROCESSES, WAYS, WORKERS
 from .figure import Figure
 from .outcome import share
 from .site import Site, site
@@ -35,10 +35,19 @@ def measure() -> list[Figure]:
     what is short. On a machine that is short of processors first, what Celery itself needs for so many more messages
     counts as well: the floor is that of as many empty tasks without a limit, beside five processes less.
     """
-    alone, beside = _late(ALL, []), _beside()
+    alone = _late(ALL, [])
     floor = _late(SHORT_OF_FIVE, [("plain", [])] * LIMITED)
-    label = f"beside {FREE:,} unlimited of 20 ms, {LIMITED:,} of 100 ms, parked"
-    detail = {"limited that began meanwhile": beside.began}
+    what = f"{FREE:,} unlimited of 20 ms"
+    figures = [
+        figure for way in ("park", "requeue") for figure in _figures(way, what, alone, floor)
+    ]
+    label = f"{what}, as many empty tasks and five processes less: 95th percentile of the wait"
+    return [*figures, Figure(f"{label}, to alone", floor / alone)]
+
+
+def _figures(way: str, what: str, alone: float, floor: float) -> list[Figure]:
+    beside = _beside(way)
+    label = f"{what} beside {LIMITED:,} of 100 ms, {WAYS[way]}"
     late = {"s alone": round(alone, 2), "beside": round(beside.late, 2)}
     return [
         Figure(
@@ -47,25 +56,17 @@ def measure() -> list[Figure]:
             0.9,
             at_least=True,
             unit="",
-            detail=detail,
+            detail={"limited that began meanwhile": beside.began},
         ),
-        Figure(
-            f"{label}: 95th percentile of the unlimited ones' wait, to alone",
-            beside.late / alone,
-            1.5,
-            detail=late,
-        ),
-        Figure(
-            f"{label}: the floor of that, as many empty tasks and five processes less",
-            floor / alone,
-        ),
+        Figure(f"{label}: 95th percentile of the wait, to alone", beside.late / alone, detail=late),
+        Figure(f"{label}: 95th percentile of the wait, to the floor", beside.late / floor, 1.3),
     ]
 
 
-def _beside() -> Outcome:
+def _beside(way: str) -> Outcome:
     with site() as made:
         made.start(PROCESSES, WORKERS)
-        start, late = _passed(made, [("park", [n, 0.1]) for n in range(LIMITED)])
+        start, late = _passed(made, [(way, [n, 0.1]) for n in range(LIMITED)])
         ended = made.count("done") + LIMIT
         made.wait(lambda: made.count("done") >= ended, 60, "those that ran meanwhile")
         return _seen(made, start, late)
