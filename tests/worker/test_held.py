@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+import redis
 from celery.result import AsyncResult
 
 from celery_semaphore.core.formats import FORMAT
@@ -81,6 +82,24 @@ def test_it_is_received_and_refused_once(broker: Site, name: str) -> None:
     ran_each_once(broker, "w", results)
     wait_until(lambda: prefetch(broker, worker) == before, 10, "the prefetch is as before")
     broker.wait_all_back(ONE, 10)
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
+    """By the server's own statistics, while the worker asks the store for the grants; published ones cost some."""
+    worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_hold": hold})
+    site.occupy()
+    results = [site.send("hold", 0.0, "w") for _ in range(20)]
+    wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all are refused")
+    server = redis.Redis.from_url(site.broker)
+
+    def calls(command: str) -> int:
+        return int(server.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0))
+
+    messages, questions = calls("lpush"), calls("evalsha")
+    wait_until(lambda: calls("evalsha") > questions + 20, 60, "twenty questions")
+    assert (calls("lpush") == messages) is hold
+    server.close()
 
 
 @pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet", "solo"])
