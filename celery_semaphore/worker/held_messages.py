@@ -164,8 +164,6 @@ class HeldMessages:
 
     def _visit(self) -> None:
         """Begin what was granted, and end what was revoked."""
-        if self._redelivery is None:  # its connection is lost, or about to be closed
-            return
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
         now = time.monotonic()

@@ -455,14 +455,6 @@ HELD_MESSAGES = [
         f"{MESSAGES}::test_what_could_not_be_handed_over_waits_for_no_process",
     ),
     asking(
-        "a visit of the next connection's loop begins",
-        "the broker delivers it again: it runs twice",
-        "worker/held_messages",
-        "        if self._redelivery is None:  # its connection is lost, or about to be closed\n            return\n",
-        "",
-        f"{MESSAGES}::test_a_lost_connection_begins_nothing",
-    ),
-    asking(
         "what arrives after the end is held",
         "likewise; nobody begins it, and the prefetch stays raised",
         "worker/held_messages",
@@ -567,7 +559,7 @@ WORKERS = [
         "worker/refused_request",
         "            held.due = inf if ends_in is None else now + ends_in\n",
         "",
-        f"{HELD}::test_it_is_received_and_refused_once[site-hold]",
+        f"{HELD}::test_waiting_costs_the_broker_no_message[True]",
     ),
     asking(
         "an answer of RabbitMQ comes for certain",

@@ -550,6 +550,6 @@ MUTANTS = (
         "nothing was given back",
         "v1/outbox.sql",
         "    RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);\n",
-        "    RETURN (m.epoch, false, '{}', '{}');\n",
+        "    RETURN ROW(m.epoch, false, '{}', '{}')::celery_semaphore.v1_handed;\n",
     ),
 )

@@ -99,6 +99,7 @@ def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
     messages, questions = calls("lpush"), calls("evalsha")
     wait_until(lambda: calls("evalsha") > questions + 20, 60, "twenty questions")
     assert (calls("lpush") == messages) is hold
+    assert not hold or [refusals(worker, each) for each in results] == [1] * 20
     server.close()
 
 

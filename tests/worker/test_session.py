@@ -175,6 +175,7 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
     held = Held("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
     held.wait = HeldWait(worker.tickets["b"], CLAIMS)
     worker.hold(held)
+    worker.visit()
     worker.session.ask()
     assert worker.begun == ["b"]
 
@@ -563,6 +564,9 @@ def test_at_its_end_it_sleeps(
     visited: list[bool] = []
     session.visit = lambda: visited.append(True)
     wait_until(lambda: loop, 10)
+    wait = HeldWait("255.1795325987266815.x", CLAIMS)
+    session.add(Held("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session._granted = {"x"}
     session.end()
     assert list(session.granted()) == []
     session.join(10)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,6 +95,33 @@ class LostHandOvers(Suite):
         store.renew([living])
         assert why(store, claim(), "a") is Reason.RELEASED
         assert names(store) == ["b"]
+
+    @pytest.mark.parametrize("renewed", [False, True])
+    def test_what_was_put_back_is_not_remembered(self, store: Store, *, renewed: bool) -> None:
+        """Only beside what the store remembers may others live above the limit: all of that was admitted once."""
+        for holder in ("a", "b", "c"):
+            admitted(store, claim(3), holder)
+        lose_the_rest = self.remember(store)
+        living = []
+        for dead, holder in (("a", "d"), ("b", "e")):
+            store.release(dead, claim(3))
+            living.append(admitted(store, claim(3), holder))
+        lose_the_rest()
+        store.set_limit(1, "api")
+        assert store.renew(living[:1]) == {"d": Renewal.RESTORED}
+        if renewed:
+            assert store.renew(living[:1]) == {"d": Renewal.OK}
+        for dead in ("a", "b"):
+            store.release(dead, claim(3))
+        assert store.renew(living[1:]) == {"e": Renewal.LOST}
+        assert names(store) == ["c", "d"]
+
+    def test_one_of_another_weight_is_not_remembered(self, store: Store) -> None:
+        permit = admitted(store, claim(2), "a")
+        self.remember(store)()
+        store.set_limit(1, "api")
+        heavier = replace(permit, claims=tuple(claim(2, weight=2)))
+        assert store.renew([heavier]) == {"a": Renewal.LOST}
 
     def test_a_remembered_holder_that_acquires_again_has_its_permit(
         self, store: Store, clock: Clock

@@ -187,6 +187,17 @@ class Promotions(Suite):
         store.sent([grant])
         admitted(store, claim(), "b2", came_back(grant.ticket, Kind.PARK))
 
+    def test_what_was_granted_has_its_old_place_if_that_comes_to_nothing(
+        self, store: Store, clock: Clock
+    ) -> None:
+        first, _ = queued(store, clock, "b", "c")
+        store.release("a", claim())
+        store.promote([first], "api")
+        store.set_limit(0, "api")
+        clock.advance(TAKE_UP)
+        store.reap()
+        assert [waiter.priority for waiter in store.snapshot("api").waiters] == [9, 9]
+
     def test_an_ended_one_ends(self, store: Store, clock: Clock) -> None:
         tickets = queued(store, clock, "b")
         outgoing = store.end(["b"])
