@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .lua import lua
+from .lua import LOSSES, lua
 from .mutant import Mutant
 from .postgresql import USED, postgresql
 
@@ -133,6 +133,7 @@ LOST_HAND_OVERS = [
         "_holding",
         "living = living - (its and its.confirmed and its.weight or 0)",
         "living = living - 0",
+        tests=LOSSES,
     ),
     lua(
         "an epoch lets live no more than the one before",

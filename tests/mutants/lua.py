@@ -892,14 +892,6 @@ FULLNESS = [
         tests=FULL,
     ),
     lua(
-        "what was sent first writes what takes memory",
-        "it gives memory back, so the server will take it",
-        "sent",
-        "even_if_full()\n",
-        "",
-        tests=FULL,
-    ),
-    lua(
         "the unknown are buried first",
         "nothing of it is there to be erased",
         "release",

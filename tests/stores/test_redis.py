@@ -310,6 +310,24 @@ class TestPartialLoss:
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
 
+    def test_it_is_put_back_in_its_own_place(self, server: RedisServer, store: RedisStore) -> None:
+        """Above a lowered limit, where it was renewed before the rest of it was lost."""
+        permit_of(store.acquire(claim(2), "dead"))
+        permit = permit_of(store.acquire(claim(2) + claim(of="disk"), "a"))
+        with server.client() as client:
+            names: Any = client.keys("*:api:*")
+            kept: Any = {name: client.dump(name) for name in names}
+            store.release("dead", claim(2))
+            other = permit_of(store.acquire(claim(2), "b"))
+            for name, dump in kept.items():
+                client.restore(name, 0, dump, replace=True)
+            client.delete("{celery-semaphore}:epoch")
+            store.set_limit(1, "api")
+            assert store.renew([permit]) == {"a": Renewal.OK}
+            assert store.renew([other]) == {"b": Renewal.RESTORED}
+            client.delete(*client.keys("*:disk:*"))
+        assert store.renew([permit]) == {"a": Renewal.RESTORED}
+
     def test_operators_limits_outlive_the_memory(
         self, server: RedisServer, store: RedisStore
     ) -> None:

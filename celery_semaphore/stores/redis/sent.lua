@@ -4,13 +4,12 @@
 --   from the next
 -- Returns {epoch}
 local nonce, token, until_when = nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
-even_if_full()
 for _, at in ipairs(resources) do
     local grant = read(at, GRANT .. nonce)
     local granted = grant and grant.token == token
     local ended = token == 0 and not grant
         and not is_parked(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
-    if granted or ended then
+    if granted or ended then -- taken out first: then a full server allows what follows
         leave(at, nonce)
     end
     if granted then
