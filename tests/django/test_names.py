@@ -38,10 +38,10 @@ def names(workers: Workers) -> Names:
 
 def test_what_is_known_is_not_asked_again_for_a_while(workers: Workers, names: Names) -> None:
     for _ in range(3):
-        assert names.asked(["run-1"]).workers_of("run-1") == "w1"
+        assert names.asked(["run-1"]).workers_of("run-1", active=True) == "w1"
         workers.now += REST
     workers.now = REMEMBER
-    assert names.asked(["run-1"]).workers_of("run-1") == "w1"
+    assert names.asked(["run-1"]).workers_of("run-1", active=True) == "w1"
     assert len(workers.asked) == 2
 
 
@@ -83,4 +83,4 @@ def test_who_comes_while_somebody_asks_does_not_wait() -> None:
     assert names.asked(["run-1"]).tasks == {}
     answer.set()
     first.join(10)
-    wait_until(lambda: names.remembered(["run-1"]).workers_of("run-1") == "w1")
+    wait_until(lambda: names.remembered(["run-1"]).workers_of("run-1", active=True) == "w1")
