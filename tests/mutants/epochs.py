@@ -325,7 +325,7 @@ CLOCK_STEPS = [
         "the grace lasts until its time has come",
         "the clock steps back, and nobody is admitted for as long",
         "_memory",
-        "if grace_until > FURTHEST then",
+        "if grace_until > now and grace_until > furthest() then",
         "if false then",
     ),
     lua(

@@ -355,7 +355,7 @@ MUTANTS = (
         "a quiet resource learns nothing",
         "nobody waits there",
         "v1/release.sql",
-        "            done := celery_semaphore.v1_learn(home, held_for);\n",
+        "            done := celery_semaphore.v1_learn(home, held_for, false);\n",
         "",
         tests=USED,
     ),

@@ -216,6 +216,14 @@ POSTGRES = (
         noticed_by="believed_at_once",
     ),
     conformance(
+        "the newest hold is not remembered",
+        "the mean is",
+        "v1/release_else.sql",
+        "held_for, _at.waits);",
+        "held_for, false);",
+        noticed_by="believed_at_once",
+    ),
+    conformance(
         "a permit is held since it was granted",
         "others were kept out since",
         "v1/acquire_else.sql",
@@ -569,6 +577,14 @@ REDIS = (
         "ask",
         "math.min(tonumber(mean) or 1000000, tonumber(latest or mean) or 1000000)",
         "tonumber(latest) or 1000000",
+        noticed_by="believed_at_once",
+    ),
+    on_redis(
+        "the newest hold is not remembered",
+        "the mean is",
+        "release_else",
+        'at.held_for and call("EXISTS", at.tickets) == 1',
+        "false",
         noticed_by="believed_at_once",
     ),
     on_redis(

@@ -69,9 +69,9 @@ def _hold(at: Resource) -> int:
 
     A session that expects too much lets permits idle; one that expects too little asks a few times more.
     """
-    if at.mean is None or at.latest is None:
+    if at.mean is None:
         return DEFAULT_MEAN
-    return round(min(at.mean, at.latest))
+    return round(at.mean if at.latest is None else min(at.mean, at.latest))
 
 
 def _named(books: Books, session: str, wait: HeldWait) -> Standing:

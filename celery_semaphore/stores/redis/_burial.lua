@@ -6,9 +6,9 @@ local SELDOM = 8 -- calls to one that also forgets; AT_ONCE is more than come in
 -- remembered as all others.
 local function parsed(record)
     local token, since, weight, written, by, rank = record:match("^(%d+) (%d+) (%d+) (%d+) (%a?)(.*)$")
-    local confirmed = written == EPOCH_WRITTEN
+    local confirmed, begin = written == EPOCH_WRITTEN, tonumber(since)
     return {
-        token = tonumber(token), since = tonumber(since), weight = tonumber(weight), epoch = written, confirmed = confirmed,
+        token = token == since and begin or tonumber(token), since = begin, weight = tonumber(weight), epoch = written, confirmed = confirmed,
         by = by ~= "r" and by or "", restored = confirmed and by == "r", rank = rank,
     }
 end

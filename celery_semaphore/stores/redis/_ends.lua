@@ -127,8 +127,8 @@ end
 
 -- What lies further ahead than it can, for the server's clock stepped back.
 local function cut(at)
-    for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, FURTHEST + 1, "+inf")) do
-        call("ZADD", at.holders, FURTHEST, name)
+    for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, furthest() + 1, "+inf")) do
+        call("ZADD", at.holders, furthest(), name)
     end
 end
 

@@ -36,9 +36,11 @@ local EPOCH_WRITTEN = memory[1] -- as records have it: comparing texts costs les
 
 -- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
 -- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
-local FURTHEST = now + 3 * math.max(LEASE, tonumber(ARGV[2]))
-if grace_until > FURTHEST then
-    grace_until = FURTHEST
+local function furthest()
+    return now + 3 * math.max(LEASE, tonumber(ARGV[2]))
+end
+if grace_until > now and grace_until > furthest() then
+    grace_until = furthest()
     even_if_full()
     call("HSET", EPOCH, "grace_until", grace_until)
 end

@@ -3,9 +3,9 @@
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was put back in that epoch, else empty
---                   token (the last one), limit (the last one declared), mean (held lately), latest (how long
---                   the one was held that was given back last),
---                   learnt (how many made the mean), low (the limit for which some were put aside, see _line.lua),
+--                   token (the last one), limit (the last one declared), mean (held lately), learnt (how many
+--                   made the mean, up to LATELY), latest (how long the one was held that was given back last while
+--                   somebody waited), low (the limit for which some were put aside, see _line.lua),
 --                   "for:" and the token of a grant -> its name among the holders
 --                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),
 --                   "put back" (the last epoch in which a permit was)
@@ -72,17 +72,22 @@ end
 local function stamp(permit)
     if not permit.stamp then
         local token = string.format("%.0f", permit.token)
+        permit.written = token
         permit.stamp = token .. " " .. (permit.since == permit.token and token or string.format("%.0f", permit.since))
     end
     return permit.stamp
 end
 
 local function write(at, name, weight, permit, ends, restored)
-    at.token = math.max(known(at).token, permit.token)
     local by = restored and "r" or permit.by ~= "" and permit.by .. permit.rank or ""
     local record = stamp(permit) .. " " .. weight .. " " .. EPOCH_WRITTEN .. " " .. by
     call("ZADD", at.holders, ends, name)
-    call("HSET", at.ledger, "token", at.token, "of:" .. name, record)
+    if known(at).token > permit.token then
+        call("HSET", at.ledger, "of:" .. name, record)
+    else
+        at.token = permit.token
+        call("HSET", at.ledger, "token", permit.written, "of:" .. name, record)
+    end
     if weight ~= 1 then
         call("HSET", at.weights, name, weight)
     end

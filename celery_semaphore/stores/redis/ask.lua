@@ -7,7 +7,7 @@ local session, begun = arg(1), tonumber(arg(2))
 local slept = not is_awake(session)
 call("ZADD", SESSIONS, now, session) -- Q2
 call("ZREMRANGEBYSCORE", SESSIONS, "-inf", now - LEASE)
-call("ZREMRANGEBYSCORE", SESSIONS, FURTHEST, "+inf")
+call("ZREMRANGEBYSCORE", SESSIONS, furthest(), "+inf")
 local told = call("HGET", GRANTS, session)
 local grants = told and cmsgpack.unpack(told) or {}
 

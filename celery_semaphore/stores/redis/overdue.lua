@@ -6,7 +6,7 @@ local CLAIMED = 1000000 -- microseconds: longer than the looks take, and short f
 local most = tonumber(arg(1))
 local names = call("ZRANGEBYSCORE", INDEX, "-inf", now, "LIMIT", 0, most)
 if #names < most then -- of a clock that stepped back, else nothing lies there
-    for _, name in ipairs(call("ZRANGEBYSCORE", INDEX, FURTHEST + 1, "+inf", "LIMIT", 0, most - #names)) do
+    for _, name in ipairs(call("ZRANGEBYSCORE", INDEX, furthest() + 1, "+inf", "LIMIT", 0, most - #names)) do
         table.insert(names, name)
     end
 end

@@ -5,12 +5,18 @@
 local holder, nonce = arg(1), nonce_of(arg(1))
 local quiet = not nonce
 
--- The mean of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
+local LATELY = 50 -- permits
+
+-- The mean of those that were given back lately. Of fewer, one long run in ten would send everybody far away who asks soon
 -- after it, and permits would lie idle until they are back.
 local function learn(at, held_for, mean, learnt)
-    learnt, mean = (learnt or 0) + 1, mean or held_for
-    mean = mean + (held_for - mean) / math.min(50, learnt)
-    call("HSET", at.ledger, "learnt", learnt, "mean", math.floor(mean + 0.5), "latest", held_for)
+    learnt, mean = (tonumber(learnt) or 0) + 1, mean or held_for
+    mean = math.floor(mean + (held_for - mean) / math.min(LATELY, learnt) + 0.5)
+    if learnt > LATELY then
+        call("HSET", at.ledger, "mean", mean)
+    else
+        call("HSET", at.ledger, "mean", mean, "learnt", learnt)
+    end
 end
 
 -- Nobody knows when one whose lease ended was given back. In the grace the server was away, and nobody could renew.
@@ -25,7 +31,8 @@ for _, at in ipairs(resources) do
     local permit = record and parsed(record)
     local counts = permit and not overdue(at, permit)
     if erase(at, holder, permit) and counts then
-        learn(at, math.max(0, now - permit.since), mean, learnt) -- the clock may have stepped back
+        at.held_for = math.max(0, now - permit.since) -- the clock may have stepped back
+        learn(at, at.held_for, mean, learnt)
     end
     bury(at, holder)
 end

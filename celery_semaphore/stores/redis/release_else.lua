@@ -4,6 +4,9 @@
 local wait, given_up = nonce or holder, nonce
 for _, at in ipairs(resources) do
     drop(at)
+    if at.held_for and call("EXISTS", at.tickets) == 1 then
+        call("HSET", at.ledger, "latest", at.held_for)
+    end
     if call("HEXISTS", at.tickets, wait) == 1 and (nonce or call("HEXISTS", at.payloads, wait) == 0) then
         leave(at, wait)
         given_up = wait

@@ -59,7 +59,8 @@ class Runner:
         words: Sequence[Word] = (),
         keys: tuple[int, bytes] = NONE,
     ) -> list[Any]:
-        return self.run_all(script, [(wanted, words, keys)])[0]
+        answer: list[Any] = self._run_batch(script, [(wanted, words, keys)], lenient=False)[0]
+        return answer
 
     def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
         """Run many calls in one round trip; another for all of them where the server has to learn the script."""
@@ -77,9 +78,7 @@ class Runner:
             answers += self._run_batch(script, calls[start : start + BATCH], lenient=lenient)
         return answers
 
-    def _run_batch(
-        self, script: Script, calls: Sequence[Call], *, lenient: bool
-    ) -> list[list[Any] | None]:
+    def _run_batch(self, script: Script, calls: Sequence[Call], *, lenient: bool) -> list[Any]:
         def exchange(connection: Any) -> list[Any]:
             commands = [self._command(script, connection, *call) for call in calls]
             found = exchanged(connection, commands)
@@ -95,8 +94,9 @@ class Runner:
             return [_read(answer, lenient=lenient) for answer in found]
 
         answers = self._link.ask(exchange)
-        for answer in filter(None, answers):
-            self.epoch = answer[0]
+        for answer in answers:
+            if answer is not None:
+                self.epoch = answer[0]
         return answers
 
     def _command(
@@ -131,12 +131,14 @@ class Runner:
 
 
 def _read(answer: Any, *, lenient: bool) -> list[Any] | None:
-    if isinstance(answer, Exception):
-        if not lenient or not is_final(said(answer)):
-            raise answer
-        logger.warning("the store refuses one of many calls: %s", said(answer))
-        return None
-    return answer if isinstance(answer, list) else figures(answer)
+    if isinstance(answer, list):
+        return answer
+    if not isinstance(answer, Exception):
+        return figures(answer)
+    if not lenient or not is_final(said(answer)):
+        raise answer
+    logger.warning("the store refuses one of many calls: %s", said(answer))
+    return None
 
 
 def _packed_words(*words: Word) -> bytes:

@@ -665,9 +665,9 @@ class Sessions(Suite):
             admitted(store, claim(), f"a{n}")
             wait = held(store, f"w{n}")
             turns += store.ask(S, look=[wait]).expected.values()
-            store.release(wait.ticket, claim())
             clock.advance(seconds)
             store.release(f"a{n}", claim())
+            store.release(wait.ticket, claim())
         assert turns == [1.0, 20.0, 1.0, 15.0]
 
     def test_nothing_is_expected_of_a_pause_or_of_what_does_not_wait(self, store: Store) -> None:

@@ -21,7 +21,7 @@ BEGIN
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN
-            done := celery_semaphore.v1_learn(home, held_for);
+            done := celery_semaphore.v1_learn(home, held_for, false);
             done := celery_semaphore.v1_bury(home, _holder, now + _lease);
             IF random() < 0.01 THEN -- often enough where nobody reaps
                 done := celery_semaphore.v1_forget_released(now);
@@ -35,10 +35,10 @@ END $$;
 
 -- The mean is that of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
 -- after it, and permits would lie idle until they are back.
-CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
-    SET learnt = r.learnt + 1, latest = _held_for,
+    SET learnt = r.learnt + 1, latest = CASE WHEN _waits THEN _held_for ELSE r.latest END,
         mean = coalesce(r.mean, _held_for) + (_held_for - coalesce(r.mean, _held_for)) / least(50, r.learnt + 1)
     WHERE r.name = _name;
 END $$;

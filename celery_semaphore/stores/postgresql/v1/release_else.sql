@@ -46,7 +46,7 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         WHERE p.resource = _at.name AND p.slot = _at.mine
         RETURNING greatest(0, _m.now - p.since) INTO held_for;
-        PERFORM celery_semaphore.v1_learn(_at.name, held_for);
+        PERFORM celery_semaphore.v1_learn(_at.name, held_for, _at.waits);
     END IF;
     IF NOT _at.buried THEN
         PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m.now + _m.lease);
