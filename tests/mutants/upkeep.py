@@ -351,8 +351,8 @@ RENEWING = (
         "one error in a batch is the batch's",
         "all were sent together",
         "stores/redis/runner.py",
-        "        if not lenient or not is_final(said(answer)):\n",
-        "        if True:\n",
+        "    if not lenient or not is_final(said(answer)):\n",
+        "    if True:\n",
         *POISON,
     ),
     upkeep(
