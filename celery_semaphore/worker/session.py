@@ -68,9 +68,8 @@ class Session:
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
-        self._freed = (
-            False  # since the last question began: a visit to the loop takes the ring of it
-        )
+        # A permit was given back since the last question began: a visit to the loop takes the ring of it.
+        self._freed = False
         self._next_at = 0.0  # monotonic time of the next question
         self._woke_at = inf  # what was asked before may be in transit
         self._visited_at = 0.0
