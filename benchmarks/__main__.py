@@ -20,6 +20,7 @@ from . import (
     throughput,
 )
 from .figure import Figure
+from .site import STORE, STORES
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "pairs": pairs.measure,
@@ -52,10 +53,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of: {', '.join(ALL)}")
     parser.add_argument("--waiting", action="store_true", help=f"those of {', '.join(WAITING)}")
+    parser.add_argument("--store", choices=STORES, default=STORES[0], help="of what workers run")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     if unknown := set(given.names) - ALL.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(ALL)}")
+    os.environ[STORE] = given.store
     found: dict[str, list[Figure]] = {}
     names = [*given.names, *(WAITING if given.waiting else ())]
     for name in names or ALL:

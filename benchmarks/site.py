@@ -18,6 +18,7 @@ import psutil
 from celery import Celery
 
 from celery_semaphore.stores import store_from_url
+from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.process import ROOT, Process, wait_until
 from tests.support.servers import ValkeyServer
 
@@ -28,15 +29,20 @@ QUEUE = "celery"
 STAGED = "staged"  # where tasks are put while nobody shall have them yet
 
 
-class Site:
-    """One Valkey for messages and permits, and a directory for what tasks write."""
+STORE = "BENCH_STORE"  # the variable that says where permits are kept
+STORES = ("valkey", "postgresql")
 
-    def __init__(self, server: ValkeyServer) -> None:
+
+class Site:
+    """A Valkey for messages, a store for permits, and a directory for what tasks write."""
+
+    def __init__(self, server: ValkeyServer, store_url: str) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="bench-"))
         self.server = server
         self.client = server.client()
         self.sender = Celery("sender", broker=server.url)
-        self.store = store_from_url(server.url)
+        self.store = store_from_url(store_url)
+        self._store_url = store_url
         self.workers: list[Process] = []
         self._counts: dict[str, int] = {}
 
@@ -51,7 +57,7 @@ class Site:
             "BENCH_BROKER": self.server.url,
             "BENCH_CLOCK": str(clock),
             "BENCH_LIMIT": str(limit),
-            "BENCH_CONF": json.dumps(conf),
+            "BENCH_CONF": json.dumps({"semaphore_store": self._store_url, **conf}),
         }
         command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]
         command += ["--concurrency", str(processes), "--loglevel", "WARNING"]
@@ -147,9 +153,13 @@ class Site:
 
 @contextlib.contextmanager
 def site() -> Iterator[Site]:
-    with ValkeyServer() as server:
-        made = Site(server)
-        try:
-            yield made
-        finally:
-            made.stop()
+    """Permits are with the messages, or on an embedded PostgreSQL if the variable says so."""
+    with ValkeyServer() as server, contextlib.ExitStack() as stack:
+        store_url = server.url
+        if os.environ.get(STORE) == "postgresql":
+            postgres = stack.enter_context(EmbeddedPostgresServer())
+            postgres.install()
+            store_url = postgres.url
+        made = Site(server, store_url)
+        stack.callback(made.stop)
+        yield made

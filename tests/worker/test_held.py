@@ -32,6 +32,10 @@ OFTEN = waits(0.2, 0.5)
 LONG = waits(60.0, 60.0)
 SOFT = {"worker_soft_shutdown_timeout": 2.0}
 GREEN = {"EVENTLET_NO_GREENDNS": "yes"}
+# So many are held, and in so many seconds a worker that runs nothing shuts down.
+MORE_THAN_ONE_CALL_RESTORES = pytest.mark.parametrize(
+    ("count", "seconds"), [(450, 30.0), pytest.param(5_000, 5.0, marks=pytest.mark.soak)]
+)
 
 
 @pytest.fixture(params=BROKERS)
@@ -53,7 +57,7 @@ def prefetch(site: Site, worker: CeleryWorker) -> int:
 def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
     """Also by the main process: what it has not read of its pool at a shutdown, Celery may forget."""
     active = site.client.control.inspect([worker.hostname], timeout=2).active
-    wait_until(lambda: worker.log().count("] waits ") >= count, 60, "all are refused")
+    wait_until(lambda: worker.log().count("] waits ") >= count, 120, "all are refused")
     wait_until(
         lambda: [len(each) for each in (active() or {}).values()] == [running],
         20,
@@ -293,16 +297,19 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["warm", "cold"])
-def test_the_first_in_line_is_delivered_first(site: Site, valkey: ValkeyServer, how: str) -> None:
-    """Of more than one call restores at once; a newcomer stands behind them."""
+@MORE_THAN_ONE_CALL_RESTORES
+def test_the_first_in_line_is_delivered_first(
+    site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float
+) -> None:
+    """A newcomer stands behind them."""
     site.lease = 60.0
     store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     worker = site.start(concurrency=1, conf=LONG)
-    results = [site.send("hold", 0.0, "w") for _ in range(450)]
-    wait_until_held(site, worker, 450)
+    results = [site.send("hold", 0.0, "w") for _ in range(count)]
+    wait_until_held(site, worker, count)
     getattr(worker, how)()
-    worker.wait(30)
+    worker.wait(seconds)
     newcomer = site.send("hold", 0.0, "w")
     store.close()
     with valkey.client() as client:
@@ -312,18 +319,19 @@ def test_the_first_in_line_is_delivered_first(site: Site, valkey: ValkeyServer, 
 
 
 @pytest.mark.rabbitmq
+@MORE_THAN_ONE_CALL_RESTORES
 def test_rabbitmq_delivers_the_first_in_line_first(
-    rabbit_site: Site, rabbitmq_server: Rabbit
+    rabbit_site: Site, rabbitmq_server: Rabbit, count: int, seconds: float
 ) -> None:
     site = rabbit_site
     site.lease = 60.0
     store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     worker = site.start(concurrency=1, conf=LONG)
-    results = [site.send("hold", 0.0, "w") for _ in range(300)]
-    wait_until_held(site, worker, 300)
+    results = [site.send("hold", 0.0, "w") for _ in range(count)]
+    wait_until_held(site, worker, count)
     worker.warm()
-    worker.wait(30)
+    worker.wait(seconds)
     store.close()
     with site.client.connection_for_read() as connection:
         queue = site.client.amqp.queues["celery"].bind(connection.default_channel)

@@ -179,6 +179,32 @@ def test_a_store_that_forgot_is_told_who_waits(site: Site, valkey: ValkeyServer)
 
 
 @pytest.mark.rabbitmq
+def test_the_held_ones_of_a_quorum_queue_have_their_turn_beside_a_parked_line(
+    rabbit_site: Site,
+) -> None:
+    """The line of parked tasks never ends, and the requeued ones begin before those that came later."""
+    site = rabbit_site
+    site.lease = 30.0
+    site.client.conf.update(QUORUM)
+    holds = starts_with(site, "holds", concurrency=2, conf=QUORUM)
+    parks = starts_with(
+        site, "parks", concurrency=2, conf=QUORUM | {"semaphore_on_saturated": "park"}
+    )
+    with taken(site):
+        earlier = waits_in(site, parks, "parks", 3)
+        requeued = waits_in(site, holds, "holds", 2)
+        later = waits_in(site, parks, "parks", 3)
+
+    def goes_on() -> bool:
+        while site.waiting() < 5:
+            later.append(site.send("hold", 0.1, "w", queue="parks"))
+        return all(each.ready() for each in requeued)
+
+    wait_until(goes_on, 30, "the requeued ones ran")
+    assert began(site)[: len(earlier) + len(requeued)] == ids(earlier + requeued)
+
+
+@pytest.mark.rabbitmq
 def test_more_wait_than_half_of_the_prefetch_of_a_quorum_queue(rabbit_site: Site) -> None:
     """The others are published, and all have their turn."""
     site = rabbit_site
