@@ -57,7 +57,7 @@ class Site:
             "BENCH_BROKER": self.server.url,
             "BENCH_CLOCK": str(clock),
             "BENCH_LIMIT": str(limit),
-            "BENCH_CONF": json.dumps({"semaphore_store": self._store_url, **conf}),
+            "BENCH_CONF": json.dumps({"semaphore_url": self._store_url, **conf}),
         }
         command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]
         command += ["--concurrency", str(processes), "--loglevel", "WARNING"]
