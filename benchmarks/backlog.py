@@ -2,7 +2,7 @@
 
 By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. Five processes
 that run tasks without a limit show what the machine allows just then: no limit of five can do better. What is
-not parked can take very long, so it is watched for a while only.
+is neither parked nor requeued can take very long, so it is watched for a while only.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _played(way: str, crowd: Crowd) -> Outcome:
         before = made.cpu()
         made.stage((way, [n, seconds]) for n, seconds in enumerate(crowd.tasks))
         made.release()
-        longest = WATCHED + (crowd.ideal if way == "park" else 0)
+        longest = WATCHED + (crowd.ideal if way in ("park", "requeue") else 0)
         with contextlib.suppress(TimeoutError):
             if crowd.joins and way != "five":
                 _wait(made, len(crowd.tasks) // 3, longest)

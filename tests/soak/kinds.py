@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-WAITS = ("requeue", "park")  # limited tasks, by how they wait: a semaphore for each
+MIXED = "mixed"  # those with early acks are parked, those with late acks are requeued
+WAITS = ("requeue", "park", MIXED)  # limited tasks, by how they wait: a semaphore for each
 PLAIN = (
     "plain"  # the control group: Celery's own tasks, beside them in the same queues and processes
 )

@@ -13,7 +13,7 @@ from celery.utils.log import get_logger
 from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
-from tests.soak.kinds import PLAIN, WAITS
+from tests.soak.kinds import MIXED, PLAIN, WAITS
 from tests.support.counter import Counter
 from tests.worker import faults
 
@@ -36,6 +36,13 @@ def visit(self: Any, resource: str, seconds: float) -> None:
         time.sleep(seconds)
 
 
+def on_saturated(wait: str, acks: str) -> str:
+    """Return how the tasks of this kind wait."""
+    if wait == MIXED:
+        return "park" if acks == "early" else "requeue"
+    return wait
+
+
 acknowledge = Request.acknowledge
 
 
@@ -55,7 +62,7 @@ for acks, options in (("early", {}), ("late", LATE)):
             base=LimitedTask,
             semaphore=wait,
             limit=int(os.environ["LIMIT"]),
-            on_saturated=wait,
+            on_saturated=on_saturated(wait, acks),
         )(visit)
 faults.log_noted()
 Request.acknowledge = acknowledge_and_tell

@@ -107,19 +107,23 @@ def states(site: Site, sent: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("policy", ["requeue", "park"])
+@pytest.mark.parametrize("policies", [("requeue",) * 2, ("park",) * 2, ("requeue", "park")])
 def test_ten_thousand_tasks_and_random_kills(
-    site: Site, postgres: PostgresServer | None, policy: str
+    site: Site, postgres: PostgresServer | None, policies: tuple[str, str]
 ) -> None:
     conf: dict[str, Any] = {
         "broker_transport_options": BACK_SOON,
         "worker_prefetch_multiplier": 2,
-        "semaphore_on_saturated": policy,
         "semaphore_take_up": 5.0,
     }
     site.client.conf.broker_transport_options = BACK_SOON
     env = {"LOG_NOTED": "1"}
-    workers = [site.start(name=name, concurrency=8, conf=conf, env=env) for name in ("a", "b")]
+    workers = [
+        site.start(
+            name=name, concurrency=8, conf=conf | {"semaphore_on_saturated": policy}, env=env
+        )
+        for name, policy in zip("ab", policies, strict=True)
+    ]
     began = time.monotonic()
     sent = send(site)
     redis = site.broker.startswith("redis")
