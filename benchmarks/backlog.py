@@ -2,7 +2,7 @@
 
 By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. Five processes
 that run tasks without a limit show what the machine allows just then: no limit of five can do better. What is
-is neither parked nor requeued can take very long, so it is watched for a while only.
+neither parked nor requeued can take very long, so it is watched for a while only.
 """
 
 from __future__ import annotations
