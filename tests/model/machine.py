@@ -19,6 +19,7 @@ from celery_semaphore.core.permit import (
     Permit,
     Reason,
     Refusal,
+    Renewals,
 )
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Outgoing, Store
@@ -54,6 +55,13 @@ def reaped(store: Store) -> Outgoing:
     limits = store.limits()
     looked_at = [store.set_limit(limits.get(name), name) for name in RESOURCES]
     return store.reap().union(*looked_at)
+
+
+def renewed(store: Store, permits: list[Permit]) -> Renewals:
+    """Renew, and end what is overdue: Redis renews without a look at the line, the others end it first."""
+    answers = store.renew(permits)
+    reaped(store)
+    return answers
 
 
 class Stores(RuleBasedStateMachine):
@@ -171,7 +179,7 @@ class Stores(RuleBasedStateMachine):
         """Of each task the last permit of which it heard: a late renewal, if that was released."""
         known = [self.tasks[each].permit for each in names if each in self.tasks]
         if permits := [permit for permit in known if permit]:
-            answers = self.ask(lambda store: store.renew(permits))
+            answers = self.ask(lambda store: renewed(store, permits))
             assert set(answers) == {permit.holder for permit in permits}
 
     @precondition(lambda self: self.tasks)
