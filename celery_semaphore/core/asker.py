@@ -107,8 +107,6 @@ class Asker:
         if turns is None:
             self._missed = True
             return SLOWEST_S, SLOWEST_S
-        if turns.granted:
-            self._forecast.granted()
         self._tell(waiting, turns, all_of_them=turns.slept or self._missed)
         self._missed = False
         self._forecast.tidy(len(waiting))

@@ -16,7 +16,7 @@ from .ticket import nonce_of
 SLOWEST_S = 1.0  # between two questions while anything waits
 FASTEST_S = 0.005
 QUESTIONS = 2000  # of all sessions together in a second
-QUIET = 8  # a question comes at least after this part of the time in which nothing was granted
+QUIET = 8  # a question comes at least after this part of the time in which the line did not move
 FEW = 100  # waits that are over, and may stay in the heap
 
 
@@ -27,8 +27,11 @@ class Forecast:
         self._waits = waits  # whether one still does
         self._heap: list[tuple[float, int, HeldWait]] = []
         self._numbers = count()
-        # Since when no wait came, left or was granted; None after a change.
+        # Since when no wait came or left, and the line did not move; None after a change.
         self._changed_at: float | None = None
+        self._soonest: float | None = (
+            None  # the seconds that the store expected for the first, last time
+        )
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -56,12 +59,14 @@ class Forecast:
         heap = self._heap.copy()
         return {nonce_of(wait.ticket): turn for turn, _, wait in heap if self._waits(wait)}
 
-    def granted(self) -> None:
-        """Take in that a wait was: its permit has another holder, which may hold it for less time."""
-        self._changed_at = None
-
     def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
-        """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon."""
+        """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon.
+
+        Each release makes that another number, also one of another session's permit.
+        """
+        soonest = min(expected.values(), default=None)
+        if soonest != self._soonest:
+            self._soonest, self._changed_at = soonest, None
         for wait in asked:
             self._expect(wait, now + expected.get(nonce_of(wait.ticket), 4 * SLOWEST_S))
 

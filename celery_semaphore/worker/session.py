@@ -196,8 +196,6 @@ class Session:
         for nonce in begun.keys() - turns.granted:
             self._forget(nonce, begun[nonce])  # taken up, or over
         self._granted = set(turns.granted)
-        if self._granted & self._waiting.keys():
-            self._forecast.granted()
         self.sessions = turns.sessions
         self._visit_loop()
         self._name(turns)

@@ -90,16 +90,14 @@ def test_it_asks_less_often_while_nothing_is_granted(
     assert pause(141.0) == pytest.approx(0.01)
 
 
-def test_it_asks_quickly_after_a_grant(forecast: Forecast) -> None:
-    """However long nothing was granted before it."""
-    waits = [wait("a"), wait("b")]
-    for each in waits:
-        forecast.add(each, 100.0)
-    forecast.pause(1, 100.0)
-    forecast.learn(forecast.first(), {"a": 0.04, "b": 0.08}, 140.0)
-    assert forecast.pause(1, 140.0)[0] == SLOWEST_S
-    forecast.granted()
-    assert forecast.pause(1, 140.0)[0] == pytest.approx(0.01)
+def test_it_asks_quickly_while_the_line_moves(forecast: Forecast) -> None:
+    """The waits before it are those of other sessions: of them it learns by its own turn alone."""
+    forecast.add(wait("a"), 100.0)
+    pauses = []
+    for now, turn in ((100.0, 0.2), (140.0, 0.16), (180.0, 0.16), (220.0, 0.12)):
+        forecast.learn(forecast.first(), {"a": turn}, now)
+        pauses.append(forecast.pause(1, now)[0])
+    assert pauses == pytest.approx([0.05, 0.04, SLOWEST_S, 0.03])
 
 
 def test_the_turns_that_are_known(forecast: Forecast) -> None:
