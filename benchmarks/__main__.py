@@ -18,6 +18,7 @@ from . import (
     sessions,
     surprises,
     throughput,
+    turns,
 )
 from .figure import Figure
 from .site import STORE, STORES
@@ -40,12 +41,13 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "skewed": partial(surprises.measure, surprises.SKEWED),
     "beside": beside.measure,
     "sessions": sessions.measure,
+    "turns": turns.measure,
     "parked": parked.measure,
 }
 # What waiting costs, whichever way.
 WAITING = (
     *("backlog", "short", "mixed", "long", "joined", "late", "changed", "burst", "skewed"),
-    *("beside", "sessions", "parked"),
+    *("beside", "sessions", "turns", "parked"),
 )
 
 

@@ -1,0 +1,141 @@
+"""How well many workers share few permits: their sessions are real, what runs is not.
+
+A machine cannot run a hundred workers. Here each is the session that its main process would have, and its tasks are
+times on one clock; all of them are in one process, and ask one Valkey.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from heapq import heappop, heappush
+from itertools import count
+from queue import SimpleQueue
+from typing import Any, cast
+
+from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.session import HeldWait
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.session import Session
+from tests.support.servers import ValkeyServer
+
+from .figure import Figure
+
+LIMIT = 5
+WAITS = 200  # in line, of all sessions together; of each at least two
+SETTLE_S, WATCHED_S = 3.0, 10.0
+# Sessions, the seconds that a permit is held, and the least share of the permits' time that is used.
+PLAYED = ((16, 0.1, 0.9), (100, 0.1, 0.7), (16, 0.02, 0.7))
+CLAIMS = (Claim("work", None, LIMIT),)
+
+
+def measure() -> list[Figure]:
+    return [_shared(*each) for each in PLAYED]
+
+
+def _shared(sessions: int, seconds: float, bound: float) -> Figure:
+    with ValkeyServer() as server:
+        cluster = Cluster(server.url, sessions, seconds)
+        time.sleep(SETTLE_S)
+        used, ended, start = cluster.used, cluster.ended, time.monotonic()
+        time.sleep(WATCHED_S)
+        watched = time.monotonic() - start
+        share = (cluster.used - used) / watched / LIMIT
+        a_second = round((cluster.ended - ended) / watched)
+        cluster.end()
+    label = (
+        f"{sessions} sessions, permits held for {seconds * 1000:g} ms: share of the permits used"
+    )
+    return Figure(label, share, bound, at_least=True, unit="", detail={"tasks a second": a_second})
+
+
+class Waiting:
+    """A message that is held, as far as its session looks at it."""
+
+    def __init__(self, wait: HeldWait) -> None:
+        self.wait = wait
+
+
+class Cluster:
+    """So many sessions. A task that ends waits again, at the end of the line."""
+
+    def __init__(self, url: str, sessions: int, seconds: float) -> None:
+        self.used = 0.0  # seconds that permits were held
+        self.ended = 0  # tasks
+        self._seconds = seconds
+        self._store = store_from_url(url)
+        self._numbers = count()
+        self._running: list[tuple[float, int, Session, Permit, float]] = []
+        self._changed = threading.Condition()
+        self._calls = SimpleQueue[Any]()
+        self._over = False
+        self._sessions = [self._session() for _ in range(sessions)]
+        for each in (self._loop, self._clock):
+            threading.Thread(target=each, daemon=True).start()
+        for session in self._sessions:
+            for _ in range(max(2, WAITS // sessions)):
+                self._wait(session)
+
+    def _session(self) -> Session:
+        session = Session(self._store, self._calls.put, lambda _: None)
+        session.visit = lambda: self._visit(session)
+        self._store.ask(session.name)
+        session.start()
+        return session
+
+    def _loop(self) -> None:
+        """Be the event loop of all."""
+        while not self._over:
+            self._calls.get()()
+
+    def _wait(self, session: Session) -> None:
+        made_at = time.monotonic()
+        answer = self._ask(session, None)
+        if isinstance(answer, Refusal):
+            wait = HeldWait(str(answer.ticket), CLAIMS)
+            turn = time.monotonic() + answer.retry_after
+            session.add(cast("Held", Waiting(wait)), wait, turn, made_at)
+
+    def _visit(self, session: Session) -> None:
+        """Begin what was granted."""
+        for held in list(session.granted()):
+            session.discard(held)
+            assert held.wait
+            self._ask(session, held.wait.ticket)
+
+    def _ask(self, session: Session, ticket: str | None) -> Permit | Refusal:
+        wait = Wait(Kind.REQUEUE, ticket=ticket, session=session.name)
+        answer = self._store.acquire(CLAIMS, f"holder-{next(self._numbers)}", wait)
+        if isinstance(answer, Permit):
+            now = time.monotonic()
+            ends = now + self._seconds * random.uniform(0.8, 1.2)
+            with self._changed:
+                heappush(self._running, (ends, next(self._numbers), session, answer, now))
+                self._changed.notify()
+        return answer
+
+    def _clock(self) -> None:
+        """End what has run."""
+        while not self._over:
+            with self._changed:
+                now = time.monotonic()
+                if not self._running or self._running[0][0] > now:
+                    self._changed.wait(self._running[0][0] - now if self._running else 0.1)
+                    continue
+                _, _, session, permit, since = heappop(self._running)
+            self.used += time.monotonic() - since
+            self.ended += 1
+            self._store.release(permit.holder, permit.claims)
+            session.freed(permit.claims)
+            self._calls.put(lambda session=session: self._wait(session))
+
+    def end(self) -> None:
+        self._over = True
+        self._calls.put(lambda: None)
+        for session in self._sessions:
+            session.end()
+        for session in self._sessions:
+            session.join(2.0)
+        self._store.close()
