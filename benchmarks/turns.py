@@ -72,8 +72,11 @@ class Cluster:
         self._calls = SimpleQueue[Any]()
         self._over = False
         self._sessions = [self._session() for _ in range(sessions)]
-        for each in (self._loop, self._clock):
-            threading.Thread(target=each, daemon=True).start()
+        self._threads = [
+            threading.Thread(target=each, daemon=True) for each in (self._loop, self._clock)
+        ]
+        for thread in self._threads:
+            thread.start()
         for session in self._sessions:
             for _ in range(max(2, WAITS // sessions)):
                 self._wait(session)
@@ -138,4 +141,6 @@ class Cluster:
             session.end()
         for session in self._sessions:
             session.join(2.0)
+        for thread in self._threads:
+            thread.join()
         self._store.close()

@@ -29,9 +29,8 @@ class Forecast:
         self._numbers = count()
         # Since when no wait came or left, and the line did not move; None after a change.
         self._changed_at: float | None = None
-        self._soonest: float | None = (
-            None  # the seconds that the store expected for the first, last time
-        )
+        # The seconds that the store expected until the first turn, when it was asked last.
+        self._soonest: float | None = None
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -33,8 +33,8 @@ OFTEN = waits(0.2, 0.5)
 LONG = waits(60.0, 60.0)
 SOFT = {"worker_soft_shutdown_timeout": 2.0}
 GREEN = {"EVENTLET_NO_GREENDNS": "yes"}
-# So many are held, and in so many seconds a worker that runs nothing shuts down.
-MORE_THAN_ONE_CALL_RESTORES = pytest.mark.parametrize(
+# The number is more than one call restores on Redis; a worker that runs nothing shuts down within the seconds.
+MANY_ARE_HELD = pytest.mark.parametrize(
     ("count", "seconds"), [(450, 30.0), pytest.param(5_000, 5.0, marks=pytest.mark.soak)]
 )
 
@@ -58,7 +58,7 @@ def prefetch(site: Site, worker: CeleryWorker) -> int:
 def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
     """Also by the main process: what it has not read of its pool at a shutdown, Celery may forget."""
     active = site.client.control.inspect([worker.hostname], timeout=2).active
-    wait_until(lambda: worker.log().count("] waits ") >= count, 120, "all are refused")
+    wait_until(lambda: worker.log().count("] waits ") >= count, 60, "all are refused")
     wait_until(
         lambda: [len(each) for each in (active() or {}).values()] == [running],
         20,
@@ -298,7 +298,7 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["warm", "cold"])
-@MORE_THAN_ONE_CALL_RESTORES
+@MANY_ARE_HELD
 def test_the_first_in_line_is_delivered_first(
     site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float
 ) -> None:
@@ -320,7 +320,7 @@ def test_the_first_in_line_is_delivered_first(
 
 
 @pytest.mark.rabbitmq
-@MORE_THAN_ONE_CALL_RESTORES
+@MANY_ARE_HELD
 def test_rabbitmq_delivers_the_first_in_line_first(
     rabbit_site: Site, rabbitmq_server: Rabbit, count: int, seconds: float
 ) -> None:

@@ -32,9 +32,8 @@ def test_a_worker_that_holds_waiting_tasks_connects_again(
         env={"BROKER": at_port(site.broker, proxy.port)},
         conf=LONG | {"semaphore_requeue_delay": 30.0},
     )
-    store = (
-        site.store()
-    )  # a worker of Celery 5.5 that runs something begins nothing more after the loss
+    # Not by a task: a worker of Celery 5.5 that runs one begins no other after the loss.
+    store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     store.close()
     for _ in range(3):

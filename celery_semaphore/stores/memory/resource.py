@@ -58,9 +58,8 @@ class Resource:
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
     learnt: int = 0  # how many made the mean
-    latest: float | None = (
-        None  # as long was the last one held that was given back while somebody waited
-    )
+    # How long the permit was held that was released last while there was a wait.
+    latest: float | None = None
     ceiling: tuple[int, float] = (0, inf)  # an epoch, and the most that could live in it
     touched: int = 0  # by any call
     looked_at: int = 0  # by reaping, which looks at so many at a time
@@ -137,7 +136,8 @@ class Resource:
         self.released[holder] = until
 
     def learn(self, held: int) -> None:
-        self.latest = held if self.tickets else self.latest
+        if self.tickets:
+            self.latest = held
         mean = held if self.mean is None else self.mean
         self.learnt += 1
         self.mean = mean + (held - mean) / min(self.learnt, LATELY)

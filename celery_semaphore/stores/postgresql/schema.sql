@@ -15,7 +15,7 @@ CREATE TABLE celery_semaphore.resource (
     look bigint NOT NULL, -- not later than anything can end here: when somebody must reap
     mean float8, -- how long its permits were held lately
     learnt bigint NOT NULL DEFAULT 0, -- how many made the mean
-    latest float8, -- how long the one was held that was given back last while somebody waited
+    latest float8, -- how long the permit was held that was released last while there was a wait
     low bigint, -- the limit for which some of its line were put aside
     ceiling bigint, -- the most that could live in an epoch: see v1_ceiling
     ceiling_in bigint -- that epoch

@@ -8,7 +8,8 @@ local function parsed(record)
     local token, since, weight, written, by, rank = record:match("^(%d+) (%d+) (%d+) (%d+) (%a?)(.*)$")
     local confirmed, begin = written == EPOCH_WRITTEN, tonumber(since)
     return {
-        token = token == since and begin or tonumber(token), since = begin, weight = tonumber(weight), epoch = written, confirmed = confirmed,
+        token = token == since and begin or tonumber(token), since = begin, weight = tonumber(weight),
+        epoch = written, confirmed = confirmed,
         by = by ~= "r" and by or "", restored = confirmed and by == "r", rank = rank,
     }
 end

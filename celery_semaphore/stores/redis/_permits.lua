@@ -4,8 +4,8 @@
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was put back in that epoch, else empty
 --                   token (the last one), limit (the last one declared), mean (held lately), learnt (how many
---                   made the mean, up to LATELY), latest (how long the one was held that was given back last while
---                   somebody waited), low (the limit for which some were put aside, see _line.lua),
+--                   made the mean, up to LATELY), latest (how long the permit was held that was released last while
+--                   there was a wait), low (the limit for which waits were set aside, see _line.lua),
 --                   "for:" and the token of a grant -> its name among the holders
 --                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),
 --                   "put back" (the last epoch in which a permit was)

@@ -7,8 +7,8 @@ local quiet = not nonce
 
 local LATELY = 50 -- permits
 
--- The mean of those that were given back lately. Of fewer, one long run in ten would send everybody far away who asks soon
--- after it, and permits would lie idle until they are back.
+-- The mean is that of the permits released lately. Of fewer, one long run in ten would delay all the waits that ask soon
+-- after it, and permits would be idle until they ask again.
 local function learn(at, held_for, mean, learnt)
     learnt, mean = (tonumber(learnt) or 0) + 1, mean or held_for
     mean = math.floor(mean + (held_for - mean) / math.min(LATELY, learnt) + 0.5)
