@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql import store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, scripts
 from celery_semaphore.stores.redis.url import pool_from_url
@@ -28,7 +29,7 @@ from celery_semaphore.testing.conformance.outbox import Outbox
 from celery_semaphore.testing.conformance.sessions import Sessions
 from celery_semaphore.testing.conformance.timeouts import Timeouts
 from celery_semaphore.testing.conformance.waiting import Waiting
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import KeptLink, PostgresServer
 from tests.support.servers import RedisServer
 
 GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
@@ -113,8 +114,9 @@ class OnPostgres:
     server: PostgresServer
 
     @pytest.fixture
-    def open_store(self) -> Iterator[Any]:
+    def open_store(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         stores: list[PostgresStore] = []
+        monkeypatch.setattr(postgres_store, "Link", KeptLink)
 
         def open_store(**options: Any) -> PostgresStore:
             parameters = parameters_from_url(self.server.url, timeout=5.0, ssl=None)

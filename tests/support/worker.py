@@ -5,10 +5,13 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import psutil
 
 from .process import ROOT, Process
+
+LIGHTER = Path(__file__).with_name("lighter")  # modules that a worker imports and does not use
 
 
 class CeleryWorker(Process):
@@ -36,7 +39,9 @@ class CeleryWorker(Process):
         command += ["--without-mingle", "--without-gossip"]
         command += ["--queues", ",".join(queues)] if queues else []
         command += options
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(
+            filter(None, [str(ROOT), str(LIGHTER), os.environ.get("PYTHONPATH")])
+        )
         variables = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         super().__init__(name, command, env=variables | dict(env or {}))
         self._seen = 0  # how often it was ready before

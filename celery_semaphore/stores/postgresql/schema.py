@@ -17,7 +17,7 @@ from .link import Link
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
     *("memory", "ticket", "burial", "sessions", "look", "permits", "line", "asking", "messages"),
-    *("acquire", "acquire_else", "hand_on", "release", "release_else"),
+    *("acquire", "acquire_else", "hand_on", "pass_on", "release", "release_else"),
     *("renew", "outbox", "reap", "ask", "name", "view", "newer"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")

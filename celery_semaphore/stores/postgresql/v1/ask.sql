@@ -71,26 +71,60 @@ CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources te
 LANGUAGE plpgsql AS $$
 DECLARE
     turns jsonb := '[]';
-    ticket celery_semaphore.v1_ticket;
-    hold float8;
-    in_force bigint;
-    far bigint;
+    home text;
 BEGIN
-    FOR n IN 1..cardinality(_nonces) LOOP
-        SELECT w.urgency, w.place, w.nonce INTO ticket FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(_resources[n], _nonces[n]) AND w.line IN ('p', 'w', 'a');
-        CONTINUE WHEN NOT FOUND;
-        SELECT coalesce(round(least(r.mean, r.latest)), 1000000), coalesce((
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (r.name, split_part(r.name, '/', 1)) ORDER BY l.name DESC LIMIT 1
-        ), r.declared) INTO hold, in_force
-        FROM celery_semaphore.resource AS r WHERE r.name = _resources[n];
-        CONTINUE WHEN (in_force > 0) IS NOT TRUE;
-        far := greatest(100, least(10000, ceil(4000000 * in_force / greatest(hold, 1))));
-        turns := turns || jsonb_build_array(jsonb_build_array(_nonces[n], floor(
-            (celery_semaphore.v1_position(_resources[n], ticket, far) + 1) * hold / in_force)::bigint));
+    FOR home IN SELECT DISTINCT one.name FROM unnest(_resources) AS one (name) LOOP
+        turns := turns || celery_semaphore.v1_expected_here(home, _nonces);
     END LOOP;
     RETURN turns;
+END $$;
+
+-- The turns of those that stand here. The line is read once for all of them, in ranges: see v1_position.
+CREATE FUNCTION celery_semaphore.v1_expected_here(_home text, _nonces text[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+    standing text[];
+    least_urgent smallint;
+    last_place bigint;
+    turn float8;
+    far bigint;
+BEGIN
+    SELECT array_agg(w.nonce), max(w.urgency), max(w.place) INTO standing, least_urgent, last_place
+    FROM celery_semaphore.waiter AS w
+    WHERE w.line IN ('p', 'w', 'a') AND w.id = ANY (ARRAY(
+        SELECT celery_semaphore.v1_digest(_home, each.nonce) FROM unnest(_nonces) AS each (nonce)));
+    SELECT r.hold / r.in_force INTO turn FROM (
+        SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold, coalesce((
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ), known.declared) AS in_force
+        FROM celery_semaphore.resource AS known WHERE known.name = _home
+    ) AS r WHERE r.in_force > 0;
+    IF standing IS NULL OR turn IS NULL THEN
+        RETURN '[]';
+    END IF;
+    far := greatest(100, least(10000, ceil(4000000 / greatest(turn, 1))));
+    RETURN (
+        WITH ahead AS MATERIALIZED (
+            SELECT line.nonce, row_number() OVER (ORDER BY line.urgency, line.place, line.nonce) AS n FROM (
+                SELECT each.* FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+                    (
+                        SELECT w.urgency, w.place, w.nonce FROM celery_semaphore.waiter AS w
+                        WHERE w.resource = _home AND w.line = lines.line AND w.urgency < least_urgent
+                        ORDER BY w.urgency, w.place, w.nonce LIMIT far
+                    ) UNION ALL (
+                        SELECT w.urgency, w.place, w.nonce FROM celery_semaphore.waiter AS w
+                        WHERE w.resource = _home AND w.line = lines.line AND w.urgency = least_urgent
+                        AND w.place <= last_place
+                        ORDER BY w.place, w.nonce LIMIT far
+                    ) LIMIT far
+                ) AS each
+            ) AS line
+        )
+        SELECT jsonb_agg(jsonb_build_array(
+            each.nonce, floor((least(coalesce(ahead.n - 1, far), far) + 1) * turn)::bigint))
+        FROM unnest(standing) AS each (nonce) LEFT JOIN ahead USING (nonce)
+    );
 END $$;
 
 -- Q6: nothing more is granted to it until it asks again.

@@ -11,7 +11,9 @@ CREATE TYPE celery_semaphore.v1_moment AS (
 -- so that no two calls wait for each other.
 CREATE FUNCTION celery_semaphore.v1_lock(_names text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF cardinality(_names) = 1 THEN
+    IF _names = '{}' THEN
+        RETURN;
+    ELSIF cardinality(_names) = 1 THEN
         PERFORM pg_advisory_xact_lock(celery_semaphore.v1_key(_names[1]));
         RETURN;
     END IF;

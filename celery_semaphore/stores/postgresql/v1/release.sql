@@ -1,10 +1,11 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --
--- Most calls end here: one resource, where nobody waits. v1_release_else is for all others.
+-- Most calls end here: one resource, where nobody waits, or where one permit goes to the next in line. v1_release_else is
+-- for all others.
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     home text := _resources[1];
     now bigint;
@@ -22,6 +23,10 @@ BEGIN
         RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN
             done := celery_semaphore.v1_learn(home, held_for, false);
+        ELSE
+            epoch := celery_semaphore.v1_pass_on(home, _holder, _known, now, _lease, _take_up);
+        END IF;
+        IF epoch IS NOT NULL THEN
             done := celery_semaphore.v1_bury(home, _holder, now + _lease);
             IF random() < 0.01 THEN -- often enough where nobody reaps
                 done := celery_semaphore.v1_forget_released(now);

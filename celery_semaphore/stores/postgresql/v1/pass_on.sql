@@ -1,0 +1,59 @@
+-- The hand-on of most releases: the permit of a full resource goes to the first in line, which a session asks for, and
+-- which claims this resource alone. v1_release_else answers the same, by looks that cost several times as much.
+--
+-- Answers the epoch; null where anything is different, and then nothing has changed.
+CREATE FUNCTION celery_semaphore.v1_pass_on(
+    _home text, _holder text, _known bigint, _now bigint, _lease bigint, _take_up bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    head celery_semaphore.waiter;
+    taken_up_by bigint := _now + celery_semaphore.v1_grant_lasts();
+    epoch bigint;
+    since bigint;
+    look bigint;
+BEGIN
+    SELECT * INTO head FROM celery_semaphore.waiter AS w
+    WHERE w.resource = _home AND w.line = 'p' ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
+    IF NOT FOUND OR head.session = '' OR head.payload IS NOT NULL OR cardinality(head.resources) > 1 THEN
+        RETURN NULL;
+    END IF;
+    UPDATE celery_semaphore.permit AS p
+    SET holder = celery_semaphore.v1_grant_of(head.nonce), granted = true, urgency = head.urgency, place = head.place,
+        weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
+        epoch = e.id, restored = false
+    FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r, (
+        SELECT
+            sum(every.weight) FILTER (WHERE every.holder IS NOT NULL) AS occupied,
+            greatest(_now, max(every.last) + 1) AS token,
+            max(every.since) FILTER (WHERE every.holder = _holder) AS since,
+            bool_and(every.ends > _now AND every.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up)
+                AND every.holder <> celery_semaphore.v1_grant_of(head.nonce)
+            ) FILTER (WHERE every.holder IS NOT NULL) AS stay
+        FROM celery_semaphore.permit AS every WHERE every.resource = _home
+    ) AS held
+    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
+    AND r.name = _home AND r.low IS NULL
+    AND p.resource = _home AND p.holder = _holder
+    AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing must end first
+    AND held.occupied - p.weight + head.weight = coalesce(( -- and nothing is left for the next in line
+        SELECT l.value FROM celery_semaphore.set_limit AS l
+        WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+    ), r.declared)
+    AND (
+        SELECT true FROM celery_semaphore.session AS s WHERE s.name = head.session AND s.asked > _now - _lease
+    )
+    AND ( -- the wait of an acquire whose answer never came
+        SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_home, _holder)
+    ) IS NULL
+    AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _home AND w.outbox LIMIT 1) IS NULL
+    RETURNING e.id, held.since, r.look INTO epoch, since, look;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = false WHERE w.id = head.id;
+    PERFORM celery_semaphore.v1_learn(_home, greatest(0, _now - since), true);
+    IF look > least(taken_up_by, _now + _lease) THEN
+        PERFORM celery_semaphore.v1_use(_home, least(taken_up_by, _now + _lease));
+    END IF;
+    RETURN epoch;
+END $$;
