@@ -9,8 +9,7 @@ import pytest
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.stores.postgresql import PostgresStore
-from celery_semaphore.stores.postgresql import store as postgres_store
+from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, scripts
 from celery_semaphore.stores.redis.url import pool_from_url

@@ -21,7 +21,8 @@ end
 
 local function name(ticket, info, ats)
     local nonce = nonce_of(ticket)
-    for _, at in ipairs(ats) do
+    for n = #ats, 1, -1 do
+        local at = ats[n]
         local known, stands = wait_info(at, nonce)
         if known and known.session ~= session then -- N4
             return "e"

@@ -1,93 +1,28 @@
 -- Admit the holder on all resources, or refuse and remember its place.
 --
--- Most calls end here: one resource, and somebody new where nobody waits and there is room, or who takes up what was
--- granted to its wait (A10). v1_acquire_else is for all others. Each looks once, at everything, for each statement costs
--- as much as what it does.
+-- Most calls end in this file: one resource, and somebody new who finds room or a full resource, or who takes up what was
+-- granted to its wait. v1_acquire_else is for all others. Each looks once, at everything, for each statement costs as much
+-- as what it does, and all others wait meanwhile.
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
     _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
-) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_answer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
-    home text := _resources[1];
-    its_nonce text;
-    now bigint;
-    its_slot int;
+    a celery_semaphore.v1_asking;
 BEGIN
-    IF cardinality(_resources) = 1 AND _ticket = '' AND _message IS NULL
-        AND celery_semaphore.v1_enter_one(home, _patience)
-    THEN
-        now := celery_semaphore.v1_clock(_clock);
-        SELECT e.id, greatest(now, held.last + 1), now, now + _lease, held.free
-        INTO answer.epoch, answer.token, answer.since, answer.ends, its_slot
-        FROM celery_semaphore.epoch AS e, (
-            SELECT
-                sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
-                max(p.last) AS last,
-                min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
-                bool_or(
-                    p.holder = _holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_holder)
-                ) AS mine
-            FROM celery_semaphore.permit AS p WHERE p.resource = home
-        ) AS held
-        WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
-        AND held.free IS NOT NULL AND held.mine IS NOT TRUE
-        AND coalesce(held.occupied, 0) + _weights[1] <= coalesce((
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (home, split_part(home, '/', 1)) ORDER BY l.name DESC LIMIT 1
-        ), _limits[1])
-        AND ( -- nothing new to be declared
-            SELECT true FROM celery_semaphore.resource AS r
-            WHERE r.name = home AND r.declared = _limits[1]
-            AND r.look + 0 <= now + _lease -- not by the index on look
-        )
-        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
-        AND (
-            SELECT true FROM celery_semaphore.released AS d
-            WHERE d.holder = celery_semaphore.v1_digest(home, _holder) AND d.until + 0 > now -- not by the index on until
-        ) IS NULL
-        AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _task) IS NULL;
-        IF FOUND THEN
-            UPDATE celery_semaphore.permit AS p
-            SET holder = _holder, granted = false, weight = _weights[1],
-                token = answer.token, last = answer.token, since = now, ends = answer.ends,
-                epoch = answer.epoch, restored = false
-            WHERE p.resource = home AND p.slot = its_slot;
-            RETURN answer;
+    IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(_resources[1], _patience) THEN
+        a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout,
+              _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
+        IF _ticket = '' THEN
+            answer := celery_semaphore.v1_acquire_new(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
+        ELSE
+            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _known);
         END IF;
-    ELSIF cardinality(_resources) = 1 AND _message IS NULL AND _kind <> 'call'
-        AND celery_semaphore.v1_enter_one(home, _patience)
-    THEN
-        now := celery_semaphore.v1_clock(_clock);
-        its_nonce := (celery_semaphore.v1_parsed(_ticket)).nonce;
-        UPDATE celery_semaphore.permit AS p
-        SET holder = _holder, granted = false, urgency = NULL, place = NULL, since = now, ends = now + _lease,
-            restored = false
-        FROM celery_semaphore.epoch AS e
-        WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
-        AND p.resource = home AND p.holder = celery_semaphore.v1_grant_of(its_nonce)
-        AND p.weight = _weights[1] AND p.epoch = e.id
-        AND ( -- nothing new to be declared
-            SELECT true FROM celery_semaphore.resource AS r
-            WHERE r.name = home AND r.declared = _limits[1]
-            AND r.look + 0 <= now + _lease -- not by the index on look
-        )
-        AND ( -- it holds nothing yet, and nothing here must end first
-            SELECT bool_and(held.holder <> _holder AND held.ends > now
-                AND held.ends <= celery_semaphore.v1_furthest(now, _lease, _take_up))
-            FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL
-        )
-        AND (celery_semaphore.v1_first_end(home) <= now) IS NOT TRUE
-        AND (
-            SELECT true FROM celery_semaphore.released AS d
-            WHERE d.holder = celery_semaphore.v1_digest(home, _holder) AND d.until + 0 > now -- not by the index on until
-        ) IS NULL
-        RETURNING e.id, p.token, p.since, p.ends INTO answer.epoch, answer.token, answer.since, answer.ends;
-        IF FOUND THEN
-            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, its_nonce);
-            DELETE FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _task;
+        IF answer.epoch IS NOT NULL THEN
             RETURN answer;
         END IF;
     END IF;
@@ -96,4 +31,102 @@ BEGIN
         _holder, _ticket, _kind, _priority, _shortest, _longest, _jitter,
         _timeout, _session, _keeps, _claims, _task, _message, _remember,
         _resources, _limits, _weights);
+END $$;
+
+-- Somebody new, where nobody waits and there is room, or where the permits do not suffice.
+CREATE FUNCTION celery_semaphore.v1_acquire_new(
+    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    home text := _a.resources[1];
+    answer celery_semaphore.v1_answer;
+    at celery_semaphore.v1_at;
+BEGIN
+    SELECT e.id, home, r.declared, (
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (home, split_part(home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ), r.mean, coalesce(held.occupied, 0), held.last, held.free,
+        (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NOT NULL
+    INTO answer.epoch, at.name, at.declared, at.operator, at.mean, at.occupied, at.token, at.free, at.waits
+    FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r, (
+        SELECT
+            sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
+            max(p.last) AS last,
+            min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
+            bool_or(
+                p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)
+            ) AS mine,
+            bool_and(p.ends > _now) FILTER (WHERE p.holder IS NOT NULL) AS stay
+        FROM celery_semaphore.permit AS p WHERE p.resource = home
+    ) AS held
+    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
+    AND r.name = home AND r.declared = _a.limits[1] AND r.look + 0 <= _now + _lease -- not by the index on look; later if the clock stepped back
+    AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing must end first
+    AND (
+        SELECT true FROM celery_semaphore.released AS d
+        WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now -- not by the index on until
+    ) IS NULL
+    AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _a.task) IS NULL;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF at.occupied + _a.weights[1] <= coalesce(at.operator, at.declared) THEN
+        IF at.waits OR at.free IS NULL THEN
+            RETURN NULL;
+        END IF;
+        answer.token := greatest(_now, at.token + 1);
+        answer.since := _now;
+        answer.ends := _now + _lease;
+        UPDATE celery_semaphore.permit AS p
+        SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, weight = _a.weights[1],
+            token = answer.token, last = answer.token, since = _now, ends = answer.ends,
+            epoch = answer.epoch, restored = false
+        WHERE p.resource = home AND p.slot = at.free;
+        RETURN answer;
+    ELSIF _a.kind IN ('requeue', 'park') AND _a.weights[1] <= coalesce(at.operator, at.declared)
+        AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
+        AND celery_semaphore.v1_known(_a.holder, _a.resources) IS NULL
+    THEN
+        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
+        RETURN celery_semaphore.v1_refuse(
+            _a, ARRAY[at], 1, 'saturated', false, (_now, answer.epoch, 0, false, _lease, _take_up));
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Who takes up what was granted to its wait: A10.
+CREATE FUNCTION celery_semaphore.v1_acquire_granted(
+    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _known bigint
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    home text := _a.resources[1];
+    its_nonce text := (_a.ticket).nonce;
+    answer celery_semaphore.v1_answer;
+BEGIN
+    UPDATE celery_semaphore.permit AS p
+    SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, since = _now, ends = _now + _lease,
+        restored = false
+    FROM celery_semaphore.epoch AS e
+    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
+    AND p.resource = home AND p.holder = celery_semaphore.v1_grant_of(its_nonce)
+    AND p.weight = _a.weights[1] AND p.epoch = e.id
+    AND ( -- nothing new to be declared
+        SELECT true FROM celery_semaphore.resource AS r
+        WHERE r.name = home AND r.declared = _a.limits[1]
+        AND r.look + 0 <= _now + _lease -- not by the index on look
+    )
+    AND ( -- it holds nothing yet, and nothing here must end first
+        SELECT bool_and(held.holder <> _a.holder AND held.ends > _now)
+        FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL
+    )
+    AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
+    AND (
+        SELECT true FROM celery_semaphore.released AS d
+        WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now -- not by the index on until
+    ) IS NULL
+    RETURNING e.id, p.token, p.since, p.ends INTO answer.epoch, answer.token, answer.since, answer.ends;
+    IF FOUND THEN
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, its_nonce);
+        DELETE FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _a.task;
+    END IF;
+    RETURN answer;
 END $$;

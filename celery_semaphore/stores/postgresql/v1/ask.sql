@@ -15,6 +15,7 @@ DECLARE
     m celery_semaphore.v1_moment;
     taken_up text[];
 BEGIN
+    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5, before the locks: others wait for them
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience); -- Q1
     epoch := m.epoch;
     slept := celery_semaphore.v1_wake(_session, m); -- Q2
@@ -27,7 +28,6 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
     END IF;
     sessions := celery_semaphore.v1_count_awake(m);
-    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5
 END $$;
 
 -- With its LIMIT the subquery stays one: joined otherwise the table of permits could be read as a whole.

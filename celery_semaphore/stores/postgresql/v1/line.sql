@@ -58,16 +58,24 @@ END $$;
 -- of its ticket was written. Of two lines in which it stands the more urgent counts, or it would be behind itself.
 CREATE FUNCTION celery_semaphore.v1_known(_nonce text, _resources text[]) RETURNS celery_semaphore.v1_ticket
 LANGUAGE plpgsql AS $$
+DECLARE
+    found_here celery_semaphore.v1_ticket;
+    first celery_semaphore.v1_ticket;
+    home text;
 BEGIN
-    RETURN (SELECT ROW(found.urgency, found.place, _nonce)::celery_semaphore.v1_ticket
-        FROM unnest(_resources) AS one (name), LATERAL (
-            SELECT w.urgency, w.place FROM celery_semaphore.waiter AS w
-            WHERE w.id = celery_semaphore.v1_digest(one.name, _nonce)
-            UNION ALL
-            SELECT p.urgency, p.place FROM celery_semaphore.permit AS p
-            WHERE p.resource = one.name AND p.holder = celery_semaphore.v1_grant_of(_nonce)
-        ) AS found
-        ORDER BY found.urgency, found.place LIMIT 1);
+    FOREACH home IN ARRAY _resources LOOP
+        SELECT w.urgency, w.place, w.nonce INTO found_here FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(home, _nonce);
+        IF FOUND AND (first IS NULL OR found_here < first) THEN
+            first := found_here;
+        END IF;
+        SELECT p.urgency, p.place, _nonce INTO found_here FROM celery_semaphore.permit AS p
+        WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_of(_nonce);
+        IF FOUND AND (first IS NULL OR found_here < first) THEN
+            first := found_here;
+        END IF;
+    END LOOP;
+    RETURN first;
 END $$;
 
 -- The first parked one, before this ticket if one is given, that the limit in force could ever let in. The others

@@ -14,14 +14,20 @@ DECLARE
 BEGIN
     SELECT * INTO head FROM celery_semaphore.waiter AS w
     WHERE w.resource = _home AND w.line = 'p' ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
-    IF NOT FOUND OR head.session = '' OR head.payload IS NOT NULL OR cardinality(head.resources) > 1 THEN
+    IF NOT FOUND OR cardinality(head.resources) > 1 THEN
         RETURN NULL;
     END IF;
     UPDATE celery_semaphore.permit AS p
     SET holder = celery_semaphore.v1_grant_of(head.nonce), granted = true, urgency = head.urgency, place = head.place,
         weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
         epoch = e.id, restored = false
-    FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r, (
+    FROM celery_semaphore.epoch AS e, (
+        SELECT r.low, r.look, coalesce((
+            SELECT l.value FROM celery_semaphore.set_limit AS l
+            WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        ), r.declared) AS in_force
+        FROM celery_semaphore.resource AS r WHERE r.name = _home
+    ) AS at, (
         SELECT
             sum(every.weight) FILTER (WHERE every.holder IS NOT NULL) AS occupied,
             greatest(_now, max(every.last) + 1) AS token,
@@ -32,25 +38,25 @@ BEGIN
         FROM celery_semaphore.permit AS every WHERE every.resource = _home
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
-    AND r.name = _home AND r.low IS NULL
     AND p.resource = _home AND p.holder = _holder
     AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing must end first
-    AND held.occupied - p.weight + head.weight = coalesce(( -- and nothing is left for the next in line
-        SELECT l.value FROM celery_semaphore.set_limit AS l
-        WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
-    ), r.declared)
-    AND (
-        SELECT true FROM celery_semaphore.session AS s WHERE s.name = head.session AND s.asked > _now - _lease
-    )
+    AND at.low IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- and nothing is left for the next in line
+    AND celery_semaphore.v1_asked_since(head.session, _now - _lease) -- none asks for one whose message is here
+    AND ( -- who may stay first
+        SELECT next.weight <= at.in_force
+            AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _lease))
+        FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.line = 'p'
+        ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
+    ) IS NOT FALSE
     AND ( -- the wait of an acquire whose answer never came
         SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_home, _holder)
     ) IS NULL
     AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _home AND w.outbox LIMIT 1) IS NULL
-    RETURNING e.id, held.since, r.look INTO epoch, since, look;
+    RETURNING e.id, held.since, at.look INTO epoch, since, look;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = false WHERE w.id = head.id;
+    UPDATE celery_semaphore.waiter AS w SET line = 'g' WHERE w.id = head.id;
     PERFORM celery_semaphore.v1_learn(_home, greatest(0, _now - since), true);
     IF look > least(taken_up_by, _now + _lease) THEN
         PERFORM celery_semaphore.v1_use(_home, least(taken_up_by, _now + _lease));

@@ -3,13 +3,16 @@
 -- How long a grant waits for its session to take it up, in microseconds: GRANT_S in core/session.py.
 CREATE FUNCTION celery_semaphore.v1_grant_lasts() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 2000000::bigint $$;
 
+CREATE FUNCTION celery_semaphore.v1_asked_since(_session text, _then bigint) RETURNS bool
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT true FROM celery_semaphore.session AS s WHERE s.name = _session AND s.asked > _then) IS NOT NULL
+$$;
+
 CREATE FUNCTION celery_semaphore.v1_is_awake(
     _session text, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (
-        SELECT true FROM celery_semaphore.session AS s WHERE s.name = _session AND s.asked > _m.now - _m.lease
-    ) IS NOT NULL;
+    RETURN celery_semaphore.v1_asked_since(_session, _m.now - _m.lease);
 END $$;
 
 -- Answers whether it slept. After the locks of the resources, and before any other session may be put to sleep, which
