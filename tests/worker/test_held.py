@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -33,6 +34,7 @@ OFTEN = waits(0.2, 0.5)
 LONG = waits(60.0, 60.0)
 SOFT = {"worker_soft_shutdown_timeout": 2.0}
 GREEN = {"EVENTLET_NO_GREENDNS": "yes"}
+COUNTERS = "rabbit_global_counters:overview()."  # of the whole node, messages received, delivered, acknowledged and so on
 # The number is more than one call restores on Redis; a worker that runs nothing shuts down within the seconds.
 MANY_ARE_HELD = pytest.mark.parametrize(
     ("count", "seconds"), [(450, 30.0), pytest.param(5_000, 5.0, marks=pytest.mark.soak)]
@@ -106,6 +108,32 @@ def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
     assert (calls("lpush") == messages) is hold
     assert not hold or [refusals(worker, each) for each in results] == [1] * 20
     server.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(200)
+def test_two_hundred_wait_for_a_minute(broker: Site, rabbitmq_server: Rabbit) -> None:
+    """No broker moves a message meanwhile: counted by itself."""
+    worker = broker.start(concurrency=2, conf=OFTEN)
+    broker.occupy()
+    results = [broker.send("hold", 0.0, "w") for _ in range(200)]
+    wait_until_held(worker, 200, running=1)
+
+    def moved() -> Any:
+        if broker.broker.startswith("amqp"):
+            return re.findall(r"messages_\w+ => \d+", rabbitmq_server.control("eval", COUNTERS))
+        with redis.Redis.from_url(broker.broker) as server:
+            calls: Any = server.info("commandstats")
+            return calls.get("cmdstat_lpush", {}).get("calls"), sorted(server.hkeys("unacked"))
+
+    wait_until(lambda: moved() == moved(), 20, "the answers of the inspection are through")
+    before, end = moved(), time.monotonic() + 60
+    assert before
+    wait_until(lambda: time.monotonic() > end, 70, "a minute")
+    assert moved() == before
+    assert [refusals(worker, each) for each in results] == [1] * 200
+    broker.let_go()
+    done(results, 120)
 
 
 @pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet", "solo"])
