@@ -34,6 +34,13 @@ LATE_WORDS = [
         "AND w.line = 'e';",
     ),
     memory(
+        "a moved head has the newest claims",
+        "it was refused there since; its message is there",
+        "handing_on",
+        "tickets.setdefault(waiter.nonce, waiter)",
+        "tickets[waiter.nonce] = waiter",
+    ),
+    memory(
         "an end is as good as the next",
         "it was sent; but by another worker, and it was an earlier message",
         "outbox",

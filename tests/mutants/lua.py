@@ -559,7 +559,14 @@ HANDING_ON = [
         "it stands in the other line, but in transit",
         "_hand_on",
         "stand(other, head, info, payload)",
-        "info.due = now\n        stand(other, head, info, nil)",
+        "info.due = now\n            stand(other, head, info, nil)",
+    ),
+    lua(
+        "a moved head has the newest claims",
+        "it was refused there since; its message is there",
+        "_hand_on",
+        "if not wait_info(other, nonce) then",
+        "if true then",
     ),
     lua(
         "a grant that nobody takes up is gone",

@@ -489,6 +489,18 @@ MUTANTS = (
         tests=WAITS,
     ),
     postgresql(
+        "a moved head has the newest claims",
+        "it was refused there since; its message is there",
+        "v1/hand_on.sql",
+        """    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id AND (
+        SELECT true FROM celery_semaphore.waiter AS there
+        WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce));
+""",
+        """    DELETE FROM celery_semaphore.waiter AS w
+    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+""",
+    ),
+    postgresql(
         "most calls need not look for a grant",
         "nobody waits there; but its message may be on its way",
         "v1/acquire.sql",

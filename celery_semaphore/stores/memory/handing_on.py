@@ -49,7 +49,8 @@ def _next(books: Books, at: Resource) -> Waiter | None:
 def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
     for ask in waiter.asks:
         if ask.resource != at.name and books.refusal(ask, waiter.ticket):
-            books.at(ask.resource).tickets[waiter.nonce] = waiter
+            # What stands there already was refused since, with other claims than these; its message may be there.
+            books.at(ask.resource).tickets.setdefault(waiter.nonce, waiter)
             at.forget(waiter.nonce)
             return
     _grant(books, at, waiter)

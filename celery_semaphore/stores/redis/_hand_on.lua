@@ -71,9 +71,11 @@ local function try(home)
     if not other then
         grant(head, info, claims, home)
     else
-        local payload = call("HGET", home.payloads, nonce_of(head))
-        leave(home, nonce_of(head))
-        stand(other, head, info, payload)
+        local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
+        leave(home, nonce)
+        if not wait_info(other, nonce) then -- else refused there since, with other claims; its message may be there
+            stand(other, head, info, payload)
+        end
         use(other)
     end
     return true

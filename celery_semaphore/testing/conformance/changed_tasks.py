@@ -17,6 +17,7 @@ from .suite import (
     LEASE,
     Suite,
     admitted,
+    attached,
     came_back,
     claim,
     messages,
@@ -47,6 +48,19 @@ class ChangedTasks(Suite):
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
         store.release(permit.holder, both)
         assert list(store.resources()) == []
+
+    def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
+        """It stood for both, and came back for one of them: its message is there."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "y")
+        store.ask(S)
+        ticket = held(store, "b", claims=DISK + claim()).ticket
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert attached(store, ticket, claim(), b"b2") == []
+        assert released(store, "y", DISK) == []
+        assert store.snapshot("disk").waiting == 0
+        assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
+        assert messages(released(store, "a", claim())) == [b"b2"]
 
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")

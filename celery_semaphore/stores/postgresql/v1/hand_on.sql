@@ -36,14 +36,15 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Its ticket may stand there already, for it asked again with other claims than those with which it stands here: two
--- rows of one wait would fail each call that hands on here.
+-- Its ticket may stand there already, refused since, with other claims than these, and its message may be there: then
+-- that row stays. Two rows of one wait would fail each call that hands on here.
 CREATE FUNCTION celery_semaphore.v1_move(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM celery_semaphore.waiter AS w
-    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id AND (
+        SELECT true FROM celery_semaphore.waiter AS there
+        WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce));
     UPDATE celery_semaphore.waiter AS w
     SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
         id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
