@@ -17,7 +17,7 @@ from ..errors import ConfigurationError, StoreUnavailable
 from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
 from .events import buffer_refusals
-from .granted import GrantedQueues
+from .granted import GrantedQueues, ends_cold
 from .held_messages import HeldMessages
 from .inspection import add_inspect_command
 from .limiter import Limiter, limiter_of
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
 ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
+COLD_ANSWER_S = 1.0  # ... in a cold shutdown: Celery has waited for several, and a supervisor kills who takes long ...
 NONE_COMES_S = 0.1  # ... and if it did in vain
 
 
@@ -174,9 +175,10 @@ def _bounded_answers(c: Any) -> Iterator[None]:
         yield
         return
     socket, since = connection.connection.transport.sock, time.monotonic()
-    socket.settimeout(ANSWER_S)
+    longest = COLD_ANSWER_S if ends_cold() else ANSWER_S
+    socket.settimeout(longest)
     yield
-    if time.monotonic() - since >= ANSWER_S:
+    if time.monotonic() - since >= longest:
         socket.settimeout(NONE_COMES_S)
 
 

@@ -54,7 +54,7 @@ class GrantedQueues:
         shutdown not even once, for each wait adds to those of Celery, and a supervisor kills a worker that takes long.
         The channel ends with its connection, and RabbitMQ delivers again what was not acknowledged.
         """
-        if self._own is not None and not (_ends_cold() and is_amqp(self._c.app)):
+        if self._own is not None and not (ends_cold() and is_amqp(self._c.app)):
             ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
 
     def add(self, queue: str, *args: Any, **options: Any) -> None:
@@ -91,7 +91,8 @@ class GrantedQueues:
         goes_first(self._c, partial(self._handle, message))
 
 
-def _ends_cold() -> bool:
+def ends_cold() -> bool:
+    """Tell whether a cold shutdown has begun."""
     return state.should_terminate is not None and state.should_terminate is not False
 
 

@@ -565,9 +565,17 @@ WORKERS = [
         "an answer of RabbitMQ comes for certain",
         "a frame that was cut in two is answered by nobody, and the worker never ends",
         "worker/bootstep",
-        "    socket.settimeout(ANSWER_S)\n",
+        "    socket.settimeout(longest)\n",
         "",
         f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
+    ),
+    asking(
+        "a cold shutdown has as much time as any",
+        "Celery has waited for several answers in vain, and a supervisor kills the worker",
+        "worker/bootstep",
+        "COLD_ANSWER_S if ends_cold() else ANSWER_S",
+        "ANSWER_S",
+        f"{HERE}/test_granted.py::test_an_answer_is_waited_for_in_bounds",
     ),
     asking(
         "each answer is waited for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from celery import Celery
 from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
+from celery_semaphore.worker.bootstep import _bounded_answers
 from celery_semaphore.worker.granted import GrantedQueues, _processes
 from tests.support.proxy import Proxy
 
@@ -43,6 +45,26 @@ def test_a_cold_end_waits_for_no_answer_of_rabbitmq(
     c.connection_errors = c.channel_errors = ()
     queues.cancel()
     assert len(asked) == cancels
+
+
+@pytest.mark.parametrize(
+    ("how", "longest"), [("should_stop", 5.0), ("should_terminate", 1.0)], ids=["warm", "cold"]
+)
+def test_an_answer_is_waited_for_in_bounds(
+    monkeypatch: pytest.MonkeyPatch, how: str, longest: float
+) -> None:
+    """A cold shutdown has less time: Celery's handler of QUIT, and its control, waited in vain before."""
+    monkeypatch.setattr(state, how, 0)
+    ours, broker = socket.socketpair()
+    transport = SimpleNamespace(sock=ours)
+    connection = SimpleNamespace(connected=True, connection=SimpleNamespace(transport=transport))
+    c = SimpleNamespace(app=Celery(broker="pyamqp://", set_as_current=False), connection=connection)
+    with ours, broker:
+        with _bounded_answers(c):
+            assert ours.gettimeout() == longest
+            with pytest.raises(TimeoutError):
+                ours.recv(1)
+        assert ours.gettimeout() == 0.1
 
 
 @pytest.mark.rabbitmq

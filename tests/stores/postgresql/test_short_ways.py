@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
-from celery_semaphore.core.session import GRANT_S, HeldWait
+from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt
+from .life import API, BOOKS, LEASE, TAKE_UP, Life, Side
 
-LEASE, TAKE_UP = 3.0, 5.0  # short, so that leases, grants, graces and waits end all the time
 CALLS = 2_500
-CROWD = 12  # tasks; one goes for each that comes beyond
-API, DISK = "api/eu", "disk"  # resources
 CRASH = b"""
 WITH e AS (DELETE FROM celery_semaphore.epoch), s AS (DELETE FROM celery_semaphore.session)
 DELETE FROM celery_semaphore.released
@@ -41,269 +38,9 @@ CREATE OR REPLACE FUNCTION celery_semaphore.v1_pass_on(
     _home text, _holder text, _known bigint, _now bigint, _lease bigint, _take_up bigint
 ) RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint';
 """
-# In which slot a permit is does not matter, nor what a free one remembers.
-BOOKS = {
-    "permit": """
-        SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored
-        FROM celery_semaphore.permit WHERE holder IS NOT NULL ORDER BY resource, token
-    """,
-    "waiter": "SELECT * FROM celery_semaphore.waiter ORDER BY id",
-    "message": "SELECT * FROM celery_semaphore.message ORDER BY resource, task",
-    "released": "SELECT * FROM celery_semaphore.released ORDER BY holder",
-    "resource": "SELECT * FROM celery_semaphore.resource ORDER BY name",
-    "session": "SELECT name, asked FROM celery_semaphore.session ORDER BY name",
-}
-
-
-@dataclass
-class Side:
-    store: PostgresStore
-    books: Callable[[], dict[str, Any]]
-    forget: Callable[[], None]
-    crash: Callable[[], None]
-
-
-@dataclass
-class Task:
-    claims: tuple[Claim, ...]
-    session: str
-    priority: int = 0
-    ticket: str = ""
-    permit: Permit | None = None
-
-
-@dataclass
-class Life:
-    """Tasks that come, wait, run and end, by a random number."""
-
-    sides: tuple[Side, Side]
-    clock: Clock
-    dice: random.Random
-    tasks: dict[str, Task] = field(default_factory=dict)
-    born: int = 0
-
-    def ask(self, question: Callable[[PostgresStore], Any], said: str) -> Any:
-        short, long = (question(side.store) for side in self.sides)
-        assert short == long, said
-        return short
-
-    def go_on(self) -> None:
-        acts = {
-            self.come: 60,
-            self.take_up: 50,
-            self.end: 60,
-            self.ask_for_grants: 20,
-            self.pass_time: 40,
-            self.come_back: 10,
-            self.repeat: 10,
-            self.renew: 20,
-            self.end_again: 6,
-            self.set_limit: 2,
-            self.attach: 3,
-            self.send: 10,
-            self.reap: 5,
-            self.sleep: 2,
-            self.step_back: 2,
-            self.crash: 0.5,
-        }
-        (act,) = self.dice.choices(list(acts), list(acts.values()))
-        act()
-        self.check(f"{act.__name__} at {self.born}")
-
-    def check(self, said: str) -> None:
-        short, long = (side.books() for side in self.sides)
-        for table in BOOKS:
-            only_one = set(map(str, short[table])) ^ set(map(str, long[table]))
-            assert not only_one, f"{said}: {table}: {sorted(only_one)}"
-
-    def waiting(self) -> list[str]:
-        return [name for name, task in self.tasks.items() if task.ticket and not task.permit]
-
-    def some(self, names: list[str]) -> str | None:
-        return self.dice.choice(names) if names else None
-
-    def claims(self) -> tuple[Claim, ...]:
-        limit = self.dice.choices((2, 3, 1), (40, 1, 1))[0]
-        api, disk = Claim("api", "eu", limit), Claim(DISK, None, 1)
-        heavy = Claim("api", "eu", limit, self.dice.choices((2, 3), (8, 1))[0])
-        return self.dice.choices([(api,), (heavy,), (disk,), (api, disk)], [40, 8, 1, 1])[0]
-
-    def come(self) -> None:
-        self.born += 1
-        if len(self.tasks) > CROWD:
-            self.go()
-        task = Task(
-            self.claims(),
-            self.dice.choice(("one", "one", "other", "other", "")),
-            self.dice.choice((0, 0, 3)),
-        )
-        self.tasks[f"holder {self.born}"] = task
-        self.acquire(f"holder {self.born}", task)
-
-    def acquire(self, holder: str, task: Task) -> None:
-        kind = self.dice.choices((Kind.REQUEUE, Kind.PARK, Kind.CALL, None), (20, 2, 2, 1))[0]
-        wait = kind and Wait(
-            kind,
-            ticket=task.ticket or None,
-            priority=task.priority,
-            session=task.session,
-            timeout=self.dice.choices((None, 1.0, 0.0), (12, 2, 1))[0],
-            keeps=1.0,
-        )
-        of = self.dice.choices((holder, "the same"), (5, 1))[0]
-        publications = None, Publication(of), Publication(of, "second")
-        publication = self.dice.choices(publications, (4, 4, 1))[0]
-        answer = self.ask(
-            lambda store: store.acquire(task.claims, holder, wait, publication), f"acquire {holder}"
-        )
-        if kind is Kind.CALL and task.session:
-            # The long way wakes its session though it admits; the process asks all the time anyway.
-            for each in self.sides:
-                each.store.ask(task.session)
-        if isinstance(answer, Permit):
-            task.permit = answer
-        else:
-            task.ticket = answer.ticket or task.ticket
-
-    def repeat(self) -> None:
-        if name := self.some(list(self.tasks)):
-            task, other = self.tasks[name], self.dice.choice(list(self.tasks.values()))
-            task.ticket = self.dice.choice((task.ticket, task.ticket, "", "", other.ticket))
-            self.acquire(name, task)
-
-    def come_back(self) -> None:
-        """Another delivery of a wait, perhaps after its task has changed."""
-        if name := self.some(self.waiting()):
-            self.born += 1
-            task = self.tasks.pop(name)
-            task.claims = self.dice.choice((task.claims, self.claims()))
-            self.tasks[f"holder {self.born}"] = task
-            self.acquire(f"holder {self.born}", task)
-
-    def ask_for_grants(self) -> list[str]:
-        session = self.dice.choice(("one", "other"))
-        held = [
-            HeldWait(task.ticket, task.claims)
-            for task in self.tasks.values()
-            if task.session == session and task.ticket and not task.permit
-        ][:8]
-        begun = held if self.dice.random() < 0.2 else []
-        turns = self.ask(lambda store: store.ask(session, begun, held), "ask")
-        return sorted(turns.granted)
-
-    def take_up(self) -> None:
-        granted = self.ask_for_grants()
-        for name in self.waiting():
-            task = self.tasks[name]
-            if any(task.ticket.endswith(f".{nonce}") for nonce in granted):
-                if self.dice.random() < 0.2:
-                    task.claims = self.claims()
-                self.acquire(name, task)
-
-    def end(self) -> None:
-        running = [name for name, task in self.tasks.items() if task.permit]
-        if name := self.some(running):
-            self.release(name, self.tasks.pop(name))
-
-    def end_again(self) -> None:
-        """A release of one that waits, or whose call is on its way."""
-        if name := self.some(list(self.tasks)):
-            self.release(name, self.tasks[name])
-
-    def go(self) -> None:
-        """The task of a wait, or of a permit, is gone."""
-        if name := self.some(list(self.tasks)):
-            task = self.tasks.pop(name)
-            self.release(task.ticket if task.ticket and not task.permit else name, task)
-
-    def release(self, holder: str, task: Task) -> None:
-        publication = self.dice.choices((None, Publication(holder, "second")), (8, 1))[0]
-        self.ask(lambda store: store.release(holder, task.claims, publication), f"release {holder}")
-
-    def renew(self) -> None:
-        permits = [task.permit for task in self.tasks.values() if task.permit]
-        self.ask(lambda store: store.renew(permits), "renew")
-
-    def pass_time(self) -> None:
-        self.clock.advance(self.dice.choices((0.1, 1.1, 2.1, 3.1), (12, 2, 1, 1))[0])
-
-    def step_back(self) -> None:
-        self.clock.advance(-self.dice.choice((0.5, 100.0)))
-        self.dice.choice((self.end, self.take_up, self.come))()
-        self.clock.advance(
-            self.dice.choices((0.0, 3 * TAKE_UP), (1, 4))[0]
-        )  # a grace may last so long
-
-    def set_limit(self) -> None:
-        name, limit = (
-            self.dice.choice((API, "api")),
-            self.dice.choices((None, 0, 1, 3), (6, 1, 1, 1))[0],
-        )
-        self.ask(lambda store: store.set_limit(limit, name), "set_limit")
-
-    def reap(self) -> None:
-        self.ask(lambda store: store.reap(), "reap")
-
-    def sleep(self) -> None:
-        session = self.dice.choice(("one", "other"))
-        self.ask(lambda store: store.sleep(session), "sleep")
-
-    def attach(self) -> None:
-        if name := self.some(self.waiting()):
-            task, ends_in = self.tasks[name], self.dice.choice((None, 4.0))
-            task.session = ""
-            self.ask(
-                lambda store: store.attach(task.ticket, task.claims, b"message", ends_in=ends_in),
-                f"attach {name}",
-            )
-
-    def send(self) -> None:
-        grants = self.ask(lambda store: sorted(store.take(frozenset({API, DISK})), key=str), "take")
-        self.ask(lambda store: store.sent(grants), "sent")
-        sent = {grant.ticket for grant in grants}
-        for name in [name for name in self.waiting() if self.tasks[name].ticket in sent]:
-            self.acquire(name, self.tasks[name])
-
-    def crash(self) -> None:
-        """Of the server: what is unlogged is gone, and at times its replica has nothing at all."""
-        everything = self.dice.random() < 0.3
-        for each in self.sides:
-            each.forget() if everything else each.crash()
-        self.ask(lambda store: store.reap(), "the first call afterwards")
-        self.clock.advance(self.dice.choices((0.0, LEASE), (1, 4))[0])  # it begins a grace
-
-
-@pytest.fixture
-def sides(server: PostgresServer, open_at: OpenAt) -> Callable[[Clock], tuple[Side, Side]]:
-    return lambda clock: (
-        side(server, open_at, clock),
-        side(server, open_at, clock, without=NO_SHORT_WAY),
-    )
-
-
-def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, without: str = "") -> Side:
-    name = f"side-{os.urandom(4).hex()}"
-    url = server.add_database(name)
-    server.install(name)
-    server.run(NEVER_FORGET + without, database=name)
-    client = server.client(name)
-    return Side(
-        open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),
-        lambda: {
-            table: client.execute(query.encode()).fetchall() for table, query in BOOKS.items()
-        },
-        lambda: server.forget(name),
-        lambda: client.execute(CRASH) and None,
-    )
-
-
-def test_they_leave_the_same(
-    server: PostgresServer, sides: Callable[[Clock], tuple[Side, Side]]
-) -> None:
-    clock = Clock()
-    life = Life(sides(clock), clock, random.Random(server.name))
-    for _ in range(CALLS):
-        life.go_on()
+SHORT_WAYS = """
+SELECT count(*) FROM pg_proc WHERE proname IN ('v1_acquire_new', 'v1_acquire_granted', 'v1_pass_on')
+"""
 
 
 class Course:
@@ -332,6 +69,42 @@ class Course:
         answer = self.life.ask(question, said)
         self.life.check(said)
         return answer
+
+
+@pytest.fixture
+def sides(server: PostgresServer, open_at: OpenAt) -> Callable[[Clock], tuple[Side, Side]]:
+    return lambda clock: (
+        side(server, open_at, clock),
+        side(server, open_at, clock, without=NO_SHORT_WAY),
+    )
+
+
+def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, without: str = "") -> Side:
+    name = f"side-{os.urandom(4).hex()}"
+    url = server.add_database(name)
+    server.install(name)
+    server.run(NEVER_FORGET + without, database=name)
+    assert server.run(SHORT_WAYS, database=name) == [
+        (3,)
+    ]  # else those of another signature are still in use
+    client = server.client(name)
+    return Side(
+        open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),
+        lambda: {
+            table: client.execute(query.encode()).fetchall() for table, query in BOOKS.items()
+        },
+        lambda: server.forget(name),
+        lambda: client.execute(CRASH) and None,
+    )
+
+
+def test_they_leave_the_same(
+    server: PostgresServer, sides: Callable[[Clock], tuple[Side, Side]]
+) -> None:
+    clock = Clock()
+    life = Life(sides(clock), clock, random.Random(server.name))
+    for _ in range(CALLS):
+        life.go_on()
 
 
 @pytest.fixture
