@@ -35,6 +35,7 @@ FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
 ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
 COLD_ANSWER_S = 1.0  # ... in a cold shutdown: Celery has waited for several, and a supervisor kills who takes long ...
 NONE_COMES_S = 0.1  # ... and if it did in vain
+COLD_FLUSH_S = 2.0  # for which a cold shutdown waits for what goes back: without it the broker delivers that again
 
 
 class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -137,7 +138,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
                 held.forget()
             if ends:
                 # What went back must be acknowledged while there is a connection, or it runs twice.
-                limiter.porter.flush(limiter.settings.publish_timeout)
+                longest = limiter.settings.publish_timeout
+                limiter.porter.flush(min(COLD_FLUSH_S, longest) if ends_cold() else longest)
             limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:

@@ -578,6 +578,14 @@ WORKERS = [
         f"{HERE}/test_granted.py::test_an_answer_is_waited_for_in_bounds",
     ),
     asking(
+        "a cold shutdown waits for the broker",
+        "it is away, and a supervisor kills the worker",
+        "worker/bootstep",
+        "min(COLD_FLUSH_S, longest) if ends_cold() else longest",
+        "longest",
+        f"{HERE}/test_granted.py::test_what_goes_back_is_waited_for_in_bounds",
+    ),
+    asking(
         "each answer is waited for",
         "Celery asks for a dozen at its end",
         "worker/bootstep",

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.bootsteps import CLOSE
 from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
+from celery_semaphore.worker import bootstep
 from celery_semaphore.worker.bootstep import _bounded_answers
 from celery_semaphore.worker.granted import GrantedQueues, _processes
 from tests.support.proxy import Proxy
@@ -65,6 +67,28 @@ def test_an_answer_is_waited_for_in_bounds(
             with pytest.raises(TimeoutError):
                 ours.recv(1)
         assert ours.gettimeout() == 0.1
+
+
+@pytest.mark.parametrize(
+    ("how", "longest"), [("should_stop", 10.0), ("should_terminate", 2.0)], ids=["warm", "cold"]
+)
+def test_what_goes_back_is_waited_for_in_bounds(
+    monkeypatch: pytest.MonkeyPatch, how: str, longest: float
+) -> None:
+    """The broker may be away: it delivers again what a cold shutdown did not give back."""
+    monkeypatch.setattr(state, how, 0)
+    waited: list[float] = []
+    limiter = SimpleNamespace(
+        settings=SimpleNamespace(publish_timeout=10.0),
+        porter=SimpleNamespace(flush=waited.append),
+        connections=1,
+    )
+    monkeypatch.setattr(bootstep, "limiter_of", lambda _app: limiter)
+    step: Any = SimpleNamespace(granted=None, held=None)
+    bootstep.SemaphoreConsumerStep.stop(
+        step, SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
+    )
+    assert waited == [longest]
 
 
 @pytest.mark.rabbitmq
