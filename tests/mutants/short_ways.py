@@ -226,8 +226,8 @@ MUTANTS = (
         "messages that were not sent are another's",
         "whoever hands on sends them",
         "pass_on",
-        "w.resource = _home AND w.outbox LIMIT 1",
-        "false",
+        "w.resource = _home AND w.outbox ORDER",
+        "false ORDER",
     ),
     short(
         "what was handed on says nothing of how long",

@@ -51,7 +51,10 @@ BEGIN
     AND ( -- the wait of an acquire whose answer never came
         SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_home, _holder)
     ) IS NULL
-    AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _home AND w.outbox LIMIT 1) IS NULL
+    AND ( -- what must be sent is told by the long way; the order tells which index is meant
+        SELECT true FROM celery_semaphore.waiter AS w
+        WHERE w.resource = _home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1
+    ) IS NULL
     RETURNING e.id, held.since, at.look INTO epoch, since, look;
     IF NOT FOUND THEN
         RETURN NULL;
