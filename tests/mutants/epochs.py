@@ -37,8 +37,15 @@ LATE_WORDS = [
         "a moved head has the newest claims",
         "it was refused there since; its message is there",
         "handing_on",
-        "tickets.setdefault(waiter.nonce, waiter)",
-        "tickets[waiter.nonce] = waiter",
+        "replace(there, ticket=ticket)",
+        "waiter",
+    ),
+    memory(
+        "a moved head loses its promotion",
+        "an operator let it go first",
+        "handing_on",
+        "replace(there, ticket=ticket)",
+        "there",
     ),
     memory(
         "an end is as good as the next",

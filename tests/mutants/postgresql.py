@@ -288,8 +288,8 @@ MUTANTS = (
         "a resource that idled is looked at in time",
         "it is not looked at for ten leases",
         "v1/acquire.sql",
-        " AND r.look + 0 <= _now + _lease -- not by the index on look; later if the clock stepped back\n",
-        "\n",
+        " AND r.look + 0 <= _now + _lease -- not by the index on look\n    AND held.mine",
+        "\n    AND held.mine",
         tests=GROWTH,
     ),
     postgresql(
@@ -492,13 +492,23 @@ MUTANTS = (
         "a moved head has the newest claims",
         "it was refused there since; its message is there",
         "v1/hand_on.sql",
-        """    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id AND (
-        SELECT true FROM celery_semaphore.waiter AS there
-        WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce));
-""",
-        """    DELETE FROM celery_semaphore.waiter AS w
-    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
-""",
+        "    IF FOUND THEN\n        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;\n    ELSE\n",
+        "    DELETE FROM celery_semaphore.waiter AS w\n"
+        "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);\n    IF true THEN\n",
+    ),
+    postgresql(
+        "a moved head loses its promotion",
+        "an operator let it go first",
+        "v1/hand_on.sql",
+        "least(there.urgency, _head.urgency)",
+        "there.urgency",
+    ),
+    postgresql(
+        "the first of its claims says who has a wait",
+        "it stands where a claim refused it last",
+        "v1/name.sql",
+        "FOR n IN REVERSE cardinality(_resources)..1 LOOP",
+        "FOR n IN 1..cardinality(_resources) LOOP",
     ),
     postgresql(
         "most calls need not look for a grant",

@@ -93,8 +93,8 @@ MUTANTS = (
         "a grant that ended is taken up",
         "another may have been granted its place",
         "acquire",
-        " AND held.ends > _now)\n",
-        ")\n",
+        " AND held.ends > _now\n",
+        "\n",
     ),
     short(
         "no wait ends where a grant is taken up",

@@ -124,6 +124,7 @@ class OnPostgres:
 
         yield open_store
         for store in stores:
+            store._link.keep()  # type: ignore[attr-defined]
             store.close()
 
     def forget(self, store: PostgresStore) -> None:

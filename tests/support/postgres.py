@@ -235,7 +235,7 @@ class KeptLink(Link):
 
     @property
     def _of_server(self) -> list[Connection]:
-        return self._kept.setdefault(str(self._parameters), [])
+        return self._kept.setdefault(f"{os.getpid()} {self._parameters}", [])
 
     def _taken(self) -> Connection:
         try:
@@ -243,7 +243,8 @@ class KeptLink(Link):
         except IndexError:
             return self.connect()
 
-    def close(self) -> None:
+    def keep(self) -> None:
+        """Leave its connections to the next link."""
         while self._idle:
             self._of_server.append(self._idle.pop())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..asking import Ask
@@ -49,11 +50,17 @@ def _next(books: Books, at: Resource) -> Waiter | None:
 def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
     for ask in waiter.asks:
         if ask.resource != at.name and books.refusal(ask, waiter.ticket):
-            # What stands there already was refused since, with other claims than these; its message may be there.
-            books.at(ask.resource).tickets.setdefault(waiter.nonce, waiter)
-            at.forget(waiter.nonce)
+            _move(at, books.at(ask.resource), waiter)
             return
     _grant(books, at, waiter)
+
+
+def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
+    """H8: what stands there already was refused since, with other claims, and its message may be there: it stays."""
+    there = other.tickets.get(waiter.nonce, waiter)
+    ticket = min(there.ticket, waiter.ticket, key=lambda each: each.turn)
+    other.tickets[waiter.nonce] = replace(there, ticket=ticket)
+    at.forget(waiter.nonce)
 
 
 def _grant(books: Books, at: Resource, waiter: Waiter) -> None:

@@ -52,6 +52,29 @@ local function elsewhere(claims, ticket)
     end
 end
 
+-- H8. What stands there already was refused since, with other claims, and its message may be there, or its grant: that
+-- record stays, with the more urgent of both ranks.
+local function move(home, other, head, info)
+    local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
+    local there, ticket = wait_info(other, nonce)
+    leave(home, nonce)
+    if not there then
+        stand(other, head, info, payload)
+    elseif head < ticket then
+        call("HSET", other.tickets, nonce, head:sub(1, RANK) .. cmsgpack.pack(there))
+        for _, line in ipairs({other.parked, other.aside, other.waiters}) do
+            if call("ZREM", line, ticket) == 1 then
+                call("ZADD", line, 0, head)
+            end
+        end
+    end
+    local granted_until = there and there.session and call("ZSCORE", other.holders, GRANT .. nonce)
+    if granted_until then -- it left by one line only
+        tell(there.session, nonce, tonumber(granted_until))
+    end
+    use(other)
+end
+
 -- Tries the head of the line; answers whether to go on.
 local function try(home)
     local head, more = first(home, "+", limit_of(home))
@@ -71,12 +94,7 @@ local function try(home)
     if not other then
         grant(head, info, claims, home)
     else
-        local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
-        leave(home, nonce)
-        if not wait_info(other, nonce) then -- else refused there since, with other claims; its message may be there
-            stand(other, head, info, payload)
-        end
-        use(other)
+        move(home, other, head, info)
     end
     return true
 end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Publication, Reason, Refusal, Wait
-from ...core.session import GRANT_S
+from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import nonce_of
 from .calling import granted
 from .sessions import S, held
@@ -61,6 +61,45 @@ class ChangedTasks(Suite):
         assert store.snapshot("disk").waiting == 0
         assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
         assert messages(released(store, "a", claim())) == [b"b2"]
+
+    def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
+        """An operator let it go first where it stood by its older claims."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "y")
+        store.ask(S)
+        first = held(store, "first").ticket
+        clock.advance(1)
+        ticket = held(store, "w", claims=DISK + claim()).ticket
+        held(store, "w2", claims=claim(), ticket=ticket)
+        store.promote([ticket], "disk")
+        store.release("y", DISK)
+        waiting = [each.id.partition(".")[2] for each in store.snapshot("api").waiters]
+        assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
+
+    def test_of_two_lines_the_last_claim_says_who_has_a_wait(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "y")
+        store.ask(S)
+        ticket = held(store, "b", claims=DISK + claim()).ticket
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        for claims, standing in (
+            (claim() + DISK, Standing.WAITS),
+            (DISK + claim(), Standing.ELSEWHERE),
+        ):
+            assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
+
+    def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
+        """It was granted what it asked last: its session hears of it."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "y")
+        store.ask(S)
+        ticket = held(store, "b", claims=DISK + claim()).ticket
+        held(store, "b2", claims=claim(), ticket=ticket)
+        store.release("a", claim())
+        granted_now = store.ask(S).granted
+        store.release("y", DISK)
+        assert store.ask(S).granted == granted_now == {nonce_of(ticket)}
+        assert store.snapshot("disk").waiting == 0
 
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,8 +88,8 @@ class Life:
     def check(self, said: str) -> None:
         short, long = (side.books() for side in self.sides)
         for table in BOOKS:
-            only_one = set(map(str, short[table])) ^ set(map(str, long[table]))
-            assert not only_one, f"{said}: {table}: {sorted(only_one)}"
+            ours, others = Counter(map(str, short[table])), Counter(map(str, long[table]))
+            assert ours == others, f"{said}: {table}: {ours - others} instead of {others - ours}"
 
     def waiting(self) -> list[str]:
         return [name for name, task in self.tasks.items() if task.ticket and not task.permit]

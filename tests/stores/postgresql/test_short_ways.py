@@ -27,20 +27,8 @@ DELETE FROM celery_semaphore.released
 NEVER_FORGET = """
 CREATE OR REPLACE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void LANGUAGE sql AS '';
 """
-NO_SHORT_WAY = """
-CREATE OR REPLACE FUNCTION celery_semaphore.v1_acquire_new(
-    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
-) RETURNS celery_semaphore.v1_answer LANGUAGE sql AS 'SELECT NULL::celery_semaphore.v1_answer';
-CREATE OR REPLACE FUNCTION celery_semaphore.v1_acquire_granted(
-    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _known bigint
-) RETURNS celery_semaphore.v1_answer LANGUAGE sql AS 'SELECT NULL::celery_semaphore.v1_answer';
-CREATE OR REPLACE FUNCTION celery_semaphore.v1_pass_on(
-    _home text, _holder text, _known bigint, _now bigint, _lease bigint, _take_up bigint
-) RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint';
-"""
-SHORT_WAYS = """
-SELECT count(*) FROM pg_proc WHERE proname IN ('v1_acquire_new', 'v1_acquire_granted', 'v1_pass_on')
-"""
+# With this condition the short ways begin, in v1_acquire and in v1_release.
+SHORT = "IF cardinality(_resources) = 1 AND _message IS NULL"
 
 
 class Course:
@@ -75,18 +63,20 @@ class Course:
 def sides(server: PostgresServer, open_at: OpenAt) -> Callable[[Clock], tuple[Side, Side]]:
     return lambda clock: (
         side(server, open_at, clock),
-        side(server, open_at, clock, without=NO_SHORT_WAY),
+        side(server, open_at, clock, short=False),
     )
 
 
-def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, without: str = "") -> Side:
+def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool = True) -> Side:
     name = f"side-{os.urandom(4).hex()}"
     url = server.add_database(name)
     server.install(name)
-    server.run(NEVER_FORGET + without, database=name)
-    assert server.run(SHORT_WAYS, database=name) == [
-        (3,)
-    ]  # else those of another signature are still in use
+    server.run(NEVER_FORGET, database=name)
+    for function in () if short else ("v1_acquire", "v1_release"):
+        source = f"SELECT pg_get_functiondef('celery_semaphore.{function}'::regproc)"
+        [(text,)] = server.run(source, database=name)
+        assert text.count(SHORT) == 1
+        server.run(text.replace(SHORT, f"{SHORT} AND false"), database=name)
     client = server.client(name)
     return Side(
         open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),

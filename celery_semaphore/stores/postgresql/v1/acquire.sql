@@ -1,8 +1,8 @@
 -- Admit the holder on all resources, or refuse and remember its place.
 --
--- Most calls end in this file: one resource, and somebody new who finds room or a full resource, or who takes up what was
--- granted to its wait. v1_acquire_else is for all others. Each looks once, at everything, for each statement costs as much
--- as what it does, and all others wait meanwhile.
+-- Most calls end in this file. They name one resource; their holder is new and finds room, or too little room, or it takes
+-- up a grant. v1_acquire_else is for all others. These functions need few statements: each costs as much as what it does,
+-- and all other calls of the resource wait meanwhile.
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
@@ -20,7 +20,7 @@ BEGIN
         IF _ticket = '' THEN
             answer := celery_semaphore.v1_acquire_new(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
         ELSE
-            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _known);
+            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
         END IF;
         IF answer.epoch IS NOT NULL THEN
             RETURN answer;
@@ -33,7 +33,7 @@ BEGIN
         _resources, _limits, _weights);
 END $$;
 
--- Somebody new, where nobody waits and there is room, or where the permits do not suffice.
+-- A new holder is admitted where nobody waits and there is room (A14), and refused where there is too little room (C4).
 CREATE FUNCTION celery_semaphore.v1_acquire_new(
     _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
@@ -56,11 +56,12 @@ BEGIN
             bool_or(
                 p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)
             ) AS mine,
-            bool_and(p.ends > _now) FILTER (WHERE p.holder IS NOT NULL) AS stay
+            bool_and(p.ends > _now AND p.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up))
+                FILTER (WHERE p.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
-    AND r.name = home AND r.declared = _a.limits[1] AND r.look + 0 <= _now + _lease -- not by the index on look; later if the clock stepped back
+    AND r.name = home AND r.declared = _a.limits[1] AND r.look + 0 <= _now + _lease -- not by the index on look
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing must end first
     AND (
         SELECT true FROM celery_semaphore.released AS d
@@ -93,9 +94,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Who takes up what was granted to its wait: A10.
+-- A10: a holder takes up what was granted to its wait.
 CREATE FUNCTION celery_semaphore.v1_acquire_granted(
-    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _known bigint
+    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
@@ -115,7 +116,8 @@ BEGIN
         AND r.look + 0 <= _now + _lease -- not by the index on look
     )
     AND ( -- it holds nothing yet, and nothing here must end first
-        SELECT bool_and(held.holder <> _a.holder AND held.ends > _now)
+        SELECT bool_and(held.holder <> _a.holder AND held.ends > _now
+            AND held.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up))
         FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL
     )
     AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE

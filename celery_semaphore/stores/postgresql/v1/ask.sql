@@ -5,7 +5,7 @@
 -- [[nonce, microseconds]...].
 --
 -- Without `_begun` it takes no lock of a resource, so one that is busy or stuck keeps no session from being awake. What
--- it expects is a forecast: one statement sees what other calls have done as a whole or not at all.
+-- it expects is a forecast: the line may change between two statements of it.
 CREATE FUNCTION celery_semaphore.v1_ask(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
@@ -15,7 +15,6 @@ DECLARE
     m celery_semaphore.v1_moment;
     taken_up text[];
 BEGIN
-    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5, before the locks: others wait for them
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience); -- Q1
     epoch := m.epoch;
     slept := celery_semaphore.v1_wake(_session, m); -- Q2
@@ -28,6 +27,7 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
     END IF;
     sessions := celery_semaphore.v1_count_awake(m);
+    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5
 END $$;
 
 -- With its LIMIT the subquery stays one: joined otherwise the table of permits could be read as a whole.
@@ -73,8 +73,11 @@ DECLARE
     turns jsonb := '[]';
     home text;
 BEGIN
-    FOR home IN SELECT DISTINCT one.name FROM unnest(_resources) AS one (name) LOOP
-        turns := turns || celery_semaphore.v1_expected_here(home, _nonces);
+    FOR home IN -- of a wait in two lines the last of its claims counts
+        SELECT one.name FROM unnest(_resources) WITH ORDINALITY AS one (name, n) GROUP BY one.name ORDER BY max(one.n)
+    LOOP
+        turns := turns || celery_semaphore.v1_expected_here(home, ARRAY(
+            SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home));
     END LOOP;
     RETURN turns;
 END $$;

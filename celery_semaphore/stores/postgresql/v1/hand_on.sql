@@ -36,19 +36,22 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Its ticket may stand there already, refused since, with other claims than these, and its message may be there: then
--- that row stays. Two rows of one wait would fail each call that hands on here.
+-- H8. What stands there already was refused since, with other claims, and its message may be there, or its grant: that
+-- row stays, with the more urgent of both ranks. Two rows of one wait would fail each call that hands on here.
 CREATE FUNCTION celery_semaphore.v1_move(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id AND (
-        SELECT true FROM celery_semaphore.waiter AS there
-        WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce));
-    UPDATE celery_semaphore.waiter AS w
-    SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
-        id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
-    WHERE w.id = _head.id;
+    UPDATE celery_semaphore.waiter AS there SET urgency = least(there.urgency, _head.urgency)
+    WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+    IF FOUND THEN
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;
+    ELSE
+        UPDATE celery_semaphore.waiter AS w
+        SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
+            id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
+        WHERE w.id = _head.id;
+    END IF;
     PERFORM celery_semaphore.v1_use(
         _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
 END $$;

@@ -41,8 +41,8 @@ BEGIN
     AND p.resource = _home AND p.holder = _holder
     AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing must end first
     AND at.low IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- and nothing is left for the next in line
-    AND celery_semaphore.v1_asked_since(head.session, _now - _lease) -- none asks for one whose message is here
-    AND ( -- who may stay first
+    AND celery_semaphore.v1_asked_since(head.session, _now - _lease)
+    AND ( -- the next in line may stay where it stands
         SELECT next.weight <= at.in_force
             AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _lease))
         FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.line = 'p'

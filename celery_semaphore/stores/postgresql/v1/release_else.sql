@@ -1,5 +1,5 @@
--- Of release: several resources, later messages of a task, who holds nothing (any more), grants, where somebody waits,
--- and the grace.
+-- Of release: several resources, later messages of a task, holders that hold nothing (any more), grants, waits whose
+-- hand-on is not the most frequent one, and the grace.
 CREATE FUNCTION celery_semaphore.v1_release_else(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
@@ -48,9 +48,7 @@ BEGIN
         RETURNING greatest(0, _m.now - p.since) INTO held_for;
         PERFORM celery_semaphore.v1_learn(_at.name, held_for, _at.waits);
     END IF;
-    IF NOT _at.buried THEN
-        PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m.now + _m.lease);
-    END IF;
+    PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m.now + _m.lease);
 END $$;
 
 -- The wait of an acquire whose answer never came, to which a permit may have been handed since; one whose message was
