@@ -114,10 +114,11 @@ def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
 @pytest.mark.timeout(200)
 def test_two_hundred_wait_for_a_minute(broker: Site, rabbitmq_server: Rabbit) -> None:
     """No broker moves a message meanwhile: counted by itself."""
-    worker = broker.start(concurrency=2, conf=OFTEN)
+    silent = ["--without-heartbeat"]  # of Celery's own, a message every two seconds
+    worker = broker.start(concurrency=2, conf=OFTEN, options=silent)
     broker.occupy()
     results = [broker.send("hold", 0.0, "w") for _ in range(200)]
-    wait_until_held(worker, 200, running=1)
+    wait_until_held(broker, worker, 200, running=1)
 
     def moved() -> Any:
         if broker.broker.startswith("amqp"):

@@ -1,5 +1,5 @@
--- Of acquire: several resources, later messages of a task, who has a ticket, holds already or was released, what is new
--- or was idle, another limit than before, where somebody waits, the grace, and refusals.
+-- Of acquire: several resources, later messages of a task, waits that were granted nothing, holders that hold already or
+-- were released, resources that are new or were idle, another limit than before, the grace, and most reasons to refuse.
 CREATE FUNCTION celery_semaphore.v1_acquire_else(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
