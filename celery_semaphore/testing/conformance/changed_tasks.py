@@ -37,6 +37,13 @@ DISK = claim(of="disk")
 AGAIN = Publication("task:0", redelivered=True, remember=3600.0)
 
 
+def fill_both(store: Store) -> None:
+    """Hold the only permit of each resource, and let the session be awake."""
+    admitted(store, claim(), "a")
+    admitted(store, DISK, "y")
+    store.ask(S)
+
+
 class ChangedTasks(Suite):
     def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
         """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
@@ -51,9 +58,7 @@ class ChangedTasks(Suite):
 
     def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
         """It stood for both, and came back for one of them: its message is there."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "y")
-        store.ask(S)
+        fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket
         assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
         assert attached(store, ticket, claim(), b"b2") == []
@@ -64,9 +69,7 @@ class ChangedTasks(Suite):
 
     def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
         """An operator let it go first where it stood by its older claims."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "y")
-        store.ask(S)
+        fill_both(store)
         first = held(store, "first").ticket
         clock.advance(1)
         ticket = held(store, "w", claims=DISK + claim()).ticket
@@ -77,9 +80,7 @@ class ChangedTasks(Suite):
         assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
 
     def test_of_two_lines_the_last_claim_says_who_has_a_wait(self, store: Store) -> None:
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "y")
-        store.ask(S)
+        fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket
         assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
         for claims, standing in (
@@ -90,9 +91,7 @@ class ChangedTasks(Suite):
 
     def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
         """It was granted what it asked last: its session hears of it."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "y")
-        store.ask(S)
+        fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket
         held(store, "b2", claims=claim(), ticket=ticket)
         store.release("a", claim())

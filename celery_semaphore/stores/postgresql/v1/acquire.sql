@@ -33,7 +33,7 @@ BEGIN
         _resources, _limits, _weights);
 END $$;
 
--- A new holder is admitted where nobody waits and there is room (A14), and refused where there is too little room (C4).
+-- A new holder is admitted if there is room and no wait (A14), and refused if there is too little room (C4).
 CREATE FUNCTION celery_semaphore.v1_acquire_new(
     _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$

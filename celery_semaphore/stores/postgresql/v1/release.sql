@@ -1,7 +1,7 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --
--- Most calls end here: one resource, where nobody waits, or where one permit goes to the next in line. v1_release_else is
--- for all others.
+-- Most calls end here. They name one resource, which has no wait, or whose permit goes to the first in line.
+-- v1_release_else is for all others.
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
@@ -38,8 +38,8 @@ BEGIN
         _clock, _lease, _take_up, _known, _patience, _holder, _task, _message, _remember, _resources);
 END $$;
 
--- The mean is that of the last fifty or so. Of fewer, one long run in ten would send everybody far away who asks soon
--- after it, and permits would lie idle until they are back.
+-- The mean is that of the last fifty permits or so. Of fewer, one long run in ten would delay all the waits that ask soon
+-- after it, and permits would be idle until they ask again.
 CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
