@@ -14,11 +14,13 @@ from celery import Celery
 
 from tests.support.counter import Counter
 
-from .kinds import ACKS, Sent
+from .kinds import ACKS, PLAIN, Sent
 
 TICK_S = 0.05
 LONG_S = (1.5, 3.0)
 LONG_EVERY = 100  # one of so many tasks is a long one
+DELAY_S = 1  # of plain tasks that the broker delays
+DELAYED_EVERY = 10  # one of so many plain tasks is delayed
 
 
 class Feeder(threading.Thread):
@@ -32,6 +34,7 @@ class Feeder(threading.Thread):
         chance: random.Random,
         *,
         body: float,
+        delayed: bool = False,
     ) -> None:
         super().__init__(name="feeder", daemon=True)
         self.sent: dict[str, Sent] = {}
@@ -40,6 +43,7 @@ class Feeder(threading.Thread):
         self._backlog = backlog
         self._chance = chance
         self._body = body
+        self._delayed = delayed
         self._by_resource: Tally[str] = Tally()
         self._may_send = threading.Lock()
         self._stopped = threading.Event()
@@ -85,8 +89,16 @@ class Feeder(threading.Thread):
         is_long = self._by_resource[resource] % LONG_EVERY == 0
         seconds = chance.uniform(*LONG_S) if is_long else self._body
         name, given = f"{resource} {acks}", (resource, seconds)
-        result: Any = self._app.send_task(name, given, producer=self._connected())
-        self.sent[result.id] = Sent(resource, acks, seconds, time.monotonic())
+        delay = self._delay(resource)
+        result: Any = self._app.send_task(
+            name, given, producer=self._connected(), countdown=delay or None
+        )
+        self.sent[result.id] = Sent(resource, acks, seconds, time.monotonic(), delay)
+
+    def _delay(self, resource: str) -> int:
+        """Return for how long this one is delayed, so that plain tasks too are in the broker's delay queues."""
+        is_delayed = self._delayed and resource == PLAIN
+        return DELAY_S if is_delayed and self._by_resource[resource] % DELAYED_EVERY == 0 else 0
 
     def _connected(self) -> Any:
         if self._producer is None:

@@ -20,6 +20,7 @@ class Sent(NamedTuple):
     acks: str
     seconds: float
     at: float  # when it was sent
+    delay: int = 0  # seconds for which the broker shall keep it
 
     @property
     def is_plain(self) -> bool:

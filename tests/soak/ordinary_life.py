@@ -18,7 +18,7 @@ from .feeder import Feeder
 from .fleet import Fleet
 from .judge import TAKE_UP_S, Bound, Findings, Judge, Kind, bounds, said
 from .kinds import PLAIN, RESOURCES, WAITS
-from .places import Left, Place, ValkeyBroker
+from .places import Left, Place, RabbitBroker, ValkeyBroker
 
 LEASE_S = 6.0
 # Of one deploy after the other. A limit is in force alone for a short time only, before the next deploy; the lowest
@@ -70,12 +70,22 @@ class Day:
         if self.broker.url.startswith("amqp"):
             self.client.conf.broker_transport_options = {"confirm_publish": True}
         self.feeder = Feeder(
-            self.client, self.counter, self.plan.backlog, self.chance, body=self.plan.body
+            self.client,
+            self.counter,
+            self.plan.backlog,
+            self.chance,
+            body=self.plan.body,
+            delayed=self.broker_delays,
         )
         self.fleet = Fleet(
             env, conf, limit=LIMITS[0], concurrency=self.concurrency, chance=self.chance
         )
         self.began = time.monotonic()
+
+    @property
+    def broker_delays(self) -> bool:
+        """Tell whether the broker keeps what is delayed."""
+        return isinstance(self.broker, RabbitBroker) and self.broker.delays
 
     def live(self) -> None:
         """Start, feed and restart, until there were enough restarts and tasks."""
@@ -127,6 +137,7 @@ class Day:
             said(self.fleet.logs()),
             self.away,
             self.broker.record() if isinstance(self.broker, ValkeyBroker) else None,
+            broker_delays=self.broker_delays,
         )
         findings = judge.findings(self.feeder.sent, logs)
         return findings, {wait: bounds(logs[wait], self.fleet.lives) for wait in WAITS}

@@ -71,6 +71,11 @@ class RabbitBroker(RabbitServer):
         super().__init__()
         self.conf = conf
 
+    @property
+    def delays(self) -> bool:
+        """Tell whether delayed messages are kept by the broker, not by the workers."""
+        return self.conf is QUORUM
+
     def left(self) -> Left:
         """Return the messages of all queues, ready and unacknowledged."""
         listed = self.control("list_queues", "--silent", "name", "messages")

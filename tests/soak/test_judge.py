@@ -16,7 +16,18 @@ from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
 from .fleet import Life
-from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Noted, Said, Windows, bounds, said
+from .judge import (
+    ADMITTED_S,
+    TAKE_UP_S,
+    Findings,
+    Judge,
+    Noted,
+    Published,
+    Said,
+    Windows,
+    bounds,
+    said,
+)
 from .kinds import Sent
 from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
 from .rates import Rate, exceeds
@@ -44,9 +55,12 @@ def judged(
     noted: Noted | None = None,
     away: Windows = (),
     acknowledged: Sequence[tuple[Life, float]] = (),
+    published: Sequence[Published] = (),
+    broker_delays: bool = False,
 ) -> Findings:
     """What the judge says of one limited task."""
-    judge = Judge(lives, {"t": Said(noted, acknowledged=list(acknowledged))}, away)
+    said = Said(noted, acknowledged=list(acknowledged), published=list(published))
+    judge = Judge(lives, {"t": said}, away, broker_delays=broker_delays)
     found = judge.findings({"t": Sent("park", acks, 0.05, 1.0)}, {"park": log})
     return found[False, acks]
 
@@ -102,6 +116,33 @@ def test_a_task_that_runs_twice() -> None:
     assert (found.exposed, found.exposed_to_broker) == (0, 1)
 
 
+def test_a_task_that_the_broker_had_delayed_when_it_was_stopped() -> None:
+    """Only there, at that time, and only where the broker keeps what is delayed."""
+    log = [*ran("t", 12, 13), *ran("t", 12.01, 13, pid=2)]
+    lives = life(), life(pid=2)
+    acknowledged = [(one, 13.0) for one in lives]
+
+    def faults(*published: Published, delays: bool = True) -> Any:
+        found = judged(
+            "late",
+            log,
+            *lives,
+            away=[(5.0, 10.0)],
+            acknowledged=acknowledged,
+            published=published,
+            broker_delays=delays,
+        )
+        assert found.faults or (found.repeated, found.repeated_by_broker) == ([], ["t"])
+        return found.faults
+
+    for published in (Published(4.5, 1), Published(2.5, 3), Published(9.0, 1), Published(0.0, 12)):
+        assert not faults(published)
+    for published in (Published(4.5, 0), Published(1.0, 2), Published(9.5, 1), Published(4.0, 16)):
+        assert faults(published)
+    assert faults(Published(4.5, 1), delays=False)
+    assert faults()
+
+
 def test_a_loop_that_stood_still_acknowledges_late() -> None:
     """What ended long before its worker was told to end counts then as cut off, within bounds."""
     log = [*ran("t", 2, 3), *ran("t", 10, 11, pid=2)]
@@ -120,8 +161,9 @@ def test_a_task_that_runs_beside_itself() -> None:
 
 
 def test_the_logs_are_read() -> None:
-    log = "noted t at 1.5\npublished t at 2.5\nacknowledged t at 2.6\nTask park late[t] received\n"
-    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, [2.5], [(it, 2.6)])}
+    log = "noted t at 1.5\npublished t at 2.5 for 1 s\nacknowledged t at 2.6\nTask park late[t] received\n"
+    published = [Published(2.5, 1)]
+    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, published, [(it, 2.6)])}
 
 
 def entries(*times_and_inside: tuple[float, int]) -> list[Any]:

@@ -78,9 +78,13 @@ def log_noted() -> None:
     LimitedRequestMixin.permit_held = permit_held  # type: ignore[method-assign]
     confirmed = Publisher.publish
 
-    def publish(self: Publisher, message: Any, *args: Any, **kwargs: Any) -> None:
-        confirmed(self, message, *args, **kwargs)
-        get_logger(__name__).info("published %s at %.3f", message.headers["id"], time.monotonic())
+    def publish(
+        self: Publisher, message: Any, *args: Any, delay: float = 0.0, **kwargs: Any
+    ) -> None:
+        confirmed(self, message, *args, delay=delay, **kwargs)
+        get_logger(__name__).info(
+            "published %s at %.3f for %d s", message.headers["id"], time.monotonic(), delay
+        )
 
     Publisher.publish = publish  # type: ignore[method-assign]
 
