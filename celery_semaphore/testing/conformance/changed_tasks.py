@@ -12,7 +12,7 @@ from ...core.permit import Kind, Publication, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import nonce_of
 from .calling import granted
-from .sessions import S, held
+from .sessions import S, held, holding
 from .suite import (
     LEASE,
     Suite,
@@ -66,6 +66,26 @@ class ChangedTasks(Suite):
         assert store.snapshot("disk").waiting == 0
         assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
         assert messages(released(store, "a", claim())) == [b"b2"]
+
+    def test_a_message_that_moves_gives_way_to_one_that_is_held(self, store: Store) -> None:
+        """H8: as the newer refusal would have put it away (A13). The newer delivery has all that is needed."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        held(store, "b2", claims=DISK, ticket=ticket)
+        assert released(store, "a", claim()) == released(store, "y", DISK) == []
+        assert store.ask(S).granted == {nonce_of(ticket)}
+        admitted(store, DISK, "b2", holding(ticket=ticket))
+        assert released(store, "b2", DISK) == []
+        assert list(store.resources()) == []
+
+    def test_a_message_that_moves_gives_way_to_one_that_will_be_parked(self, store: Store) -> None:
+        """H8: until then the newer delivery is not acknowledged; if its worker dies, it is delivered again."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        assert refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert released(store, "a", claim()) == []
+        assert attached(store, ticket, DISK, b"b2") == []
+        assert messages(released(store, "y", DISK)) == [b"b2"]
 
     def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
         """An operator let it go first where it stood by its older claims."""
