@@ -27,13 +27,6 @@ MUTANTS = (
         "",
     ),
     short(
-        "who calls may wait like all others",
-        "a call wakes its session",
-        "acquire",
-        "_a.kind IN ('requeue', 'park')",
-        "_a.kind <> ''",
-    ),
-    short(
         "what is too heavy waits for room",
         "no room will ever suffice",
         "acquire",

@@ -389,6 +389,11 @@ class Sessions(Suite):
         assert reachable(store) == [call]
         assert not store.ask(S).slept
 
+    def test_an_admitted_call_wakes_no_session(self, store: Store) -> None:
+        """It has nothing to ask for."""
+        admitted(store, claim(), "a", Wait(Kind.CALL, session=S))
+        assert store.ask(S).slept
+
     def test_the_newest_refusal_has_it(self, store: Store) -> None:
         """E1: delivered again to another worker; the first one learns nothing more of it."""
         store.ask(S)

@@ -27,6 +27,8 @@ BOOKS = {
     "released": "SELECT * FROM celery_semaphore.released ORDER BY holder",
     "resource": "SELECT * FROM celery_semaphore.resource ORDER BY name",
     "session": "SELECT name, asked FROM celery_semaphore.session ORDER BY name",
+    "set_limit": "SELECT * FROM celery_semaphore.set_limit ORDER BY name",
+    "epoch": "SELECT id, created, grace_until FROM celery_semaphore.epoch",
 }
 
 
@@ -75,7 +77,10 @@ class Life:
             self.end_again: 6,
             self.set_limit: 2,
             self.attach: 3,
+            self.end_wait: 1,
             self.send: 10,
+            self.name: 4,
+            self.promote: 4,
             self.reap: 5,
             self.sleep: 2,
             self.step_back: 2,
@@ -131,10 +136,6 @@ class Life:
         answer = self.ask(
             lambda store: store.acquire(task.claims, holder, wait, publication), f"acquire {holder}"
         )
-        if kind is Kind.CALL and task.session:
-            # The long way wakes its session though it admits; the process asks all the time anyway.
-            for each in self.sides:
-                each.store.ask(task.session)
         if isinstance(answer, Permit):
             task.permit = answer
         else:
@@ -155,13 +156,23 @@ class Life:
             self.tasks[f"holder {self.born}"] = task
             self.acquire(f"holder {self.born}", task)
 
+    def held_by(self, session: str) -> list[HeldWait]:
+        waiting = [self.tasks[name] for name in self.waiting()]
+        return [HeldWait(one.ticket, one.claims) for one in waiting if one.session == session]
+
+    def name(self) -> None:
+        session = self.dice.choice(("one", "other"))
+        held = self.held_by(session)
+        self.ask(lambda store: store.name(session, held), "name")
+
+    def promote(self) -> None:
+        if name := self.some(self.waiting()):
+            ticket, resource = self.tasks[name].ticket, self.dice.choice((API, API, DISK))
+            self.ask(lambda store: store.promote([ticket], resource), f"promote {name}")
+
     def ask_for_grants(self) -> list[str]:
         session = self.dice.choice(("one", "other"))
-        held = [
-            HeldWait(task.ticket, task.claims)
-            for task in self.tasks.values()
-            if task.session == session and task.ticket and not task.permit
-        ][:8]
+        held = self.held_by(session)[:8]
         begun = held if self.dice.random() < 0.2 else []
         turns = self.ask(lambda store: store.ask(session, begun, held), "ask")
         return sorted(turns.granted)
@@ -228,9 +239,15 @@ class Life:
             task, ends_in = self.tasks[name], self.dice.choice((None, 4.0))
             task.session = ""
             self.ask(
-                lambda store: store.attach(task.ticket, task.claims, b"message", ends_in=ends_in),
+                lambda store: store.attach(
+                    task.ticket, task.claims, b"message", name=task.ticket, ends_in=ends_in
+                ),
                 f"attach {name}",
             )
+
+    def end_wait(self) -> None:
+        if name := self.some(self.waiting()):
+            self.ask(lambda store: store.end([self.tasks[name].ticket]), f"end {name}")
 
     def send(self) -> None:
         grants = self.ask(lambda store: sorted(store.take(frozenset({API, DISK})), key=str), "take")

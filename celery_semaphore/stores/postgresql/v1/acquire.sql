@@ -83,7 +83,7 @@ BEGIN
             epoch = answer.epoch, restored = false
         WHERE p.resource = home AND p.slot = at.free;
         RETURN answer;
-    ELSIF _a.kind IN ('requeue', 'park') AND _a.weights[1] <= coalesce(at.operator, at.declared)
+    ELSIF _a.weights[1] <= coalesce(at.operator, at.declared)
         AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
         AND celery_semaphore.v1_known(_a.holder, _a.resources) IS NULL
     THEN

@@ -71,8 +71,12 @@ DECLARE
     stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
     session text := CASE WHEN stays THEN '' ELSE _a.session END;
-    awake bool := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
+    awake bool;
 BEGIN
+    IF session <> '' AND _a.kind = 'call' THEN -- by the very process that asks for its grants
+        PERFORM celery_semaphore.v1_wake(session, _m);
+    END IF;
+    awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
     INSERT INTO celery_semaphore.waiter
         (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
          due, ends, name, payload, session, keeps)
