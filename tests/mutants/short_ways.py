@@ -30,8 +30,8 @@ MUTANTS = (
         "what is too heavy waits for room",
         "no room will ever suffice",
         "acquire",
-        " AND _a.weights[1] <= coalesce(at.operator, at.declared)\n        AND",
-        " AND",
+        "    ELSIF _a.weights[1] <= coalesce(at.operator, at.declared)\n        AND (",
+        "    ELSIF (",
     ),
     short(
         "no wait ends where a new one begins",
