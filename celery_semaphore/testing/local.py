@@ -83,7 +83,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
         semaphore.instead.remove(store)
         if store in by_store:
             by_store.pop(store).close()
-        limiter.close(FAREWELL)
+        limiter.close(FAREWELL, flush=FAREWELL)
         del app.__dict__[LIMITER]
         if before is not None:
             app.__dict__[LIMITER] = before

@@ -138,15 +138,19 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
                 held.forget()
             if ends:
                 # What went back must be acknowledged while there is a connection, or it runs twice.
-                longest = limiter.settings.publish_timeout
-                limiter.porter.flush(min(COLD_FLUSH_S, longest) if ends_cold() else longest)
+                limiter.porter.flush(_longest_flush(limiter.settings.publish_timeout))
             limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
         if self.held is not None:
             self.held.session.join(FAREWELL)
-        limiter_of(c.app).close(FAREWELL)
+        limiter_of(c.app).close(FAREWELL, flush=_longest_flush(FAREWELL))
+
+
+def _longest_flush(warm: float) -> float:
+    """Return for how many seconds to wait for what goes to the broker, if it is so many at a warm shutdown."""
+    return min(COLD_FLUSH_S, warm) if ends_cold() else warm
 
 
 def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:

@@ -85,13 +85,13 @@ class Errands:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._entries and not self._busy, timeout)
 
-    def close(self) -> None:
-        """End the thread; what was not done is not lost, see each errand."""
+    def close(self, timeout: float) -> None:
+        """End the thread, in so many seconds if what it does ends by then; what was not done is not lost, see each errand."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(self._timeout)
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         while (entry := self._next()) is not None:

@@ -139,8 +139,8 @@ class Limiter:
         later.daemon = True
         later.start()
 
-    def close(self, timeout: float) -> None:
-        """The worker ends: give back what it holds, and send what that hands on.
+    def close(self, timeout: float, *, flush: float) -> None:
+        """The worker ends: give back what it holds; send what that hands on, and end what is being sent, each in ``flush`` seconds.
 
         Another worker may begin in this process, as tests do it: it gets threads of its own.
         """
@@ -148,8 +148,8 @@ class Limiter:
         self.sweeper.stop()
         side.ledger.close(timeout)
         side.receivers.close(timeout)  # after all that is announced
-        porter.flush(timeout)
-        porter.close()
+        porter.flush(flush)
+        porter.close(flush)
         side.store.close()
         self._side = None
         self._carry()

@@ -67,6 +67,6 @@ class Porter:
         """Wait until all is done, so many seconds at most."""
         self._errands.flush(timeout)
 
-    def close(self) -> None:
-        """What was not done stays where it is, unacknowledged or in the store."""
-        self._errands.close()
+    def close(self, timeout: float) -> None:
+        """What is not done in so many seconds stays where it is, unacknowledged or in the store."""
+        self._errands.close(timeout)

@@ -581,8 +581,8 @@ WORKERS = [
         "a cold shutdown waits for the broker",
         "it is away, and a supervisor kills the worker",
         "worker/bootstep",
-        "min(COLD_FLUSH_S, longest) if ends_cold() else longest",
-        "longest",
+        "min(COLD_FLUSH_S, warm) if ends_cold() else warm",
+        "warm",
         f"{HERE}/test_granted.py::test_what_goes_back_is_waited_for_in_bounds",
     ),
     asking(

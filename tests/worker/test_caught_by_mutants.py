@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from celery import Celery
@@ -368,6 +368,14 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     consumer = SimpleNamespace(app=app, on_connection_error_after_connected=None)
     SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert side.store.snapshot("one").occupied == 0
+
+
+def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:
+    limited(app)
+    limiter, waited = limiter_of(app), []
+    limiter.porter = cast("Any", SimpleNamespace(flush=waited.append, close=waited.append))
+    limiter.close(5.0, flush=0.5)
+    assert waited == [0.5, 0.5]
 
 
 # -- with workers

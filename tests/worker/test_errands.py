@@ -60,7 +60,7 @@ class Errand:
 def errands() -> Iterator[Errands]:
     errands = Errands(1.0, lambda: None, lambda: None)
     yield errands
-    errands.close()
+    errands.close(1.0)
 
 
 def test_the_urgent_goes_first(errands: Errands) -> None:
@@ -93,6 +93,18 @@ def test_what_fails_holds_up_nobody(errands: Errands) -> None:
     assert failing.attempts < 6
 
 
+def test_the_end_waits_in_bounds(errands: Errands) -> None:
+    """For an errand that waits for a broker."""
+    log: list[Any] = []
+    errand = Errand(log)
+    errand.may_go.clear()
+    errands.add(errand)
+    assert errand.began.wait(10)
+    errands.close(0.1)
+    assert not log
+    errand.may_go.set()
+
+
 def test_what_was_not_even_tried_is_no_attempt() -> None:
     """It is worth one in so many seconds; only those that fail make the next one later."""
     errands = Errands(3.0, lambda: None, lambda: None)
@@ -100,7 +112,7 @@ def test_what_was_not_even_tried_is_no_attempt() -> None:
     errand.error = NotNow("the broker is away", 0.2)
     errands.add(errand)
     wait_until(lambda: errand.given_up, 10, "it is given up")
-    errands.close()
+    errands.close(1.0)
     assert 7 < errand.attempts <= 17
 
 

@@ -70,10 +70,12 @@ def test_an_answer_is_waited_for_in_bounds(
 
 
 @pytest.mark.parametrize(
-    ("how", "longest"), [("should_stop", 10.0), ("should_terminate", 2.0)], ids=["warm", "cold"]
+    ("how", "longest"),
+    [("should_stop", [10.0, 5.0]), ("should_terminate", [2.0, 2.0])],
+    ids=["warm", "cold"],
 )
 def test_what_goes_back_is_waited_for_in_bounds(
-    monkeypatch: pytest.MonkeyPatch, how: str, longest: float
+    monkeypatch: pytest.MonkeyPatch, how: str, longest: list[float]
 ) -> None:
     """The broker may be away: it delivers again what a cold shutdown did not give back."""
     monkeypatch.setattr(state, how, 0)
@@ -81,14 +83,15 @@ def test_what_goes_back_is_waited_for_in_bounds(
     limiter = SimpleNamespace(
         settings=SimpleNamespace(publish_timeout=10.0),
         porter=SimpleNamespace(flush=waited.append),
+        close=lambda _timeout, *, flush: waited.append(flush),
         connections=1,
     )
     monkeypatch.setattr(bootstep, "limiter_of", lambda _app: limiter)
     step: Any = SimpleNamespace(granted=None, held=None)
-    bootstep.SemaphoreConsumerStep.stop(
-        step, SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
-    )
-    assert waited == [longest]
+    c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
+    bootstep.SemaphoreConsumerStep.stop(step, c)
+    bootstep.SemaphoreConsumerStep.shutdown(step, c)
+    assert waited == longest
 
 
 @pytest.mark.rabbitmq
