@@ -16,7 +16,7 @@ from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt
-from .life import API, BOOKS, LEASE, TAKE_UP, Life, Side
+from .life import API, EVERY_ROW, LEASE, TAKE_UP, Life, Side
 
 CALLS = 2_500
 CRASH = b"""
@@ -28,6 +28,7 @@ NEVER_FORGET = """
 CREATE OR REPLACE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void LANGUAGE sql AS '';
 """
 # With this condition the short ways begin, in v1_acquire and in v1_release.
+CLAIM = Claim("api", "eu", 1)
 SHORT = "IF cardinality(_resources) = 1 AND _message IS NULL"
 
 
@@ -38,8 +39,10 @@ class Course:
         self.life = Life(sides, clock, random.Random(0))
         self.clock = clock
 
-    def acquire(self, holder: str, ticket: str = "", limit: int = 1, weight: int = 1) -> Any:
-        wait = Wait(Kind.REQUEUE, ticket=ticket or None, session="one")
+    def acquire(
+        self, holder: str, ticket: str = "", limit: int = 1, weight: int = 1, session: str = "one"
+    ) -> Any:
+        wait = Wait(Kind.REQUEUE, ticket=ticket or None, session=session)
         claims = [Claim("api", "eu", limit, weight)]
         return self.call(lambda store: store.acquire(claims, holder, wait), f"acquire {holder}")
 
@@ -48,7 +51,19 @@ class Course:
         return ticket
 
     def release(self, holder: str) -> None:
-        self.call(lambda store: store.release(holder, [Claim("api", "eu", 1)]), f"release {holder}")
+        self.call(lambda store: store.release(holder, [CLAIM]), f"release {holder}")
+
+    def go_on(self, seconds: float, *permits: Permit) -> None:
+        """Let so much time pass in which these permits are renewed."""
+        for _ in range(10):
+            self.clock.advance(seconds / 10)
+            self.call(lambda store: store.renew(permits), "renew")
+
+    def forget(self) -> None:
+        """The server lost what it does not write down, and noticed it."""
+        for side in self.life.sides:
+            side.crash()
+        self.awake()
 
     def awake(self) -> None:
         self.call(lambda store: store.ask("one"), "ask")
@@ -80,9 +95,7 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
     client = server.client(name)
     return Side(
         open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),
-        lambda: {
-            table: client.execute(query.encode()).fetchall() for table, query in BOOKS.items()
-        },
+        lambda: client.execute(EVERY_ROW.encode()).fetchall(),
         lambda: server.forget(name),
         lambda: client.execute(CRASH) and None,
     )
@@ -166,4 +179,65 @@ def test_a_release_under_two_limits(course: Course) -> None:
     course.refused("b", limit=2)
     course.call(lambda store: store.set_limit(2, "api"), "limit")
     course.call(lambda store: store.set_limit(1, API), "limit")
+    course.release("a")
+
+
+def test_a_grant_of_a_permit_that_is_older_than_the_epoch(course: Course) -> None:
+    """Of a parked task: it lasts longer than the grace."""
+    course.acquire("a")
+    wait = Wait(Kind.PARK)
+    refused = course.call(lambda store: store.acquire([CLAIM], "b", wait), "acquire b")
+    course.call(lambda store: store.attach(refused.ticket, [CLAIM], b"b"), "attach")
+    course.release("a")
+    course.call(lambda store: store.sent(store.take(frozenset({API}))), "sent")
+    course.forget()
+    course.clock.advance(LEASE * 2 / 3 + 0.1)
+    course.acquire("b", refused.ticket)
+
+
+def test_a_grant_where_a_wait_ended(course: Course) -> None:
+    permits = [course.acquire(holder, limit=2) for holder in ("a", "other")]
+    ticket = course.refused("b", limit=2)
+    lasts = course.acquire("in transit", limit=2, session="").retry_after + LEASE
+    course.go_on(lasts - GRANT_S / 2, *permits)
+    course.awake()
+    course.release("a")
+    course.clock.advance(GRANT_S / 2 + 0.1)
+    course.acquire("b", ticket, limit=2)
+
+
+def test_a_release_beside_a_dead_permit(course: Course) -> None:
+    course.acquire("dead", limit=2)
+    course.clock.advance(LEASE / 2)
+    course.acquire("a", limit=2)
+    course.refused("b", limit=2)
+    course.clock.advance(LEASE / 2 + 0.1)
+    course.awake()
+    course.release("a")
+
+
+def test_a_release_to_a_session_that_sleeps(course: Course) -> None:
+    permit = course.acquire("a")
+    course.refused("b")
+    course.go_on(LEASE + 0.1, permit)
+    course.release("a")
+
+
+def test_a_release_of_one_that_waits_too(course: Course) -> None:
+    """It took up the grant of another wait."""
+    course.acquire("x")
+    ticket = course.refused("b")
+    course.clock.advance(0.1)
+    course.refused("a")
+    course.clock.advance(0.1)
+    course.refused("c")
+    course.release("x")
+    assert isinstance(course.acquire("a", ticket), Permit)
+    course.release("a")
+
+
+def test_a_release_in_the_grace(course: Course) -> None:
+    course.acquire("a")
+    course.refused("b")
+    course.forget()
     course.release("a")
