@@ -503,7 +503,7 @@ QUEUES_BESIDE = [
         "granted",
         "    channel = c.connection.channel()\n",
         "    channel = c.task_consumer.channel\n",
-        "tests/worker/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
+        "tests/worker/test_parking_queues.py::test_the_granted_queue_has_a_prefetch_of_its_own",
     ),
 ]
 

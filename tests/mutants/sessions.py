@@ -8,6 +8,7 @@ from functools import partial
 from .lua import lua
 from .mutant import Mutant
 from .postgresql import HERE, postgresql as on_postgresql
+from .short_ways import SHORT_WAYS
 
 CONFORMANCE = "tests/stores/test_conformance.py::TestPostgresStore"
 SESSIONS = (f"{HERE}/test_sessions.py", "-k", "not embedded")
@@ -21,6 +22,7 @@ def conformance(
 
 
 many_or_busy = partial(on_postgresql, tests=SESSIONS)
+beside_the_short_ways = partial(on_postgresql, tests=SHORT_WAYS)
 
 POSTGRES = (
     conformance(
@@ -85,7 +87,7 @@ POSTGRES = (
         "v1/hand_on.sql",
         "THEN celery_semaphore.v1_grant_lasts() ELSE",
         "THEN _m.take_up ELSE",
-        noticed_by="to_a_held_wait",
+        noticed_by="ends_as_soon",
     ),
     conformance(
         "all sessions in line are sent off at once",
@@ -215,21 +217,19 @@ POSTGRES = (
         "round(known.latest)",
         noticed_by="believed_at_once",
     ),
-    conformance(
-        "the newest hold is not remembered",
+    beside_the_short_ways(
+        "sessions/the newest hold is not remembered",
         "the mean is",
         "v1/release_else.sql",
         "held_for, _at.waits);",
         "held_for, false);",
-        noticed_by="believed_at_once",
     ),
-    conformance(
-        "a permit is held since it was granted",
+    beside_the_short_ways(
+        "sessions/a permit is held since it was granted",
         "others were kept out since",
         "v1/acquire_else.sql",
         "    _p.since := _m.now;\n",
         "",
-        noticed_by="taken_up_once",
     ),
     conformance(
         "turns are expected by the limit of old",

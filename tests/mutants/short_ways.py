@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-EVERY = ("tests/stores/postgresql/test_short_ways.py",)
+SHORT_WAYS = ("tests/stores/postgresql/test_short_ways.py",)
 
 
 def short(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
@@ -14,7 +14,7 @@ def short(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
         f"celery_semaphore/stores/postgresql/v1/{file}.sql",
         text,
         instead,
-        EVERY,
+        SHORT_WAYS,
     )
 
 

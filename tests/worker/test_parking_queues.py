@@ -14,6 +14,7 @@ from celery_semaphore.core.permit import Permit
 from tests.conftest import StartServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
+from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
 from .conftest import Site
@@ -59,6 +60,24 @@ def test_overtakes_what_its_worker_has_prefetched(
     since = max(result.date_done for result in held)
     # Both processes may have had one each when it came, and may have got another; six are prefetched.
     assert sum(since < result.date_done < waiter.date_done for result in backlog) <= 3
+
+
+@pytest.mark.rabbitmq
+def test_the_granted_queue_has_a_prefetch_of_its_own(
+    rabbit_site: Site, rabbitmq_server: Rabbit
+) -> None:
+    """Else what is granted stays with the broker while the worker's prefetch is used up."""
+    rabbit_site.start(concurrency=2, conf=PARK)
+    host = rabbit_site.broker.rpartition("/")[2]
+
+    def channels() -> dict[str, str]:
+        listed = rabbitmq_server.control("list_consumers", "-p", host, "queue_name", "channel_pid")
+        return dict(line.split() for line in listed.splitlines() if line)
+
+    both = wait_until(
+        lambda: (found := channels()).keys() >= {"celery", "celery.granted"} and found, 20, "both"
+    )
+    assert both["celery"] != both["celery.granted"]
 
 
 @pytest.mark.parametrize("broker", BROKERS)

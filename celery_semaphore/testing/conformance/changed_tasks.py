@@ -99,6 +99,17 @@ class ChangedTasks(Suite):
         waiting = [each.id.partition(".")[2] for each in store.snapshot("api").waiters]
         assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
 
+    @pytest.mark.parametrize("home", ["api", "disk"])
+    def test_a_promotion_in_one_of_two_lines_counts_in_both(self, store: Store, home: str) -> None:
+        """Whichever claim comes first now."""
+        fill_both(store)
+        both = claim() + DISK if home == "api" else DISK + claim()
+        held(store, "first", claims=both[:1])
+        ticket = held(store, "w", claims=claim() + DISK).ticket
+        held(store, "w2", claims=DISK, ticket=ticket)
+        store.promote([ticket], "disk")
+        assert refused(store, both, "w3", holding(ticket=ticket)).position == 0
+
     def test_of_two_lines_the_last_claim_says_who_has_a_wait(self, store: Store) -> None:
         fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket

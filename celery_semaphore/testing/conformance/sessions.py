@@ -248,6 +248,19 @@ class Sessions(Suite):
         again = refused(store, claim(), "b2", holding(ticket=first.ticket))
         assert (again.ticket, again.position) == (first.ticket, 0)
 
+    def test_a_grant_of_several_claims_to_a_held_wait_ends_as_soon(
+        self, store: Store, clock: Clock
+    ) -> None:
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        wait = held(store, "b", claims=BOTH)
+        store.release("a", BOTH)
+        clock.advance(GRANT_S - 0.001)
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+        clock.advance(0.001)
+        store.reap()
+        assert granted(store) == granted(store, "disk") == []
+
     def test_a_session_that_asks_no_more_sleeps(self, store: Store, clock: Clock) -> None:
         """E7: it was told of the grant, and died then: the next one of it is not granted."""
         store.ask(S)

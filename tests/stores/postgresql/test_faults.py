@@ -113,6 +113,9 @@ class TestLostAnswers:
         permit_of(cut_off.acquire(claim(), "a"))
 
 
+DISK = [Claim("disk", None, 1)]
+
+
 class TestRestarts:
     def test_immediately(self, start_server: StartServer, open_at: OpenAt) -> None:
         """What was written last may be missing, so the living come first."""
@@ -140,9 +143,13 @@ class TestRestarts:
         permit = permit_of(store.acquire(claim(2), "a"))
         permit_of(store.acquire(claim(2), "b"))
         store.release("b", claim(2))
+        permit_of(store.acquire(DISK, "c"))
+        store.release("c", DISK)
         server.stop_politely()
         time.sleep(1.1)
         server.start()
+        there = refusal_of(open_at(server.url, lease=1.0).acquire(DISK, "d"))
+        assert there.reason is Reason.RECOVERING, "where nothing is overdue as well"
         answer = refusal_of(open_at(server.url, lease=1.0).acquire(claim(2), "c"))
         assert answer.reason is Reason.RECOVERING
         assert store.renew([permit]) == {"a": Renewal.OK}

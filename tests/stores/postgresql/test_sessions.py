@@ -168,13 +168,26 @@ def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Cl
         assert pages(server, clock, ask, ask) < 100
 
 
-def test_a_release_reads_no_line(server: PostgresServer, store: Any, clock: Clock) -> None:
+def test_a_near_place_is_counted_up_to_it(server: PostgresServer, store: Any, clock: Clock) -> None:
+    """Whoever is refused there learns it."""
+    admitted(store, LIMITED, "a")
+    server.run(LINE % (S, MANY))
+    near = "v1_position('api', ROW(255, 7, 'n7')::celery_semaphore.v1_ticket)"
+    assert pages(server, clock, near, near) < 100
+
+
+@pytest.mark.parametrize("message", ["NULL", "'by the long way'"])
+def test_a_release_reads_no_line(
+    server: PostgresServer, store: Any, clock: Clock, message: str
+) -> None:
     """To know that the first in line is the first."""
     store.ask(S)
     for holder in "ab":
         admitted(store, claim(2), holder)
     server.run(LINE % (S, MANY))
-    first, second = (f"v1_release({{moment}}, '{h}', '', NULL, 0, '{{{{api}}}}')" for h in "ab")
+    first, second = (
+        f"v1_release({{moment}}, '{h}', '', {message}, 0, '{{{{api}}}}')" for h in "ab"
+    )
     assert pages(server, clock, first, second) < 250
     assert store.ask(S).granted == {"n1", "n2"}
 
