@@ -34,9 +34,8 @@ longer, a task is called lost that kombu lost. If our code makes kombu drop a me
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -44,6 +43,7 @@ from typing import Any, NamedTuple
 from .fleet import Life
 from .kinds import Sent
 from .record import TICK_S, Record
+from .said import Published, Said
 
 TAKE_UP_S = 4.0  # semaphore_take_up of the app under test
 ADMITTED_S = 1.0  # longest between an acquire and the entry of its task, on a busy machine
@@ -53,8 +53,6 @@ STOOD_STILL_S = (
 )
 ON_ITS_WAY_S = 5.0  # longest between a pop from Redis and kombu's keeping it; up to 3 s were seen
 
-SAID = re.compile(r"(noted|published|acknowledged) (\S+) at (\S+)(?: for (\d+) s)?")
-RECEIVED = re.compile(r"\[(\S+)\] received")
 
 Entry = Sequence[Any]  # of the counter's log: time, event, task, run, the worker's process, inside
 Kind = tuple[bool, str]  # whether its tasks are plain, and their acks
@@ -74,53 +72,6 @@ class Run:
     @property
     def is_cut(self) -> bool:
         return self.how in ("failed", "closed")
-
-
-class Noted(NamedTuple):
-    """The main process that had noted a task's permit, and so acknowledged it with early acks."""
-
-    life: Life
-    at: float
-
-
-class Published(NamedTuple):
-    """A waiting task's message was published, to come after so many seconds."""
-
-    at: float
-    delay: int
-
-    def passed_on(self) -> Iterator[float]:
-        """Yield when RabbitMQ passes it on: there is a queue of delays for each bit of its delay, the longest is first."""
-        left = self.delay
-        while left:
-            left -= 1 << (left.bit_length() - 1)
-            yield self.at + self.delay - left
-
-
-@dataclass
-class Said:
-    """What the workers' logs say of one task."""
-
-    noted: Noted | None = None  # the last one
-    received: int = 0
-    published: list[Published] = field(default_factory=list)  # while it waited, and confirmed
-    acknowledged: list[tuple[Life, float]] = field(default_factory=list)
-
-
-def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
-    """Read the logs of all workers."""
-    found: dict[str, Said] = defaultdict(Said)
-    for life, log in logs:
-        for what, task, at, delay in SAID.findall(log):
-            if what == "noted":
-                found[task].noted = Noted(life, float(at))
-            elif what == "published":
-                found[task].published.append(Published(float(at), int(delay)))
-            else:
-                found[task].acknowledged.append((life, float(at)))
-        for task in RECEIVED.findall(log):
-            found[task].received += 1
-    return found
 
 
 class Bound(NamedTuple):

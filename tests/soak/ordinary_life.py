@@ -16,9 +16,10 @@ from tests.support.process import wait_until
 
 from .feeder import Feeder
 from .fleet import Fleet
-from .judge import TAKE_UP_S, Bound, Findings, Judge, Kind, bounds, said
+from .judge import TAKE_UP_S, Bound, Findings, Judge, Kind, bounds
 from .kinds import PLAIN, RESOURCES, WAITS
 from .places import Left, Place, RabbitBroker, ValkeyBroker
+from .said import said
 
 LEASE_S = 6.0
 # Of one deploy after the other. A limit is in force alone for a short time only, before the next deploy; the lowest

@@ -16,22 +16,12 @@ from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
 from .fleet import Life
-from .judge import (
-    ADMITTED_S,
-    TAKE_UP_S,
-    Findings,
-    Judge,
-    Noted,
-    Published,
-    Said,
-    Windows,
-    bounds,
-    said,
-)
+from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Windows, bounds
 from .kinds import Sent
 from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
 from .rates import Rate, exceeds
 from .report import crashes_in, hangs_in, is_ours
+from .said import Noted, Published, Said, said
 
 LIMIT = 2
 AFTER = TAKE_UP_S + 2 * ADMITTED_S

@@ -10,10 +10,11 @@ import pytest
 from kombu import Connection
 
 from .fleet import Life
-from .judge import ON_ITS_WAY_S, Judge, Said
+from .judge import ON_ITS_WAY_S, Judge
 from .kinds import Sent
 from .places import ValkeyBroker
 from .record import TICK_S, Command, Record, commands
+from .said import Said
 from .test_judge import life
 
 STOP, BACK = 100.0, 101.0  # when the broker stopped, and when it was there again
