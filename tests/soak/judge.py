@@ -53,7 +53,6 @@ STOOD_STILL_S = (
 )
 ON_ITS_WAY_S = 5.0  # longest between a pop from Redis and kombu's keeping it; up to 3 s were seen
 
-
 Entry = Sequence[Any]  # of the counter's log: time, event, task, run, the worker's process, inside
 Kind = tuple[bool, str]  # whether its tasks are plain, and their acks
 Windows = Sequence[tuple[float, float]]
@@ -188,7 +187,7 @@ class Judge:
             return
         if _is_repeated(runs, late=how.is_late):
             (found.repeated_by_broker if by_broker else found.repeated).append(task)
-        if fault := self._fault(task, how, runs, completed=completed):
+        if fault := self._fault(task, how, runs, completed=completed, by_broker=by_broker):
             known = self._said.get(task) or Said()
             found.faults[task] = (
                 f"{fault}: sent at {how.at:.3f}, received {known.received} times, published"
@@ -196,7 +195,9 @@ class Judge:
                 f" {self._record.story(task)}"
             )
 
-    def _fault(self, task: str, how: Sent, runs: list[Run], *, completed: bool) -> str | None:
+    def _fault(
+        self, task: str, how: Sent, runs: list[Run], *, completed: bool, by_broker: bool
+    ) -> str | None:
         """Say what no end of a worker or broker excuses."""
         if any(run.is_cut and run.ended < _cut_from(run.life) for run in runs):
             return "was cut by a warm end"
@@ -205,8 +206,7 @@ class Judge:
         if not runs and not self._was_cut_at_its_beginning(task):
             return "never began, and no cold end cut it at its beginning"
         if _is_repeated(runs, late=how.is_late) and not (
-            self._was_delayed_over_a_stop(task, how)
-            or any(self._is_exposed(run, late=how.is_late) for run in runs)
+            by_broker or any(self._is_exposed(run, late=how.is_late) for run in runs)
         ):
             return "ran again, though neither its worker's end nor the broker's touched it"
         return None
