@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from celery_semaphore.core.permit import (
     Grant,
@@ -20,6 +20,7 @@ from celery_semaphore.core.permit import (
     Reason,
     Refusal,
     Renewals,
+    Snapshot,
 )
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Outgoing, Store
@@ -43,6 +44,8 @@ tasks = st.sampled_from("abc")
 claims = st.sampled_from(list(CLAIMS))
 waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
+holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding()))
+known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
 waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
 parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
@@ -79,7 +82,8 @@ class Stores(RuleBasedStateMachine):
         self.deliveries = 0  # since a server forgot
         self.tasks: dict[str, Task] = {}
         self.promises = Promises()
-        self.taken: list[Grant] = []
+        self.seen: list[Snapshot] = []  # by the last call
+        self.taken: list[tuple[Grant, set[bytes]]] = []  # with the messages that it stands for
         self.parked: set[bytes] = set()  # messages that the store must not lose
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
@@ -90,6 +94,7 @@ class Stores(RuleBasedStateMachine):
         )
         for each in seen:
             self.promises.check(each)
+        self.seen = seen
         return answer
 
     def hand_on(self, question: Callable[[Store], Outgoing], then: str = "left") -> None:
@@ -102,12 +107,23 @@ class Stores(RuleBasedStateMachine):
             outgoing = question(store)
             return [] if then == "left" else in_order(store.take(outgoing))
 
-        self.taken += self.ask(taken)
+        for grant in self.ask(taken):
+            self.taken.append((grant, self._messages_of(grant.payload[:1])))
         while then == "sent" and self.taken:
             self._sent()
 
     def waiting(self) -> list[str]:
         return sorted(name for name, task in self.tasks.items() if task.ticket)
+
+    def holding(self) -> list[str]:
+        """All that have permits; the last deliveries too, which may be released for a second time."""
+        held = (each.holder for seen in self.seen for each in seen.holders if not each.granted)
+        return sorted({*held, *(task.holder for task in self.tasks.values())})
+
+    def ends(self) -> list[float]:
+        """When permits and grants end that have not ended yet; first the present moment."""
+        found = {each.expires_at for seen in self.seen for each in seen.holders}
+        return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
 
     def with_messages(self) -> list[str]:
         return sorted(name for name, task in self.tasks.items() if task.names)
@@ -116,6 +132,12 @@ class Stores(RuleBasedStateMachine):
         return self.tasks.setdefault(name, Task(name))
 
     # What workers do.
+
+    @initialize(claims=claims, waiting=st.lists(waits, max_size=2))
+    def begin(self, claims: str, waiting: list[str]) -> None:
+        """One has a permit, and others may wait: else most of a program would pass before anybody does."""
+        for task, wait in zip("abc", ["not", *waiting], strict=False):
+            self.deliver(task, claims, wait, message="none", heard=True)
 
     @rule(task=tasks, claims=claims, wait=waits, message=messages, heard=st.booleans())
     def deliver(self, task: str, claims: str, wait: str, message: str, heard: bool) -> None:
@@ -183,13 +205,15 @@ class Stores(RuleBasedStateMachine):
             assert set(answers) == {permit.holder for permit in permits}
 
     @precondition(lambda self: self.tasks)
-    @rule(task=known_tasks, ran=st.booleans(), then=nexts)
-    def release(self, task: str, ran: bool, then: str) -> None:
-        one = self.task(task)
-        publication = one.publication if ran else None
-        self.hand_on(lambda store: store.release(one.holder, one.claims, publication), then)
-        self.promises.over.add(one.holder)
-        one.known_until = min(one.known_until, self.clock.now + LEASE)
+    @rule(holder=holders, ran=st.booleans(), then=nexts)
+    def release(self, holder: str, ran: bool, then: str) -> None:
+        one = self.task(holder[0])
+        claims, publication = one.asked[holder]
+        ran_as = publication if ran else None
+        self.hand_on(lambda store: store.release(holder, claims, ran_as), then)
+        self.promises.over.add(holder)
+        if holder == one.holder:
+            one.known_until = min(one.known_until, self.clock.now + LEASE)
 
     @precondition(lambda self: self.waiting())
     @rule(task=waiting_tasks, then=nexts)
@@ -215,7 +239,11 @@ class Stores(RuleBasedStateMachine):
         )
 
     def _is_over(self, task: str) -> None:
-        self.parked = {each for each in self.parked if not each.startswith(task.encode())}
+        self.parked -= self._messages_of(task.encode())
+
+    def _messages_of(self, task: bytes) -> set[bytes]:
+        """Those that must not be lost; where a task has an older one too, either may be sent."""
+        return {each for each in self.parked if each.startswith(task)}
 
     @precondition(lambda self: self.taken)
     @rule()
@@ -224,9 +252,9 @@ class Stores(RuleBasedStateMachine):
 
     def _sent(self) -> None:
         """The broker has the message that was taken first."""
-        grant = self.taken.pop(0)
+        grant, stands_for = self.taken.pop(0)
         self.ask(lambda store: store.sent([grant]))
-        self.parked.discard(grant.payload)
+        self.parked -= stands_for
 
     # What sessions do.
 
@@ -263,8 +291,10 @@ class Stores(RuleBasedStateMachine):
         self.hand_on(lambda store: store.promote([str(self.task(task).ticket)], resource))
 
     @precondition(lambda self: self.with_messages())
-    @rule(task=parked_tasks)
-    def end(self, task: str) -> None:
+    @rule(task=parked_tasks, now=known_ends)
+    def end(self, task: str, now: float) -> None:
+        """Perhaps in the moment in which its grant has ended, and nothing has noticed that yet."""
+        self.clock.now = now
         self.hand_on(lambda store: store.end(self.task(task).names))
 
     @rule(limit=st.sampled_from([None, None, 0, 1, 2]), name=st.sampled_from(RESOURCES))
@@ -278,12 +308,9 @@ class Stores(RuleBasedStateMachine):
         if self.clock.now - self.begun < LONGEST_RUN_S:
             self.clock.advance(seconds + ODD_S)
 
-    @precondition(lambda self: self.tasks)
-    @rule(task=known_tasks)
-    def advance_to_the_end_of(self, task: str) -> None:
-        permit = self.task(task).permit
-        if permit and permit.expires_at > self.clock.now:
-            self.clock.now = permit.expires_at
+    @rule(end=known_ends)
+    def advance_to_an_end(self, end: float) -> None:
+        self.clock.now = end
 
     @precondition(lambda self: self.deliveries >= MANY)
     @rule(restarted=st.booleans())
@@ -309,8 +336,8 @@ class Stores(RuleBasedStateMachine):
         """No message is lost, and nothing is left: all that is free goes on until the stores are empty."""
         for name in RESOURCES:
             self.set_limit(2, name)  # the highest weight: one that never fits would wait for ever
-        for name in self.tasks:
-            self.release(name, ran=False, then="sent")
+        for task in self.tasks.values():
+            self.release(task.holder, ran=False, then="sent")
         for _ in range(ROUNDS):
             self._go_on()
             if not (used := self.ask(lambda store: sorted(store.resources()))):

@@ -45,6 +45,8 @@ class Task:
     ticket: str | None = None
     permit: Permit | None = None
     names: list[str] = field(default_factory=list)  # of its parked messages
+    # What each holder asked for, and for which message.
+    asked: dict[str, tuple[tuple[Claim, ...], Publication | None]] = field(default_factory=dict)
     known_until: float = float("inf")  # a holder that ended is remembered for a lease
 
     def deliver(self, claims: str | None, wait: str, message: str, *, header: bool = False) -> None:
@@ -56,6 +58,7 @@ class Task:
         how = WAITS[wait]
         self.wait = how and _with_ticket(how, self.ticket if header else None)
         self.publication = self._publication(message)
+        self.asked[self.holder] = (self.claims, self.publication)
 
     @property
     def parks(self) -> bool:

@@ -583,6 +583,13 @@ HANDING_ON = [
         "    if false then --",
     ),
     lua(
+        "what is granted to its message is not told to the session that holds it",
+        "its message is sent",
+        "_hand_on",
+        "if there and there.session then\n            tell",
+        "if false then\n            tell",
+    ),
+    lua(
         "the first of its claims says who has a wait",
         "it stands where a claim refused it last",
         "name",

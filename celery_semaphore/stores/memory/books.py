@@ -95,21 +95,22 @@ class Books:
     def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
         """Return the first that a permit can be granted to; those before it whose session sleeps are in transit (H5)."""
         limit = self.limit(at.name)
+        at.line_up_again(limit)
         for waiter in at.line(before):
-            if waiter.in_transit:
+            if waiter.in_transit or waiter.aside:
                 continue
             if not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)
             elif limit == 0 or waiter.weight_at(at.name) <= (limit or waiter.ask_at(at.name).limit):
                 return waiter
+            else:
+                at.set_aside(waiter)
         return None
 
     def send_off_set_aside(self, at: Resource) -> None:
-        """One that no limit could fit never comes to the head, where a session that sleeps is noticed: E5."""
-        limit = self.limit(at.name)
+        """One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
         for waiter in at.line():
-            is_aside = limit and waiter.weight_at(at.name) > limit and not waiter.in_transit
-            if is_aside and not self.is_reachable(waiter):
+            if waiter.aside and not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)
 
     def limit(self, name: str, declared: int | None = None) -> int | None:

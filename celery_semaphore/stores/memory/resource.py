@@ -180,7 +180,17 @@ class Resource:
 
     def send_off(self, waiter: Waiter, now: int) -> None:
         """Let it be in transit: it keeps its place for a while, and blocks no other."""
-        self.tickets[waiter.nonce] = replace(waiter, away=True, due=now)
+        self.tickets[waiter.nonce] = replace(waiter, away=True, due=now, aside=False)
+
+    def set_aside(self, waiter: Waiter) -> None:
+        """H4: no call steps over it again."""
+        self.tickets[waiter.nonce] = replace(waiter, aside=True)
+
+    def line_up_again(self, limit: int | None) -> None:
+        """H2: let those stand in the line again that this limit fits."""
+        for nonce, waiter in self.tickets.items():
+            if waiter.aside and (limit is None or waiter.weight_at(self.name) <= limit):
+                self.tickets[nonce] = replace(waiter, aside=False)
 
     def idle(self) -> bool:
         return not (self.holders or self.grants or self.tickets)

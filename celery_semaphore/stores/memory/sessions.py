@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.session import HeldWait
+    from ..asking import Ask
     from .books import Books
     from .resource import Resource
 
@@ -77,8 +78,8 @@ def _hold(at: Resource) -> int:
 def _named(books: Books, session: str, wait: HeldWait) -> Standing:
     ticket, wanted = check_ticket(wait.ticket), asks(wait.claims)
     found = books.standing(wanted, ticket.nonce)
-    if not found and any(ticket.nonce in books.at(each.resource).grants for each in wanted):
-        return Standing.ELSEWHERE  # N4: its message was sent
+    if not found and _was_sent(books, wanted, ticket.nonce):
+        return Standing.ELSEWHERE  # N4
     if not found:  # N1
         waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), books.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
@@ -91,6 +92,12 @@ def _named(books: Books, session: str, wait: HeldWait) -> Standing:
     if waiter.away:  # N2, else N3
         _stand(books, at, waiter)
     return Standing.WAITS
+
+
+def _was_sent(books: Books, wanted: Sequence[Ask], nonce: str) -> bool:
+    """Whether its message is on its way, with a grant that has not ended."""
+    grants = (books.at(each.resource).grants.get(nonce) for each in wanted)
+    return any(each and (each.ends > books.now or books.in_grace) for each in grants)
 
 
 def _stand(books: Books, at: Resource, waiter: Waiter) -> None:

@@ -32,6 +32,7 @@ class Waiter:
     away: bool = (
         False  # its session slept, or did not take a grant up: its message is with the broker
     )
+    aside: bool = False  # the limit in force is too low for it: it blocks no other
     keeps: int = 0  # how long its place is kept then, if that is longer than a lease
 
     @property

@@ -33,8 +33,12 @@ local function grant(ticket, info, claims, home)
         use(claim.at, ends)
     end
     call("ZREM", home.parked, ticket)
-    for n = 2, #claims do -- it may stand there as well, by what it asked once
-        step_out(claims[n].at, ticket_of(claims[n].at, nonce))
+    for n = 2, #claims do -- it may stand there as well, by what it asked once, or since
+        local there, stood = wait_info(claims[n].at, nonce)
+        step_out(claims[n].at, stood)
+        if there and there.session then
+            tell(there.session, nonce, ends)
+        end
     end
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)

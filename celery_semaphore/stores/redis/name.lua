@@ -36,7 +36,8 @@ local function name(ticket, info, ats)
         end
     end
     for _, at in ipairs(ats) do
-        if call("ZSCORE", at.holders, GRANT .. nonce) then -- N4: its message was sent
+        local granted_until = tonumber(call("ZSCORE", at.holders, GRANT .. nonce) or 0)
+        if granted_until > now or granted_until > 0 and in_grace then -- N4: its message was sent
             return "e"
         end
     end

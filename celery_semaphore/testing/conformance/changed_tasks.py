@@ -174,6 +174,18 @@ class ChangedTasks(Suite):
         store.reap()
         assert list(store.resources()) == []
 
+    def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
+        self, store: Store
+    ) -> None:
+        """Parked for two claims it was delivered again, and is held for the second one alone: the first to come runs."""
+        store.ask(S)
+        admitted(store, claim() + DISK, "a")
+        ticket = parked(store, claim() + DISK, "b")
+        assert held(store, "b2", claims=DISK, ticket=ticket).ticket == ticket
+        outgoing = store.release("a", claim() + DISK)
+        assert store.ask(S).granted == {nonce_of(ticket)}
+        assert messages(store.take(outgoing)) == [b"b"]
+
     def test_what_it_asked_once_is_forgotten_with_its_grant(
         self, store: Store, clock: Clock
     ) -> None:

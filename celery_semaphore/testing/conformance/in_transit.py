@@ -140,6 +140,25 @@ class InTransit(Suite):
                 store.reap()
             assert [waiter.id for waiter in store.snapshot("api").waiters] == left
 
+    def test_one_that_was_set_aside_is_looked_at_by_a_sweep_alone(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E5: all other calls step over it at no cost, so each store has it in transit since the same moment."""
+        store.ask(S)
+        permit = admitted(store, claim(2), "a")
+        refused(store, claim(2, weight=2), "b", holding())
+        store.set_limit(1, "api")
+        due = store.snapshot("api").waiters[0].due
+        store.sleep(S)
+        for _ in range(2):
+            clock.advance(LEASE / 2)
+            store.renew([permit])
+            store.release("nobody", claim(2))
+        assert store.snapshot("api").waiters[0].due == due
+        store.reap()
+        seen = store.snapshot("api")
+        assert seen.waiters[0].due == seen.at
+
     def test_it_is_forgotten_a_lease_after_it_was_due(self, store: Store, clock: Clock) -> None:
         """E13: whoever stands in line."""
         store.set_limit(0, "api")

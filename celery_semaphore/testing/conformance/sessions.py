@@ -14,6 +14,7 @@ from ...core.ticket import TicketFields, nonce_of
 from .calling import BOTH, granted
 from .suite import (
     LEASE,
+    TAKE_UP,
     Suite,
     admitted,
     claim,
@@ -636,6 +637,29 @@ class Sessions(Suite):
         changed = tuple(claim(of="new") + BOTH)
         assert store.name(S, [HeldWait(ticket, changed)]) == {ticket: Standing.ELSEWHERE}
         assert store.snapshot("new").waiting == store.snapshot("api").waiting == 0
+
+    def test_what_was_sent_too_long_ago_waits(self, store: Store, clock: Clock) -> None:
+        """N1: its grant has ended, though no call has noticed that yet."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP)
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.WAITS}
+
+    def test_in_the_grace_what_was_sent_is_elsewhere_all_the_same(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """The server was away when its message came."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP - 1)
+        self.remember(store)()
+        clock.advance(1)
+        store.ask(S)
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
 
     def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
         """N3."""

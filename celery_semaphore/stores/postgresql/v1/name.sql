@@ -62,7 +62,8 @@ BEGIN
         RETURN 'waits';
     END LOOP;
     PERFORM 1 FROM celery_semaphore.permit AS p
-    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_of(_nonce);
+    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_of(_nonce)
+    AND (p.ends > _m.now OR _m.in_grace);
     IF FOUND THEN
         RETURN 'elsewhere'; -- its message was sent
     END IF;
