@@ -153,6 +153,27 @@ SENT = [
         "granted_until > now or granted_until > 0 and in_grace",
         "granted_until > now",
     ),
+    memory(
+        "what was sent long ago keeps its grant",
+        "it has ended, and does no harm",
+        "sessions",
+        "        books.end_grant(wanted, ticket.nonce)  # overdue",
+        "        # overdue",
+    ),
+    lua(
+        "what was sent long ago keeps its grant",
+        "it has ended, and does no harm",
+        "name",
+        "        take_back(at, nonce) -- whoever",
+        "        -- whoever",
+    ),
+    postgresql(
+        "what was sent long ago keeps its grant",
+        "it has ended, and does no harm",
+        "v1/name.sql",
+        "held.resources, m.now);",
+        "held.resources, m.now) WHERE false;",
+    ),
     postgresql(
         "what was sent long ago is still on its way",
         "it has a grant",

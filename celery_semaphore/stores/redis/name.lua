@@ -35,11 +35,17 @@ local function name(ticket, info, ats)
             return "w"
         end
     end
+    local overdue = {}
     for _, at in ipairs(ats) do
         local granted_until = tonumber(call("ZSCORE", at.holders, GRANT .. nonce) or 0)
         if granted_until > now or granted_until > 0 and in_grace then -- N4: its message was sent
             return "e"
+        elseif granted_until > 0 then
+            table.insert(overdue, at)
         end
+    end
+    for _, at in ipairs(overdue) do
+        take_back(at, nonce) -- whoever ended it later would send this wait off
     end
     stand(ats[1], ticket, info) -- N1
     use(ats[1], now)

@@ -646,6 +646,9 @@ class Sessions(Suite):
         store.sent(released(store, "a", claim()))
         clock.advance(TAKE_UP)
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.WAITS}
+        assert store.snapshot("api").waiting == 1
+        store.reap()
+        assert store.ask(S).granted == {nonce_of(ticket)}
 
     def test_in_the_grace_what_was_sent_is_elsewhere_all_the_same(
         self, store: Store, clock: Clock

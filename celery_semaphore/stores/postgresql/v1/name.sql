@@ -23,6 +23,9 @@ BEGIN
         standings := standings || celery_semaphore.v1_stands_for(
             _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
+            -- A grant that is overdue: whoever ended it later would send this wait off.
+            PERFORM celery_semaphore.v1_erase(
+                celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
                 (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits,
                  claims, due, ends, name, session, keeps)
