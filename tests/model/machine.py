@@ -253,6 +253,9 @@ class Stores(RuleBasedStateMachine):
     def _sent(self) -> None:
         """The broker has the message that was taken first."""
         grant, stands_for = self.taken.pop(0)
+        held = {each.token for seen in self.seen for each in seen.holders}
+        if grant.token in held:  # whoever attached it again meanwhile has the same delivery
+            stands_for = self._messages_of(grant.payload[:1])
         self.ask(lambda store: store.sent([grant]))
         self.parked -= stands_for
 
