@@ -159,6 +159,44 @@ class InTransit(Suite):
         seen = store.snapshot("api")
         assert seen.waiters[0].due == seen.at
 
+    def test_one_behind_one_that_fits_is_seen_when_it_is_the_first(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H4, H5: only those before that are stepped over."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        parked(store, claim(2, weight=2), "heavy")
+        clock.advance(0.001)
+        parked(store, claim(), "fits")
+        clock.advance(0.001)
+        refused(store, claim(2, weight=2), "b", holding())
+        store.set_limit(1, "api")
+        store.sleep(S)
+        due = store.snapshot("api").waiters[-1].due
+        clock.advance(1)
+        store.release("nobody", claim())
+        assert store.snapshot("api").waiters[-1].due == due
+        assert messages(released(store, "a", claim())) == [b"fits"]
+        seen = store.snapshot("api")
+        assert seen.waiters[-1].due == seen.at
+
+    def test_one_behind_the_one_that_asks_is_not_looked_at(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """C5: only what stands before that may keep it from a permit."""
+        store.ask(S)
+        admitted(store, claim(3), "a")
+        parked(store, claim(3, weight=3), "heavy")
+        clock.advance(0.001)
+        ticket = requeued(store, claim(3), "b")
+        clock.advance(0.001)
+        refused(store, claim(3, weight=3), "c", holding())
+        store.sleep(S)
+        due = store.snapshot("api").waiters[-1].due
+        clock.advance(1)
+        admitted(store, claim(2), "b2", came_back(ticket))
+        assert store.snapshot("api").waiters[-1].due == due
+
     def test_it_is_forgotten_a_lease_after_it_was_due(self, store: Store, clock: Clock) -> None:
         """E13: whoever stands in line."""
         store.set_limit(0, "api")

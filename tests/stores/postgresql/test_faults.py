@@ -469,7 +469,9 @@ class TestOthersSettings:
         ours.acquire(claim(of="disk"), "killed too")
         wait_until(lambda: len(server.run(DUE)) == len(["api", "disk"]), 5)
         with server.client() as client, client.transaction():
-            client.execute("UPDATE celery_semaphore.resource SET look = look + 1 WHERE name = 'api'")
+            client.execute(
+                "UPDATE celery_semaphore.resource SET look = look + 1 WHERE name = 'api'"
+            )
             assert store.reap() == frozenset()
             assert server.run(HELD) == [("api",)]
         store.reap()

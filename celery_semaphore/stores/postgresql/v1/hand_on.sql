@@ -82,8 +82,8 @@ BEGIN
     END IF;
 END $$;
 
--- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, 'sleeps'
--- where more must be sent off before it is known, or null where nothing more can be done.
+-- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, 'more'
+-- where a next call must step over more before it is known, or null where nothing more can be done.
 CREATE FUNCTION celery_semaphore.v1_try(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
 ) LANGUAGE plpgsql AS $$
@@ -97,8 +97,9 @@ BEGIN
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- what is free goes to whoever asks
-    ELSIF celery_semaphore.v1_sleeps(head, _m) THEN
-        what := 'sleeps';
+    ELSIF celery_semaphore.v1_sleeps(head, _m)
+        OR NOT celery_semaphore.v1_fits(head.weight, head.asked, coalesce(at.operator, at.declared)) THEN
+        what := 'more';
         RETURN;
     ELSIF coalesce(at.operator, at.declared) = 0 THEN
         RETURN;
@@ -138,7 +139,7 @@ BEGIN
             IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
             END IF;
-            handed.again := done >= 100 OR coalesce(tried.what = 'sleeps', false); -- the server must not be kept for a crowd
+            handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- the server must not be kept for a crowd
             EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
         END LOOP;
         IF tried.what = 'needs' THEN

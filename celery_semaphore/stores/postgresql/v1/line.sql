@@ -78,8 +78,8 @@ BEGIN
     RETURN first;
 END $$;
 
--- The first parked one, before this ticket if one is given, that the limit in force could ever let in. The others
--- are put aside until a higher one is in force, or every call would have to step over them. Those whose session sleeps
+-- The first parked one, before this ticket if one is given, that the limit in force could ever let in. The others are
+-- put aside until a higher one is in force, or every call would have to step over them (H4). Those whose session sleeps
 -- are in transit from now on (H5). Of very many the first is answered although it does not fit, or its session sleeps: it
 -- blocks the line until whoever looks next goes on.
 CREATE FUNCTION celery_semaphore.v1_first(
@@ -89,7 +89,6 @@ CREATE FUNCTION celery_semaphore.v1_first(
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     first celery_semaphore.waiter;
-    sent_off bool := false;
 BEGIN
     IF _at.low IS NOT NULL AND (in_force <= _at.low) IS NOT TRUE THEN
         UPDATE celery_semaphore.waiter AS w SET line = 'p' WHERE w.id = ANY (ARRAY(
@@ -101,35 +100,60 @@ BEGIN
         UPDATE celery_semaphore.resource AS r SET low = CASE WHEN FOUND THEN coalesce(in_force, 0) END
         WHERE r.name = _at.name;
     END IF;
-    FOR n IN 1..10 LOOP
+    FOR n IN 1..2 LOOP
         SELECT * INTO first FROM celery_semaphore.waiter AS w
         WHERE w.resource = _at.name AND w.line = 'p'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
         IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
             RETURN NULL;
-        ELSIF celery_semaphore.v1_sleeps(first, _m) THEN
-            EXIT WHEN sent_off; -- a thousand in one call: others wait for this one
-            PERFORM celery_semaphore.v1_send_off(_at.name, 'p', _m);
-            sent_off := true;
-        ELSIF in_force = 0 OR first.weight <= coalesce(in_force, first.asked) THEN
+        ELSIF celery_semaphore.v1_fits(first.weight, first.asked, in_force)
+            AND NOT celery_semaphore.v1_sleeps(first, _m) THEN
             RETURN first;
-        ELSE
-            PERFORM celery_semaphore.v1_put_aside(
-                _at.name, celery_semaphore.v1_ticket_of(first), coalesce(in_force, first.asked));
+        ELSIF n = 1 THEN
+            PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
         END IF;
     END LOOP;
     PERFORM celery_semaphore.v1_use(_at.name, 0);
     RETURN first;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_put_aside(
-    _name text, _from celery_semaphore.v1_ticket, _limit bigint
+-- Whether this limit could ever let a wait in; where none is known, the one that it declared. 0 is a pause.
+CREATE FUNCTION celery_semaphore.v1_fits(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
+LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force = 0 OR _weight <= coalesce(_in_force, _asked) $$;
+
+-- Those before the first that fits and is reachable, a thousand in one call: others wait for this one.
+CREATE FUNCTION celery_semaphore.v1_step_over(
+    _name text, _in_force bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    limits bigint[];
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET line = 'a' WHERE w.id = ANY (ARRAY(
-        SELECT shut_out.id FROM celery_semaphore.waiter AS shut_out
-        WHERE shut_out.resource = _name AND shut_out.line = 'p' AND shut_out.weight > _limit
-        AND (shut_out.urgency, shut_out.place, shut_out.nonce) >= (_from.urgency, _from.place, _from.nonce)
-        ORDER BY shut_out.urgency, shut_out.place, shut_out.nonce LIMIT 1000));
-    UPDATE celery_semaphore.resource AS r SET low = _limit WHERE r.name = _name;
+    WITH head AS MATERIALIZED (
+        SELECT w.id, w.weight, w.asked, (w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
+            row_number() OVER (ORDER BY w.urgency, w.place, w.nonce) AS n,
+            w.session <> '' AND (
+                SELECT true FROM celery_semaphore.session AS s
+                WHERE s.name = w.session AND s.asked > _m.now - _m.lease LIMIT 1
+            ) IS NULL AS sleeps
+        FROM (
+            SELECT * FROM celery_semaphore.waiter AS each WHERE each.resource = _name AND each.line = 'p'
+            ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
+        ) AS w
+    ), kept AS (
+        SELECT min(head.n) AS n FROM head
+        WHERE head.ticket >= _before
+        OR NOT head.sleeps AND celery_semaphore.v1_fits(head.weight, head.asked, _in_force)
+    ), stepped_over AS (
+        UPDATE celery_semaphore.waiter AS w
+        SET line = CASE WHEN head.sleeps THEN 'w' ELSE 'a' END,
+            due = CASE WHEN head.sleeps THEN _m.now ELSE w.due END,
+            ends = CASE WHEN head.sleeps THEN _m.now + greatest(_m.lease, w.keeps) ELSE w.ends END
+        FROM head, kept WHERE w.id = head.id AND (head.n < kept.n) IS NOT FALSE
+        RETURNING w.line, w.asked
+    )
+    SELECT array_agg(coalesce(_in_force, o.asked)) INTO limits FROM stepped_over AS o WHERE o.line = 'a';
+    IF limits <> '{}' THEN
+        UPDATE celery_semaphore.resource AS r SET low = (SELECT min(one) FROM unnest(limits) AS one)
+        WHERE r.name = _name;
+    END IF;
 END $$;

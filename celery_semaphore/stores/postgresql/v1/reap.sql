@@ -44,7 +44,7 @@ BEGIN
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_visit(home, NULL, m);
         IF NOT m.in_grace THEN -- one that was set aside never comes to the head, where a session that sleeps is noticed
-            PERFORM celery_semaphore.v1_send_off(home, 'a', m);
+            PERFORM celery_semaphore.v1_send_off_set_aside(home, m);
         END IF;
     END LOOP;
     handed := celery_semaphore.v1_hand_on(_names, m);

@@ -37,23 +37,19 @@ BEGIN
     RETURN _waiter.session <> '' AND NOT celery_semaphore.v1_is_awake(_waiter.session, _m);
 END $$;
 
--- Of the first thousand in line, or set aside, those whose sessions sleep are in transit: they keep their places, and
--- block nobody.
-CREATE FUNCTION celery_semaphore.v1_send_off(
-    _name text, _line "char", _m celery_semaphore.v1_moment
+-- E5: of the first thousand that were set aside, those whose sessions sleep are in transit; they keep their places.
+CREATE FUNCTION celery_semaphore.v1_send_off_set_aside(
+    _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
-        SELECT head.id FROM (
+        SELECT aside.id FROM (
             SELECT each.* FROM celery_semaphore.waiter AS each
-            WHERE each.resource = _name AND each.line = _line
+            WHERE each.resource = _name AND each.line = 'a'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
-        ) AS head
-        WHERE head.session <> '' AND (
-            SELECT true FROM celery_semaphore.session AS s
-            WHERE s.name = head.session AND s.asked > _m.now - _m.lease LIMIT 1
-        ) IS NULL));
+        ) AS aside
+        WHERE celery_semaphore.v1_sleeps(aside, _m)));
 END $$;
 
 -- E7: this wait alone is in transit; but the session that did not ask since the grant was made, or for as long as one
