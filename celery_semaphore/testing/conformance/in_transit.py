@@ -164,10 +164,10 @@ class InTransit(Suite):
     ) -> None:
         """H4, H5: only those before that are stepped over."""
         store.ask(S)
-        admitted(store, claim(), "a")
+        admitted(store, claim(2), "a")
         parked(store, claim(2, weight=2), "heavy")
         clock.advance(0.001)
-        parked(store, claim(), "fits")
+        parked(store, claim(2), "fits")
         clock.advance(0.001)
         refused(store, claim(2, weight=2), "b", holding())
         store.set_limit(1, "api")
@@ -193,7 +193,7 @@ class InTransit(Suite):
         refused(store, claim(3, weight=3), "c", holding())
         store.sleep(S)
         due = store.snapshot("api").waiters[-1].due
-        clock.advance(1)
+        clock.advance(3)
         admitted(store, claim(2), "b2", came_back(ticket))
         assert store.snapshot("api").waiters[-1].due == due
 
