@@ -583,6 +583,20 @@ HANDING_ON = [
         "    if false then --",
     ),
     lua(
+        "a moved head stands in line beside its grant",
+        "its place is kept",
+        "_hand_on",
+        "        step_out(other, ticket_of(other, nonce))\n",
+        "",
+    ),
+    lua(
+        "a moved head is told only of a grant that its record has",
+        "it had none before",
+        "_hand_on",
+        "local session = (there or info).session",
+        "local session = (there or {}).session",
+    ),
+    lua(
         "what is granted to its message is not told to the session that holds it",
         "its message is sent",
         "_hand_on",

@@ -497,6 +497,13 @@ MUTANTS = (
         "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);\n    IF true THEN\n",
     ),
     postgresql(
+        "a moved head stands in line beside its grant",
+        "its place is kept",
+        "v1/hand_on.sql",
+        "THEN 'g' ELSE w.line END",
+        "THEN w.line ELSE w.line END",
+    ),
+    postgresql(
         "a moved head loses its promotion",
         "an operator let it go first",
         "v1/hand_on.sql",

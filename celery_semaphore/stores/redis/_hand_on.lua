@@ -72,9 +72,13 @@ local function move(home, other, head, info)
             end
         end
     end
-    local granted_until = there and there.session and call("ZSCORE", other.holders, GRANT .. nonce)
-    if granted_until then -- it left by one line only
-        tell(there.session, nonce, tonumber(granted_until))
+    local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
+    if granted_until then -- it left by one line only, and stands in none
+        local session = (there or info).session
+        step_out(other, ticket_of(other, nonce))
+        if session then
+            tell(session, nonce, tonumber(granted_until))
+        end
     end
     use(other)
 end

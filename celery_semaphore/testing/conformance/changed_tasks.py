@@ -15,6 +15,7 @@ from .calling import granted
 from .sessions import S, held, holding
 from .suite import (
     LEASE,
+    TAKE_UP,
     Suite,
     admitted,
     attached,
@@ -86,6 +87,26 @@ class ChangedTasks(Suite):
         assert released(store, "a", claim()) == []
         assert attached(store, ticket, DISK, b"b2") == []
         assert messages(released(store, "y", DISK)) == [b"b2"]
+
+    @pytest.mark.parametrize("kind", [Kind.PARK, Kind.REQUEUE])
+    def test_a_wait_that_moves_to_its_grant_is_not_in_line(
+        self, store: Store, clock: Clock, kind: Kind
+    ) -> None:
+        """H8: it would be granted a second permit while another message of its task is on the way with the first."""
+        admitted(store, DISK, "d")
+        store.ask(S)
+        both = claim() + DISK
+        waits = parked(store, both, "b") if kind is Kind.PARK else held(store, "b", claims=both)
+        ticket = str(getattr(waits, "ticket", waits))
+        admitted(store, claim(), "a")
+        assert not store.attach(ticket, claim(), b"b again")
+        store.sent(released(store, "a", claim()))
+        assert released(store, "d", DISK) == []
+        seen = store.snapshot("api")
+        assert (granted(store), seen.waiting, store.snapshot("disk").waiting) == ([ticket], 0, 0)
+        assert store.ask(S).granted == ({nonce_of(ticket)} if kind is Kind.REQUEUE else set())
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
 
     def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
         """An operator let it go first where it stood by its older claims."""

@@ -49,6 +49,10 @@ BEGIN
     ELSE
         UPDATE celery_semaphore.waiter AS w
         SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
+            line = CASE WHEN EXISTS ( -- its other message was sent with that grant
+                SELECT FROM celery_semaphore.permit AS p
+                WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
+            ) THEN 'g' ELSE w.line END,
             id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
         WHERE w.id = _head.id;
     END IF;
