@@ -132,6 +132,14 @@ POSTGRES = (
     conformance(
         "a dead session keeps its places for a lease",
         "a broker redelivers at once",
+        "v1/line.sql",
+        "THEN _m.now + greatest(_m.lease, w.keeps) ELSE",
+        "THEN _m.now + _m.lease ELSE",
+        noticed_by="keeps_its_place",
+    ),
+    conformance(
+        "one that was set aside keeps its place for a lease",
+        "a broker redelivers at once",
         "v1/sessions.sql",
         "ends = _m.now + greatest(_m.lease, w.keeps)\n    WHERE w.id = ANY",
         "ends = _m.now + _m.lease\n    WHERE w.id = ANY",

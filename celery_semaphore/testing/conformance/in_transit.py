@@ -159,6 +159,24 @@ class InTransit(Suite):
         seen = store.snapshot("api")
         assert seen.waiters[0].due == seen.at
 
+    def test_one_that_was_set_aside_keeps_its_place_as_long_as_the_broker_may_take(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E5, E13: its broker redelivers late."""
+        store.ask(S)
+        admitted(store, claim(2), "a")
+        refused(store, claim(2, weight=2), "b", holding(keeps=HOUR))
+        store.set_limit(1, "api")
+        store.sleep(S)
+        clock.advance(LEASE)
+        store.reap()
+        clock.advance(HOUR - 0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 1
+        clock.advance(0.001)
+        store.reap()
+        assert list(store.resources()) == []
+
     def test_one_behind_one_that_fits_is_seen_when_it_is_the_first(
         self, store: Store, clock: Clock
     ) -> None:
