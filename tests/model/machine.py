@@ -46,6 +46,7 @@ waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
 holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding()))
 known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
+grant_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends(of_grants=True)))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
 waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
 parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
@@ -120,9 +121,10 @@ class Stores(RuleBasedStateMachine):
         held = (each.holder for seen in self.seen for each in seen.holders if not each.granted)
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
-    def ends(self) -> list[float]:
-        """When permits and grants end that have not ended yet; first the present moment."""
-        found = {each.expires_at for seen in self.seen for each in seen.holders}
+    def ends(self, *, of_grants: bool = False) -> list[float]:
+        """When grants, or permits as well, end that have not ended yet; first the present moment."""
+        held = [each for seen in self.seen for each in seen.holders]
+        found = {each.expires_at for each in held if each.granted or not of_grants}
         return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
 
     def with_messages(self) -> list[str]:
@@ -294,7 +296,7 @@ class Stores(RuleBasedStateMachine):
         self.hand_on(lambda store: store.promote([str(self.task(task).ticket)], resource))
 
     @precondition(lambda self: self.with_messages())
-    @rule(task=parked_tasks, now=known_ends)
+    @rule(task=parked_tasks, now=grant_ends)
     def end(self, task: str, now: float) -> None:
         """Perhaps in the moment in which its grant has ended, and nothing has noticed that yet."""
         self.clock.now = now

@@ -39,8 +39,11 @@ IN_REDIS = (
         "a promoted message has no place",
         "it is the first",
         "promote",
-        'call("ZADD", line, 0, "000" .. ticket:sub(4))',
-        'call("ZADD", line, 0, "000." .. string.format("%016.0f.", now) .. nonce_of(ticket))',
+        'call("HSET", at.tickets, ARGV[n], "000" .. record:sub(4))\n'
+        '            call("ZADD", line, 0, "000" .. ticket:sub(4))',
+        'local rank = "000." .. string.format("%016.0f", now)\n'
+        '            call("HSET", at.tickets, ARGV[n], rank .. record:sub(RANK + 1))\n'
+        '            call("ZADD", line, 0, rank .. ticket:sub(RANK + 1))',
     ),
     lua(
         "a ticket that is given up keeps its grant",
