@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter as Tally
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from . import rates
 from .judge import Bound, Findings, Kind
@@ -15,6 +13,7 @@ from .kinds import ACKS
 from .ordinary_life import Day
 from .places import Left
 from .rates import Rate
+from .stuck import crashes_in, stuck_in_ours
 
 JUDGED = {"lost": rates.lost, "repeated": rates.repeated}
 RATES = {**JUDGED, "repeated by a restart of the broker": rates.repeated_by_broker}
@@ -53,26 +52,19 @@ class Report:
             if b.inside > b.limit
         ]
         logs = day.fleet.logs()
-        hung = {life: hangs_in(log) for life, log in logs if life.hung}
-        crashed = {life: crashes_in(log) for life, log in logs if life.crashed}
-        stuck = [
-            f"{life.worker.hostname} ({life.way}) {what} in {', '.join(where)}"
-            for what, lives in (("hung", hung), ("crashed", crashed))
-            for life, where in lives.items()
-            if is_ours(where) or (what == "hung" and life.way == "TERM")
-        ]
+        crashes = [crashes_in(log) for life, log in logs if life.crashed]
         return cls(
             time.monotonic() - day.began,
             day.feeder.limited(),
             Tally({kind: found.sent for kind, found in findings.items()}),
             Tally(day.fleet.restarts),
-            Tally(life.way for life in hung),
-            Tally("".join(where[:1]) for where in crashed.values()),
+            Tally(life.way for life, _ in logs if life.hung),
+            Tally("".join(where[:1]) for where in crashes),
             _rates(findings),
             _popped(findings),
             _most(inside),
             [
-                *stuck,
+                *stuck_in_ours(logs),
                 *above,
                 *ours.values(),
                 *(f"{size} left in {name}" for name, size in left.items()),
@@ -147,54 +139,3 @@ def _most(inside: Mapping[str, list[Bound]]) -> dict[int, int]:
             if bound.pure:
                 most[bound.limit] = max(most.get(bound.limit, 0), bound.inside)
     return dict(sorted(most.items()))
-
-
-FRAME = re.compile(r'File "(\S+)", line (\d+),? in (\w+)')
-
-
-def hangs_in(log: str) -> list[str]:
-    """Return the frames of the main thread, innermost first, by the traceback of faulthandler."""
-    return [":".join(frame) for frame in FRAME.findall(log.rpartition("Current thread")[2])]
-
-
-def crashes_in(log: str) -> list[str]:
-    """Return the frames of the error that ended a worker, innermost first."""
-    traceback = re.split(r"\n\[", log.partition("Unrecoverable error")[2])[0]
-    return [":".join(frame) for frame in FRAME.findall(traceback)][::-1]
-
-
-def is_ours(frames: list[str]) -> bool:
-    """Tell whether a worker hung or crashed in this library; unknown counts as that.
-
-    Celery hangs by itself at a cold shutdown: its handler of SIGQUIT talks to the broker and to the pool on top
-    of whatever the event loop did. When that was half of a frame to RabbitMQ, or half of a task to a process, the
-    handler waits for ever, or what comes after it does. It also waits for ever for the lock of the event loop that it
-    interrupted, when it reads an end of a task with late acks and acknowledges it. And kombu's Redis transport does
-    not always survive that the broker ends its connections. So of a worker that hangs in this handler only the handler
-    counts, not what it interrupted.
-    """
-    counts = _without_overrides(_in_handler(frames))
-    return not frames or any("/celery_semaphore/" in frame for frame in counts)
-
-
-def _in_handler(frames: list[str]) -> list[str]:
-    """Return the frames on top of what a signal interrupted; all of them, if there was none."""
-    ends = [n for n, frame in enumerate(frames) if frame.endswith(":_handle_request")]
-    return frames[: ends[0] + 1] if ends else frames
-
-
-def _without_overrides(frames: list[str]) -> list[str]:
-    """Leave out our methods of Celery's request where they call the same one of Celery's: it is Celery's own way."""
-    left: list[str] = []
-    frames = [
-        frame for frame in frames if "/tests/soak/" not in frame
-    ]  # which only logs and passes on
-    for ours, run in groupby(
-        frames, key=lambda frame: "/celery_semaphore/worker/request.py:" in frame
-    ):
-        some = list(run)
-        inner = left[-1] if left else ""
-        same = inner.endswith(f":{some[-1].rpartition(':')[2]}")
-        if not (ours and same and "/celery/worker/request.py:" in inner):
-            left += some
-    return left

@@ -13,6 +13,7 @@ from celery.utils.log import get_logger
 from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.worker.bootstep import SemaphoreConsumerStep
 from tests.soak.kinds import MIXED, PLAIN, WAITS
 from tests.support.counter import Counter
 from tests.worker import faults
@@ -52,6 +53,15 @@ def acknowledge_and_tell(self: Request) -> None:
     get_logger(__name__).info("acknowledged %s at %.3f", self.id, time.monotonic())
 
 
+stop = SemaphoreConsumerStep.stop
+
+
+def stop_and_tell(self: SemaphoreConsumerStep, c: Any) -> None:
+    """Tell the judge since when our step is at it: Celery may have taken most of the time that a shutdown has."""
+    get_logger(__name__).info("our step stops at %.3f", time.monotonic())
+    stop(self, c)
+
+
 for acks, options in (("early", {}), ("late", LATE)):
     given: dict[str, Any] = {"bind": True, "shared": False, **options}
     app.task(**given, name=f"{PLAIN} {acks}")(visit)
@@ -66,6 +76,7 @@ for acks, options in (("early", {}), ("late", LATE)):
         )(visit)
 faults.log_noted()
 Request.acknowledge = acknowledge_and_tell
+SemaphoreConsumerStep.stop = stop_and_tell  # type: ignore[method-assign]
 # Seconds that a process waits at its end until its last result was read, which for a task that Celery forgot
 # at a warm shutdown never happens: 1, not 30.
 pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 10

@@ -15,20 +15,20 @@ from celery_semaphore.stores import store_from_url
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .fleet import Life
+from .fleet import END_TIMEOUT_S, Life
 from .judge import ADMITTED_S, TAKE_UP_S, Findings, Judge, Windows, bounds
 from .kinds import Sent
 from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
 from .rates import Rate, exceeds
-from .report import crashes_in, hangs_in, is_ours
 from .said import Noted, Published, Said, said
+from .stuck import STEP_S, crashes_in, hangs_in, is_ours, stuck_in_ours
 
 LIMIT = 2
 AFTER = TAKE_UP_S + 2 * ADMITTED_S
 
 
 def life(way: str = "TERM", *, pid: int = 1, limit: int = LIMIT, **times: Any) -> Life:
-    worker: Any = SimpleNamespace(pid=pid)
+    worker: Any = SimpleNamespace(pid=pid, hostname="w1")
     return Life(worker, way, limit, **{"began": 0.0} | times)
 
 
@@ -233,6 +233,21 @@ def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
     assert is_ours(hangs_in(waits + FRAME(ours, "", "acknowledge") + ends))
     assert is_ours(hangs_in(waits + passed_on + FRAME("celery_semaphore/worker/note.py", "", "a")))
     assert is_ours(hangs_in(waits + FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_ended")))
+
+
+@pytest.mark.parametrize(
+    ("way", "had", "faults"),
+    [("QUIT", STEP_S - 0.1, 0), ("QUIT", STEP_S + 0.1, 1), ("QUIT", None, 1), ("TERM", 0.1, 1)],
+)
+def test_a_worker_whose_shutdown_was_used_up_before_our_step(
+    way: str, had: float | None, faults: int
+) -> None:
+    """Its handler of QUIT waits for the broker, for the pool, and its control for the broker once more: 15 s in all."""
+    one = life(way, told=100.0, hung=True)
+    stops = f"our step stops at {100.0 + END_TIMEOUT_S - had}\n" if had else ""
+    frames = FRAME("celery_semaphore/worker/errands.py", "", "flush")
+    log = f"{stops}Current thread 2 (most recent call first):\n{frames}"
+    assert len(list(stuck_in_ours([(one, log)]))) == faults
 
 
 def test_a_worker_that_crashes() -> None:

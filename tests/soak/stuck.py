@@ -1,0 +1,83 @@
+"""Stuck: workers that hung or crashed, and whether that was in this library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from celery_semaphore.worker.bootstep import COLD_ANSWER_S, COLD_FLUSH_S
+
+from .fleet import END_TIMEOUT_S, Life
+
+STOPS = re.compile(r"our step stops at (\S+)")  # said by the soak's app
+STEP_S = COLD_ANSWER_S + COLD_FLUSH_S  # that our step may take in a cold shutdown
+
+
+def stuck_in_ours(logs: Iterable[tuple[Life, str]]) -> Iterator[str]:
+    """Say which workers did not end by themselves because of this library, and where they were."""
+    for life, log in logs:
+        hung, crash = hangs_in(log), crashes_in(log)
+        if life.hung and (life.way == "TERM" or (is_ours(hung) and not was_cut_short(life, log))):
+            yield f"{life.worker.hostname} ({life.way}) hung in {', '.join(hung)}"
+        if life.crashed and is_ours(crash):
+            yield f"{life.worker.hostname} ({life.way}) crashed in {', '.join(crash)}"
+
+
+def was_cut_short(life: Life, log: str) -> bool:
+    """Tell whether our step had less time than it may take, for Celery had used up the supervisor's patience."""
+    stops = STOPS.findall(log)
+    if life.told is None or not stops:
+        return False
+    return life.told + END_TIMEOUT_S - float(stops[-1]) < STEP_S
+
+
+FRAME = re.compile(r'File "(\S+)", line (\d+),? in (\w+)')
+
+
+def hangs_in(log: str) -> list[str]:
+    """Return the frames of the main thread, innermost first, by the traceback of faulthandler."""
+    return [":".join(frame) for frame in FRAME.findall(log.rpartition("Current thread")[2])]
+
+
+def crashes_in(log: str) -> list[str]:
+    """Return the frames of the error that ended a worker, innermost first."""
+    traceback = re.split(r"\n\[", log.partition("Unrecoverable error")[2])[0]
+    return [":".join(frame) for frame in FRAME.findall(traceback)][::-1]
+
+
+def is_ours(frames: list[str]) -> bool:
+    """Tell whether a worker hung or crashed in this library; unknown counts as that.
+
+    Celery hangs by itself at a cold shutdown: its handler of SIGQUIT talks to the broker and to the pool on top
+    of whatever the event loop did. When that was half of a frame to RabbitMQ, or half of a task to a process, the
+    handler waits for ever, or what comes after it does. It also waits for ever for the lock of the event loop that it
+    interrupted, when it reads an end of a task with late acks and acknowledges it. And kombu's Redis transport does
+    not always survive that the broker ends its connections. So of a worker that hangs in this handler only the handler
+    counts, not what it interrupted.
+    """
+    counts = _without_overrides(_in_handler(frames))
+    return not frames or any("/celery_semaphore/" in frame for frame in counts)
+
+
+def _in_handler(frames: list[str]) -> list[str]:
+    """Return the frames on top of what a signal interrupted; all of them, if there was none."""
+    ends = [n for n, frame in enumerate(frames) if frame.endswith(":_handle_request")]
+    return frames[: ends[0] + 1] if ends else frames
+
+
+def _without_overrides(frames: list[str]) -> list[str]:
+    """Leave out our methods of Celery's request where they call the same one of Celery's: it is Celery's own way."""
+    left: list[str] = []
+    frames = [
+        frame for frame in frames if "/tests/soak/" not in frame
+    ]  # which only logs and passes on
+    for ours, run in groupby(
+        frames, key=lambda frame: "/celery_semaphore/worker/request.py:" in frame
+    ):
+        some = list(run)
+        inner = left[-1] if left else ""
+        same = inner.endswith(f":{some[-1].rpartition(':')[2]}")
+        if not (ours and same and "/celery/worker/request.py:" in inner):
+            left += some
+    return left
