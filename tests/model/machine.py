@@ -46,7 +46,6 @@ waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
 holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding()))
 known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
-grant_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends(of_grants=True)))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
 waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
 parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
@@ -121,14 +120,15 @@ class Stores(RuleBasedStateMachine):
         held = (each.holder for seen in self.seen for each in seen.holders if not each.granted)
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
-    def ends(self, *, of_grants: bool = False) -> list[float]:
-        """When grants, or permits as well, end that have not ended yet; first the present moment."""
-        held = [each for seen in self.seen for each in seen.holders]
-        found = {each.expires_at for each in held if each.granted or not of_grants}
+    def ends(self) -> list[float]:
+        """When permits and grants end that have not ended yet; first the present moment."""
+        found = {each.expires_at for seen in self.seen for each in seen.holders}
         return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
 
     def with_messages(self) -> list[str]:
-        return sorted(name for name, task in self.tasks.items() if task.names)
+        """Those with messages that were not sent yet, or else those that ever had one."""
+        parked = {each[:1].decode() for each in self.parked}
+        return sorted(parked or {name for name, task in self.tasks.items() if task.names})
 
     def task(self, name: str) -> Task:
         return self.tasks.setdefault(name, Task(name))
@@ -296,9 +296,9 @@ class Stores(RuleBasedStateMachine):
         self.hand_on(lambda store: store.promote([str(self.task(task).ticket)], resource))
 
     @precondition(lambda self: self.with_messages())
-    @rule(task=parked_tasks, now=grant_ends)
+    @rule(task=parked_tasks, now=known_ends)
     def end(self, task: str, now: float) -> None:
-        """Perhaps in the moment in which its grant has ended, and nothing has noticed that yet."""
+        """Perhaps in the moment in which a grant or a permit has ended, and nothing has noticed that yet."""
         self.clock.now = now
         self.hand_on(lambda store: store.end(self.task(task).names))
 

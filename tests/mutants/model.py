@@ -63,13 +63,6 @@ IN_REDIS = (
 
 IN_POSTGRESQL = (
     postgresql(
-        "a message whose grant is overdue is not in line",
-        "it was granted",
-        "v1/outbox.sql",
-        "AND w.line IN ('p', 'a', 'g'));",
-        "AND w.line IN ('p', 'a'));",
-    ),
-    postgresql(
         "one moment, one token",
         "the clock is fine enough",
         "v1/permits.sql",
@@ -85,4 +78,16 @@ IN_POSTGRESQL = (
     ),
 )
 
-MUTANTS = tuple(modelled(mutant) for mutant in (*IN_MEMORY, *IN_REDIS, *IN_POSTGRESQL))
+# The steps that are the same each time do not come to it, others do: the conformance suite names it.
+SELDOM = (
+    postgresql(
+        "a message whose grant is overdue is not in line",
+        "it was granted",
+        "v1/outbox.sql",
+        "AND w.line IN ('p', 'a', 'g'));",
+        "AND w.line IN ('p', 'a'));",
+    ),
+)
+
+MODELLED = tuple(modelled(mutant) for mutant in (*IN_MEMORY, *IN_REDIS, *IN_POSTGRESQL))
+MUTANTS = (*MODELLED, *SELDOM)
