@@ -10,6 +10,7 @@ from celery_semaphore.worker.bootstep import COLD_ANSWER_S, COLD_FLUSH_S
 
 from .fleet import END_TIMEOUT_S, Life
 
+FRAME = re.compile(r'File "(\S+)", line (\d+),? in (\w+)')
 STOPS = re.compile(r"our step stops at (\S+)")  # said by the soak's app
 STEP_S = COLD_ANSWER_S + COLD_FLUSH_S  # that our step may take in a cold shutdown
 
@@ -17,11 +18,13 @@ STEP_S = COLD_ANSWER_S + COLD_FLUSH_S  # that our step may take in a cold shutdo
 def stuck_in_ours(logs: Iterable[tuple[Life, str]]) -> Iterator[str]:
     """Say which workers did not end by themselves because of this library, and where they were."""
     for life, log in logs:
-        hung, crash = hangs_in(log), crashes_in(log)
-        if life.hung and (life.way == "TERM" or (is_ours(hung) and not was_cut_short(life, log))):
-            yield f"{life.worker.hostname} ({life.way}) hung in {', '.join(hung)}"
-        if life.crashed and is_ours(crash):
-            yield f"{life.worker.hostname} ({life.way}) crashed in {', '.join(crash)}"
+        who = f"{life.worker.hostname} ({life.way})"
+        if life.hung:
+            where = hangs_in(log)
+            if life.way == "TERM" or (is_ours(where) and not was_cut_short(life, log)):
+                yield f"{who} hung in {', '.join(where)}"
+        if life.crashed and is_ours(where := crashes_in(log)):
+            yield f"{who} crashed in {', '.join(where)}"
 
 
 def was_cut_short(life: Life, log: str) -> bool:
@@ -30,9 +33,6 @@ def was_cut_short(life: Life, log: str) -> bool:
     if life.told is None or not stops:
         return False
     return life.told + END_TIMEOUT_S - float(stops[-1]) < STEP_S
-
-
-FRAME = re.compile(r'File "(\S+)", line (\d+),? in (\w+)')
 
 
 def hangs_in(log: str) -> list[str]:

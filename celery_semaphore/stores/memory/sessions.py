@@ -81,7 +81,8 @@ def _named(books: Books, session: str, wait: HeldWait) -> Standing:
     if not found and _was_sent(books, wanted, ticket.nonce):
         return Standing.ELSEWHERE  # N4
     if not found:  # N1
-        books.end_grant(wanted, ticket.nonce)  # overdue: else this wait would lapse with it
+        # A grant that is overdue: if it ended later, this wait would be in transit with it (E7).
+        books.end_grant(wanted, ticket.nonce)
         waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), books.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
         _stand(books, books.at(wanted[0].resource), waiter)

@@ -45,7 +45,7 @@ local function name(ticket, info, ats)
         end
     end
     for _, at in ipairs(overdue) do
-        take_back(at, nonce) -- whoever ended it later would send this wait off
+        take_back(at, nonce) -- if it ended later, this wait would be in transit with it (E7)
     end
     stand(ats[1], ticket, info) -- N1
     use(ats[1], now)

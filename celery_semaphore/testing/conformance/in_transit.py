@@ -7,7 +7,7 @@ Of those whose session sleeps see Sessions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,6 +28,7 @@ from .suite import (
 )
 
 if TYPE_CHECKING:
+    from ...core.permit import Permit
     from ...core.store import Store
     from ..clock import Clock
 
@@ -140,14 +141,19 @@ class InTransit(Suite):
                 store.reap()
             assert [waiter.id for waiter in store.snapshot("api").waiters] == left
 
+    def _set_aside(self, store: Store, **how: Any) -> Permit:
+        """Let "b" be held, and too heavy for the limit in force; return the permit that it waits for."""
+        store.ask(S)
+        permit = admitted(store, claim(2), "a")
+        refused(store, claim(2, weight=2), "b", holding(**how))
+        store.set_limit(1, "api")
+        return permit
+
     def test_one_that_was_set_aside_is_looked_at_by_a_sweep_alone(
         self, store: Store, clock: Clock
     ) -> None:
         """E5: all other calls step over it at no cost, so each store has it in transit since the same moment."""
-        store.ask(S)
-        permit = admitted(store, claim(2), "a")
-        refused(store, claim(2, weight=2), "b", holding())
-        store.set_limit(1, "api")
+        permit = self._set_aside(store)
         due = store.snapshot("api").waiters[0].due
         store.sleep(S)
         for _ in range(2):
@@ -163,10 +169,7 @@ class InTransit(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """E5, E13: its broker redelivers late."""
-        store.ask(S)
-        admitted(store, claim(2), "a")
-        refused(store, claim(2, weight=2), "b", holding(keeps=HOUR))
-        store.set_limit(1, "api")
+        self._set_aside(store, keeps=HOUR)
         store.sleep(S)
         clock.advance(LEASE)
         store.reap()

@@ -113,7 +113,7 @@ class TestLostAnswers:
         permit_of(cut_off.acquire(claim(), "a"))
 
 
-DISK = [Claim("disk", None, 1)]
+DISK = claim(of="disk")
 
 
 class TestRestarts:
@@ -466,8 +466,8 @@ class TestOthersSettings:
         """What another worker claimed meanwhile is passed over: it is no error, and no other look waits for it."""
         ours, store = open_at(server.url, lease=0.1), open_at(isolated, lease=0.1)
         ours.acquire(claim(), "killed")
-        ours.acquire(claim(of="disk"), "killed too")
-        wait_until(lambda: len(server.run(DUE)) == len(["api", "disk"]), 5)
+        ours.acquire(DISK, "killed too")
+        wait_until(lambda: sorted(server.run(DUE)) == [("api",), ("disk",)], 5)
         with server.client() as client, client.transaction():
             client.execute(
                 "UPDATE celery_semaphore.resource SET look = look + 1 WHERE name = 'api'"

@@ -126,15 +126,12 @@ CREATE FUNCTION celery_semaphore.v1_step_over(
     _name text, _in_force bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    limits bigint[];
+    lowest bigint;
 BEGIN
     WITH head AS MATERIALIZED (
         SELECT w.id, w.weight, w.asked, (w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
             row_number() OVER (ORDER BY w.urgency, w.place, w.nonce) AS n,
-            w.session <> '' AND (
-                SELECT true FROM celery_semaphore.session AS s
-                WHERE s.name = w.session AND s.asked > _m.now - _m.lease LIMIT 1
-            ) IS NULL AS sleeps
+            w.session <> '' AND NOT celery_semaphore.v1_asked_since(w.session, _m.now - _m.lease) AS sleeps
         FROM (
             SELECT * FROM celery_semaphore.waiter AS each WHERE each.resource = _name AND each.line = 'p'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
@@ -151,9 +148,8 @@ BEGIN
         FROM head, kept WHERE w.id = head.id AND (head.n < kept.n) IS NOT FALSE
         RETURNING w.line, w.asked
     )
-    SELECT array_agg(coalesce(_in_force, o.asked)) INTO limits FROM stepped_over AS o WHERE o.line = 'a';
-    IF limits <> '{}' THEN
-        UPDATE celery_semaphore.resource AS r SET low = (SELECT min(one) FROM unnest(limits) AS one)
-        WHERE r.name = _name;
+    SELECT min(coalesce(_in_force, o.asked)) INTO lowest FROM stepped_over AS o WHERE o.line = 'a';
+    IF lowest IS NOT NULL THEN
+        UPDATE celery_semaphore.resource AS r SET low = lowest WHERE r.name = _name;
     END IF;
 END $$;

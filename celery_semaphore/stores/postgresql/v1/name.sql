@@ -23,7 +23,7 @@ BEGIN
         standings := standings || celery_semaphore.v1_stands_for(
             _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
-            -- A grant that is overdue: whoever ended it later would send this wait off.
+            -- A grant that is overdue: if it ended later, this wait would be in transit with it (E7).
             PERFORM celery_semaphore.v1_erase(
                 celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
