@@ -25,7 +25,9 @@ class Forecast:
 
     def __init__(self, waits: Callable[[HeldWait], bool]) -> None:
         self._waits = waits  # whether one still does
-        self._heap: list[tuple[float, int, HeldWait]] = []
+        self._heap: list[
+            tuple[float, int, HeldWait, bool]
+        ] = []  # the last: whether the turn is known
         self._numbers = count()
         # Since when no wait came or left, and the line did not move; None after a change.
         self._changed_at: float | None = None
@@ -39,8 +41,8 @@ class Forecast:
         self._changed_at = None
         self._expect(wait, turn)
 
-    def _expect(self, wait: HeldWait, turn: float) -> None:
-        heappush(self._heap, (turn, next(self._numbers), wait))
+    def _expect(self, wait: HeldWait, turn: float, *, known: bool = True) -> None:
+        heappush(self._heap, (turn, next(self._numbers), wait, known))
 
     def first(self) -> list[HeldWait]:
         """Take out those whose turns are to be asked for now: ``learn`` puts them back."""
@@ -53,10 +55,16 @@ class Forecast:
                 self._changed_at = None
         return found
 
-    def turns(self) -> dict[str, float]:
-        """Return when each turn is expected, by nonce, without what is being asked for. This alone from any thread."""
-        heap = self._heap.copy()
-        return {nonce_of(wait.ticket): turn for turn, _, wait in heap if self._waits(wait)}
+    def turns(self) -> dict[str, float | None]:
+        """Return when each turn is expected, by nonce, without what is being asked for. This alone from any thread.
+
+        None: the store says nothing of it, for it is paused, or away.
+        """
+        return {
+            nonce_of(wait.ticket): turn if known else None
+            for turn, _, wait, known in self._heap.copy()
+            if self._waits(wait)
+        }
 
     def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
         """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon.
@@ -67,7 +75,10 @@ class Forecast:
         if soonest != self._soonest:
             self._soonest, self._changed_at = soonest, None
         for wait in asked:
-            self._expect(wait, now + expected.get(nonce_of(wait.ticket), 4 * SLOWEST_S))
+            turn = expected.get(nonce_of(wait.ticket))
+            self._expect(
+                wait, now + (4 * SLOWEST_S if turn is None else turn), known=turn is not None
+            )
 
     def pause(self, sessions: int, now: float) -> tuple[float, float]:
         """Return the seconds until the next question, and those before which no crowd of newcomers brings it forward."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..core.permit import HIGHEST
 from ..errors import SemaphoreError
 from ..ops.inspector import Inspector
+from ..ops.tables import excepted
 from .text import meant
 
 Form = Mapping[str, str]
@@ -32,7 +33,7 @@ def _limit(inspector: Inspector, resource: str, form: Form) -> str:
         raise SemaphoreError(msg)
     _refuse_paused(inspector, resource)
     inspector.set_limit(int(digits), resource)
-    return f"Set the limit to {int(digits)}."
+    return _but(inspector, resource, f"Set the limit to {int(digits)}.", int(digits))
 
 
 def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
@@ -43,7 +44,7 @@ def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
 
 def _pause(inspector: Inspector, resource: str, _form: Form) -> str:
     inspector.pause(resource)
-    return "Paused: nobody new runs."
+    return _but(inspector, resource, "Paused: nobody new runs.", 0)
 
 
 def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
@@ -70,6 +71,11 @@ def _refuse_paused(inspector: Inspector, resource: str) -> None:
     if inspector.is_paused(resource):
         msg = "it is paused: resume it first."
         raise SemaphoreError(msg)
+
+
+def _but(inspector: Inspector, resource: str, done: str, limit: int) -> str:
+    """Say, too, at which keys this limit is not in force."""
+    return f"{done} {excepted(inspector.own_limits(resource), limit)}".rstrip()
 
 
 def _in_force(inspector: Inspector, resource: str) -> str:

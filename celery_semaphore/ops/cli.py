@@ -104,7 +104,7 @@ def limit(
 ) -> None:
     """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits.
 
-    Cleared for one key, what was set for the whole semaphore is in force; else what the tasks declare.
+    A limit that was set for one key is in force there, whatever is set for the semaphore. Cleared for one key, what was set for the whole semaphore is in force; else what the tasks declare.
     """
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")
@@ -113,7 +113,7 @@ def limit(
         if clear or not force:
             inspector.check(resource)
         inspector.set_limit(limit, resource)
-        say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -121,11 +121,14 @@ def limit(
 @_key
 @click.pass_context
 def pause(ctx: click.Context, name: str, key: str | None) -> None:
-    """Let nobody new run, until it is resumed; those who run go on."""
+    """Let nobody new run, until it is resumed; those who run go on.
+
+    A key that has a limit of its own is not paused with its semaphore: name it with --key.
+    """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         inspector.pause(resource)
-        say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -140,7 +143,7 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         inspector.resume(resource)
-        say(ctx, tables.in_force(inspector.in_force(resource)))
+        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
 
 
 @semaphore.command(cls=CeleryCommand)

@@ -133,6 +133,15 @@ class Inspector:
         """Whether an operator paused just this."""
         return self._store.limits().get(resource) == 0
 
+    def own_limits(self, resource: str) -> dict[str, int]:
+        """The limits that were set for single keys of a semaphore, by key: what is set for all of it is not in force there."""
+        mine = (
+            (names_of(at)[1], limit)
+            for at, limit in self._store.limits().items()
+            if at != resource and semaphore_of(at) == resource
+        )
+        return {key or "": limit for key, limit in sorted(mine)}
+
     def check(self, resource: str) -> None:
         """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
         self._directory.check(resource)
@@ -157,7 +166,7 @@ class Inspector:
     def resume(self, resource: str) -> None:
         """End a pause, and whatever limit was set for the same before it."""
         if not self.is_paused(resource):
-            msg = f"{place_of(resource)} is not paused."
+            msg = f"{place_of(resource)} is not paused{self._why_not_paused(resource)}."
             raise SemaphoreError(msg)
         self.set_limit(None, resource)
 
@@ -222,6 +231,17 @@ class Inspector:
         if view.limit is None:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
+
+    def _why_not_paused(self, resource: str) -> str:
+        limits = self._store.limits()
+        if resource in limits:
+            return f": its own limit, {limits[resource]}, is in force"
+        whole = limits.get(semaphore_of(resource)) == 0
+        return (
+            ", but the whole semaphore is: resume that, or set a limit for this key"
+            if whole
+            else ""
+        )
 
     def _hint(self, resource: str) -> str:
         keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 MINUTE, HOUR = 60.0, 3600.0
 NOTHING = "-"
+NAMED = 10  # keys in one sentence
 
 
 def semaphores(views: Sequence[SemaphoreView]) -> str:
@@ -97,10 +98,23 @@ def purged(found: Purged) -> str:
     return "\n".join(lines)
 
 
-def in_force(view: ResourceView) -> str:
+def in_force(view: ResourceView, own: Mapping[str, int]) -> str:
     if view.limit is None:
-        return f"{_place(view)}: no limit is set, or declared by a task of this app."
-    return f"{_place(view)}: the limit is {limit_of(view)}."
+        text = f"{_place(view)}: no limit is set, or declared by a task of this app."
+    else:
+        text = f"{_place(view)}: the limit is {limit_of(view)}."
+    return f"{text}\n{others}" if (others := excepted(own, view.limit)) else text
+
+
+def excepted(own: Mapping[str, int], limit: int | None) -> str:
+    """Say at which keys another limit is in force than at their semaphore; nothing if there is none."""
+    others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
+    if not others:
+        return ""
+    named = ", ".join(others[:NAMED]) + (
+        f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    )
+    return f"These keys have limits of their own, which stay in force: {named}."
 
 
 def limit_of(view: ResourceView) -> str:

@@ -17,16 +17,18 @@ from ..errors import ConfigurationError, StoreUnavailable
 from .announcements import Announcements
 from .doubts import any_parks, check_tasks, doubts
 from .events import buffer_refusals
-from .granted import GrantedQueues, ends_cold
+from .granted import GrantedQueues
 from .held_messages import HeldMessages
 from .inspection import add_inspect_command
 from .limiter import Limiter, limiter_of
 from .local import watch_ends
 from .note import NotePipe
+from .prefetch import restore_in_loop
 from .redelivery import redelivery_of
 from .result import UNTRACKED, can_track
 from .route import is_amqp
 from .session import Session
+from .shutdown import ends_cold
 from .unread import give_back_unread, give_up_unanswered
 
 logger = logging.getLogger(__name__)
@@ -92,6 +94,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         # Celery has no signal for it, and closes the connection before it stops the steps.
         close_lost = c.on_connection_error_after_connected
         c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
+        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))
 
     def start(self, c: Any) -> None:
         """Connected."""

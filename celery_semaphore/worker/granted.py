@@ -17,6 +17,7 @@ from kombu.entity import Queue
 from .limiter import Limiter
 from .pool_line import goes_first
 from .route import granted_queue, home_queue, is_amqp
+from .shutdown import ends_cold
 
 
 class GrantedQueues:
@@ -89,11 +90,6 @@ class GrantedQueues:
     def _received(self, message: Any) -> None:
         """Hand it to a process; if none is free, it is before all but those that came the same way."""
         goes_first(self._c, partial(self._handle, message))
-
-
-def ends_cold() -> bool:
-    """Tell whether a cold shutdown has begun."""
-    return state.should_terminate is not None and state.should_terminate is not False
 
 
 def _consumer(c: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from celery.worker.control import Panel
@@ -41,12 +41,12 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
     limiter.drain()
     permits = limiter.side.ledger.permits()
     held = limiter.held.line() if limiter.held else []
-    turns = limiter.held.session.turns() if limiter.held else {}
+    turns = expected_turns(held, limiter.held.session.turns() if limiter.held else {})
     now = time.monotonic()
     return {
         "permits": [_permit(each, now) for each in permits[:shown]],
         "more_permits": max(len(permits) - shown, 0),
-        "waiting": [_waiting(each, turns, now) for each in held[:shown]],
+        "waiting": [_waiting(*each, now) for each in zip(held[:shown], turns, strict=False)],
         "more_waiting": max(len(held) - shown, 0),
     }
 
@@ -60,14 +60,27 @@ def _permit(delivery: Delivery, now: float) -> dict[str, Any]:
     }
 
 
-def _waiting(held: Held, turns: dict[str, float], now: float) -> dict[str, Any]:
+def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Iterator[float | None]:
+    """Yield when each turn is expected; None where nobody knows, as in a pause, nor of those behind that one."""
+    still = set[tuple[str, ...]]()  # resources whose lines do not move, as one wait names them
+    for held in line:
+        if held.wait is None:
+            yield held.due
+            continue
+        resources = tuple(claim.resource for claim in held.wait.claims)
+        turn = told.get(nonce_of(held.wait.ticket), held.expected)
+        if turn is None:
+            still.add(resources)
+        yield None if resources in still else turn
+
+
+def _waiting(held: Held, turn: float | None, now: float) -> dict[str, Any]:
     claims = held.wait.claims if held.wait else ()
-    turn = turns.get(nonce_of(held.wait.ticket), held.expected) if held.wait else held.due
     return {
         "id": held.request.id,
         "name": held.request.name,
         "semaphores": _semaphores(claims),
-        "expected_in": round(max(turn - now, 0.0), 3),
+        "expected_in": None if turn is None else round(max(turn - now, 0.0), 3),
     }
 
 

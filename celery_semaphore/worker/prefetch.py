@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from kombu.common import ignore_errors
+
+from .shutdown import ends
+
 MAX_RAISED_MESSAGES = 10_000  # by held messages, where ``worker_eta_task_limit`` does not say
+
+
+def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -> None:
+    """Let the event loop alone restore the prefetch after a lost connection, while the worker goes on.
+
+    Celery does it in whichever thread acknowledges, and waits there for RabbitMQ's answer. Of two threads that read from
+    one connection each gets parts of the other's frames, and then no answer comes to either. Celery's handler of QUIT
+    cuts frames in two likewise.
+    """
+    restore = c._restore_prefetch_count_after_connection_restart  # noqa: SLF001 - no other way to it
+
+    def restore_now() -> None:
+        if not ends():
+            # A connection that is lost right now is noticed by the loop, and the next acknowledgement comes here again.
+            ignore_errors(c, partial(restore, None))  # type: ignore[no-untyped-call]
+
+    c._restore_prefetch_count_after_connection_restart = lambda *_: in_loop(restore_now)  # noqa: SLF001 - as above
 
 
 class Prefetch:

@@ -65,7 +65,10 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
         delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
         in_line = refusal.ticket is not None and patience.on_saturated is OnSaturated.REQUEUE
-        logger.info("task %s[%s] waits about %.2f s: %s", task.name, request.id, delay, text)
+        # Of a pause, or of a weight above the limit, nobody knows the end.
+        unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
+        about = "" if unknown else f" about {delay:.2f} s"
+        logger.info("task %s[%s] waits%s: %s", task.name, request.id, about, text)
         return Refused(text, delay=delay, ticket=refusal.ticket, left=left, in_line=in_line)
     if patience.on_saturated is OnSaturated.PARK:
         logger.info("task %s[%s] is parked: %s", task.name, request.id, text)

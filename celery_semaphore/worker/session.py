@@ -132,8 +132,8 @@ class Session:
             self._freed = True
             self._bell.ring()
 
-    def turns(self) -> dict[str, float]:
-        """Return when the turns of what is held are expected, by nonce, in monotonic time."""
+    def turns(self) -> dict[str, float | None]:
+        """Return when the turns of what is held are expected, by nonce, in monotonic time; None: nobody knows."""
         return self._forecast.turns()
 
     def begun(self, wait: HeldWait, request: Any) -> None:

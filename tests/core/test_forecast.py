@@ -106,3 +106,7 @@ def test_the_turns_that_are_known(forecast: Forecast) -> None:
         forecast.add(each, 100.0)
     forecast.learn(forecast.first(), {"a": 2.0, "b": 4.0}, 90.0)
     assert forecast.turns() == {"a": 92.0, "b": 94.0}
+    forecast.learn(forecast.first(), {"b": 4.0}, 91.0)
+    assert forecast.turns() == {"a": None, "b": 95.0}, (
+        "the store says nothing of one that is paused"
+    )

@@ -74,6 +74,14 @@ def test_pause_and_resume(client: Login, store: Store) -> None:
     assert len(logged()) == 2
 
 
+def test_a_key_with_a_limit_of_its_own_is_named(client: Login, store: Store) -> None:
+    store.set_limit(5, "export/7")
+    browser = client()
+    for do in ("limit", "pause"):
+        page = browser.post(address("export", do=do), {"limit": "3"}, follow=True)
+        assert "limits of their own, which stay in force: 7 (5)." in page.content.decode()
+
+
 def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Store) -> None:
     occupy(store, Claim("export", "7", 1), ["one:1"])
     store.set_limit(0, "export")

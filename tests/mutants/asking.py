@@ -570,6 +570,22 @@ WORKERS = [
         f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
     ),
     asking(
+        "whichever thread acknowledges restores the prefetch",
+        "Celery does it there",
+        "worker/bootstep",
+        "        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))\n",
+        "",
+        f"{HERE}/test_lost_broker.py::test_the_event_loop_alone_restores_the_prefetch",
+    ),
+    asking(
+        "a worker that ends restores its prefetch",
+        "a frame that was cut in two is answered by nobody",
+        "worker/prefetch",
+        "        if not ends():\n",
+        "        if True:\n",
+        f"{HERE}/test_held_messages.py::test_a_worker_that_ends_restores_no_prefetch",
+    ),
+    asking(
         "a cold shutdown has as much time as any",
         "Celery has waited for several answers in vain, and a supervisor kills the worker",
         "worker/bootstep",

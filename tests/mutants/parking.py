@@ -476,8 +476,8 @@ QUEUES_BESIDE = [
     parking(
         "a cold shutdown waits for an answer over a stream that it broke",
         "a supervisor kills the worker before it gave back what it has",
-        "granted",
-        "    return state.should_terminate is not None and state.should_terminate is not False",
+        "shutdown",
+        "    return _is_code(state.should_terminate)",
         "    return False",
         "tests/worker/test_granted.py",
     ),

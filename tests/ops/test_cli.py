@@ -70,6 +70,12 @@ def test_what_a_worker_has(site: Site) -> None:
     fewer = wait_until(lambda: answer("1"), 60, "the worker answers")
     assert [each["id"] for each in fewer["waiting"]] == [waiting[0].id]
     assert (fewer["more_permits"], fewer["more_waiting"]) == (0, 1)
+    site.store().set_limit(0, "one")
+    wait_until(
+        lambda: {each["expected_in"] for each in (answer() or seen)["waiting"]} == {None},
+        60,
+        "nobody knows their turns",
+    )
 
 
 def test_all_semaphores(site: Site, semaphore: Command) -> None:
@@ -101,17 +107,36 @@ def test_also_what_a_worker_would_import(site: Site) -> None:
 
 
 def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
-    site.start(concurrency=3)
+    worker = site.start(concurrency=3)
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
     site.occupy(2)
     assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
     assert semaphore.says("pause", "api") == "api: the limit is 0 (paused).\n"
     paused = site.send("call")
     wait_until(lambda: site.waiting("api") == 1, 20, "it waits")
+    wait_until(
+        lambda: f"[{paused.id}] waits: semaphore 'api' is paused" in worker.log(),
+        20,
+        "its worker says why",
+    )
     assert semaphore.says("resume", "api") == "api: the limit is 5.\n"
     assert paused.get(timeout=20)
     said = semaphore("resume", "api")
     assert (said.code, said.err) == (1, "Error: semaphore 'api' is not paused.\n")
+
+
+def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) -> None:
+    assert (
+        semaphore.says("limit", "api", "4", "--key", "7") == "api at key 7: the limit is 4 (set).\n"
+    )
+    goes_on = "These keys have limits of their own, which stay in force: 7 (4).\n"
+    for words, limit in (
+        (("pause", "api"), "0 (paused)"),
+        (("resume", "api"), "5"),
+        (("limit", "api", "3"), "3 (set)"),
+    ):
+        assert semaphore.says(*words) == f"api: the limit is {limit}.\n{goes_on}"
+    assert semaphore.says("limit", "api", "4") == "api: the limit is 4 (set).\n"
 
 
 def test_a_raised_limit_brings_parked_tasks_back(site: Site, semaphore: Command) -> None:

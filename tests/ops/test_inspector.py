@@ -8,7 +8,7 @@ import pytest
 
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.names import task_id_of
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Renewal, Wait
+from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Heard, TaskAt
@@ -261,6 +261,55 @@ def test_limits(store: MemoryStore, inspector: Inspector) -> None:
     inspector.resume("api/7")
     inspector.set_limit(None, "api")
     assert store.limits() == {}
+
+
+def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    """Whoever pauses all of it, or looks for the reason at one key, is told."""
+    for limit, at in ((5, "api/7"), (2, "api/10"), (9, "api2/7")):
+        store.set_limit(limit, at)
+    inspector.pause("api")
+    refusal = store.acquire(claims("api", "8"), "t:2")
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is Reason.PAUSED
+    hold(store, "t:1", claims("api", "7"))
+    assert inspector.own_limits("api") == {"10": 2, "7": 5}
+    assert inspector.own_limits("api/7") == {}
+    with pytest.raises(
+        SemaphoreError, match="at key '7' is not paused: its own limit, 5, is in force"
+    ):
+        inspector.resume("api/7")
+    whole = "at key '8' is not paused, but the whole semaphore is: resume that, or set a limit for this key"
+    with pytest.raises(SemaphoreError, match=whole):
+        inspector.resume("api/8")
+    inspector.resume("api")
+    with pytest.raises(SemaphoreError, match=r"at key '8' is not paused\.$"):
+        inspector.resume("api/8")
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "said"),
+    [
+        ({}, 0, ""),
+        ({"7": 0}, 0, ""),
+        (
+            {"7": 5, "\x1b": 2, "8": 0},
+            0,
+            "These keys have limits of their own, which stay in force: 7 (5), '\\x1b' (2).",
+        ),
+        (
+            {f"{n:02}": 1 for n in range(12)},
+            None,
+            "force: " + ", ".join(f"{n:02} (1)" for n in range(10)) + " and 2 more.",
+        ),
+    ],
+)
+def test_keys_where_another_limit_is_in_force(
+    own: dict[str, int], limit: int | None, said: str
+) -> None:
+    assert tables.excepted(own, limit).endswith(said)
+    assert bool(tables.excepted(own, limit)) == bool(said)
 
 
 @pytest.mark.parametrize("long", ["x" * 500, "名" * 100, "a" + "é" * 200])

@@ -288,6 +288,8 @@ if "FLUSH_AFTER_SETUP" in os.environ:
     faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
+if "LOG_PREFETCH" in os.environ:
+    faults.log_prefetch()
 if "REST_LONG" in os.environ:
     faults.rest_long()
 if "LOG_MESSAGES" in os.environ:

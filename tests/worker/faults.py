@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,7 @@ from billiard import pool
 from celery.concurrency.asynpool import AsynPool
 from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
+from kombu.common import QoS
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker import publisher, releaser
@@ -98,6 +100,17 @@ def publish_by(url: str) -> None:
         return original(by_url, timeout)
 
     publisher._confirming = confirming
+
+
+def log_prefetch() -> None:
+    """Let a main process say which thread asks the broker for another prefetch."""
+    original = QoS.set
+
+    def set_and_tell(self: QoS, pcount: int) -> Any:
+        get_logger(__name__).info("prefetch %d by %s", pcount, threading.current_thread().name)
+        return original(self, pcount)
+
+    QoS.set = set_and_tell
 
 
 def rest_long() -> None:

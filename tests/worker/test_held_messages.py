@@ -25,7 +25,7 @@ from celery_semaphore.worker.headers import Headers
 from celery_semaphore.worker.held import Held
 from celery_semaphore.worker.held_messages import FEW, RETRY_DELAY_S, REVOKED_S, HeldMessages
 from celery_semaphore.worker.pool_line import goes_first
-from celery_semaphore.worker.prefetch import Prefetch
+from celery_semaphore.worker.prefetch import Prefetch, restore_in_loop
 from celery_semaphore.worker.redelivery import redelivery_of
 from celery_semaphore.worker.refusal import Refused
 from celery_semaphore.worker.session import Session
@@ -66,7 +66,7 @@ class Consumer:
         self.app = Celery("held", broker="memory://", set_as_current=False)
         self.app.conf.update(conf)
         self.hub, self.pool, self.timer = object(), None, Timer()
-        self.connection_errors = (OSError,)
+        self.connection_errors, self.channel_errors = (OSError,), ()
         transport = SimpleNamespace(driver_type="amqp")
         self.connection = SimpleNamespace(transport=transport)
         self.task_consumer = SimpleNamespace(channel=object())
@@ -550,6 +550,36 @@ def test_celerys_bound_comes_first_without_celery() -> None:
     """Celery 5.5 does not know its setting, and raises on."""
     prefetch = Prefetch(Consumer(worker_eta_task_limit=2))
     assert [prefetch.increase() for _ in range(3)] == [True, True, False]
+
+
+@pytest.mark.parametrize("told", ["should_stop", "should_terminate"])
+def test_a_worker_that_ends_restores_no_prefetch(
+    monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """Nor does the thread that acknowledges: the loop does, when it comes to it."""
+    c, restored, in_loop = Consumer(), list[Any](), list[Any]()
+    c._restore_prefetch_count_after_connection_restart = restored.append  # type: ignore[attr-defined]
+    restore_in_loop(c, in_loop.append)
+    for _ in range(2):
+        c._restore_prefetch_count_after_connection_restart("an answer")  # type: ignore[attr-defined]
+    assert not restored
+    in_loop.pop()()
+    assert restored == [None]
+    monkeypatch.setattr(state, told, 0)
+    in_loop.pop()()
+    assert restored == [None]
+
+
+def test_a_connection_that_is_lost_meanwhile_is_noticed_elsewhere() -> None:
+    c, in_loop = Consumer(), list[Any]()
+
+    def lost(_: Any) -> None:
+        raise ConnectionResetError
+
+    c._restore_prefetch_count_after_connection_restart = lost  # type: ignore[attr-defined]
+    restore_in_loop(c, in_loop.append)
+    c._restore_prefetch_count_after_connection_restart()  # type: ignore[attr-defined]
+    in_loop.pop()()
 
 
 def test_a_prefetch_without_a_bound_stays_so() -> None:

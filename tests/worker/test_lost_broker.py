@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+
+import pytest
 
 from celery_semaphore.core.permit import Permit
 from tests.support.process import wait_until
@@ -11,7 +14,8 @@ from tests.support.servers import ValkeyServer
 
 from .conftest import Site
 from .test_brokers import at_port
-from .test_parking import ONE
+from .test_held import prefetch
+from .test_parking import BROKERS, ONE, PARK
 from .test_unread import blocked
 
 # A BRPOP waits for so long: none ends by itself between the test's look and the loss.
@@ -54,3 +58,37 @@ def test_a_worker_that_holds_waiting_tasks_connects_again(
     assert "Unrecoverable" not in worker.log()
     site.send("free").get(timeout=30)
     assert worker.running()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_event_loop_alone_restores_the_prefetch(
+    name: str, pool: str, request: pytest.FixtureRequest, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """What is parked is acknowledged by a thread of ours, and Celery restores the prefetch where it is acknowledged.
+
+    On RabbitMQ that thread would wait for an answer on the connection that the loop reads from.
+    """
+    site: Site = request.getfixturevalue(name)
+    site.lease = 60.0
+    proxy = start_proxy(int(re.search(r":(\d+)/", site.broker)[1]))  # type: ignore[index]
+    env = {"BROKER": at_port(site.broker, proxy.port), "LOG_PREFETCH": "1"}
+    worker = site.start(pool=pool, concurrency=4, env=env, conf=PARK)
+    before = prefetch(site, worker)
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    for _ in range(3):  # Celery begins with a lower prefetch while something runs
+        site.send("call", None, "busy")
+    wait_until(lambda: site.inside("busy") == 3, 20, "three run")
+    ready = worker.log().count("Connected to ")
+    proxy.drop()
+    worker.wait_until(lambda: worker.log().count("Connected to ") > ready, 30, "it is back")
+    assert prefetch(site, worker) < before
+    waiting = [site.send("hold", 0.0, "w") for _ in range(10)]
+    wait_until(lambda: prefetch(site, worker) == before, 20, "the prefetch is as before")
+    assert set(re.findall(r"prefetch \d+ by (.*)", worker.log())) == {"MainThread"}
+    site.let_go("busy")
+    store.release("outside", [ONE])
+    store.close()
+    for each in waiting:
+        each.get(timeout=30)
