@@ -24,6 +24,7 @@ from celery_semaphore.core.permit import (
 )
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Outgoing, Store
+from celery_semaphore.core.ticket import nonce_of
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
@@ -85,6 +86,7 @@ class Stores(RuleBasedStateMachine):
         self.seen: list[Snapshot] = []  # by the last call
         self.taken: list[tuple[Grant, set[bytes]]] = []  # with the messages that it stands for
         self.parked: set[bytes] = set()  # messages that the store must not lose
+        self.nonces: dict[bytes, str] = {}  # of the waits that they were attached to
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask as the present client, and look at all resources in the same instant."""
@@ -236,6 +238,7 @@ class Stores(RuleBasedStateMachine):
         payload = name.encode()
         self._is_over(task.name)
         self.parked.add(payload)
+        self.nonces[payload] = nonce_of(ticket)
         self.hand_on(
             lambda store: store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
         )
@@ -255,11 +258,13 @@ class Stores(RuleBasedStateMachine):
     def _sent(self) -> None:
         """The broker has the message that was taken first."""
         grant, stands_for = self.taken.pop(0)
-        held = {each.token for seen in self.seen for each in seen.holders}
-        if grant.token in held:  # whoever attached it again meanwhile has the same delivery
+        nonce = nonce_of(grant.ticket)
+        granted = [each for seen in self.seen for each in seen.holders if each.granted]
+        if (nonce, grant.token) in {(nonce_of(each.holder), each.token) for each in granted}:
+            # Whoever attached it again meanwhile has the same delivery.
             stands_for = self._messages_of(grant.payload[:1])
         self.ask(lambda store: store.sent([grant]))
-        self.parked -= stands_for
+        self.parked -= {each for each in stands_for if self.nonces[each] == nonce}
 
     # What sessions do.
 

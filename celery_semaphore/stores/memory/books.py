@@ -107,8 +107,13 @@ class Books:
                 at.set_aside(waiter)
         return None
 
-    def send_off_set_aside(self, at: Resource) -> None:
-        """One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
+    def look_at(self, wanted: Sequence[Ask]) -> None:
+        """As a sweep does. One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
+        self.drop(wanted)
+        for ask in wanted if not self.in_grace else ():
+            self._send_off_set_aside(self.at(ask.resource))
+
+    def _send_off_set_aside(self, at: Resource) -> None:
         for waiter in at.line():
             if waiter.aside and not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)

@@ -35,7 +35,7 @@ def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
     if not needed:
         return outgoing
     together = list(dict.fromkeys([*names, *needed]))
-    books.drop([Ask(name, 0, 0) for name in together])
+    books.look_at([Ask(name, 0, 0) for name in together])
     return outgoing | hand_on(books, together)
 
 

@@ -130,9 +130,7 @@ class MemoryStore:
             for at in used[:limit]:
                 at.looked_at = books.now
             wanted = [Ask(at.name, 0, 0) for at in used[:limit]]
-            books.drop(wanted)
-            for at in used[:limit] if not books.in_grace else ():
-                books.send_off_set_aside(at)
+            books.look_at(wanted)
             return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:
@@ -204,7 +202,7 @@ class MemoryStore:
                 [resource] if keyed else [n for n in books.resources if semaphore_of(n) == resource]
             )
             wanted = [Ask(name, 0, 0) for name in used]
-            books.drop(wanted)
+            books.look_at(wanted)
             return self._handed_on(wanted)
 
     def limits(self) -> dict[str, int]:

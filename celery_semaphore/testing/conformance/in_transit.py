@@ -147,12 +147,13 @@ class InTransit(Suite):
         permit = admitted(store, claim(2), "a")
         refused(store, claim(2, weight=2), "b", holding(**how))
         store.set_limit(1, "api")
+        store.release("nobody", claim(2))
         return permit
 
-    def test_one_that_was_set_aside_is_looked_at_by_a_sweep_alone(
+    def test_one_that_was_set_aside_is_looked_at_by_a_sweep(
         self, store: Store, clock: Clock
     ) -> None:
-        """E5: all other calls step over it at no cost, so each store has it in transit since the same moment."""
+        """E5: most other calls step over it at no cost, so each store has it in transit since the same moment."""
         permit = self._set_aside(store)
         due = store.snapshot("api").waiters[0].due
         store.sleep(S)
@@ -162,6 +163,32 @@ class InTransit(Suite):
             store.release("nobody", claim(2))
         assert store.snapshot("api").waiters[0].due == due
         store.reap()
+        seen = store.snapshot("api")
+        assert seen.waiters[0].due == seen.at
+
+    @pytest.mark.parametrize("limit", [0, 1])
+    def test_a_limit_that_is_set_is_a_sweep_of_what_was_set_aside(
+        self, store: Store, clock: Clock, limit: int
+    ) -> None:
+        """E5: whoever sets it has all looked at that it concerns."""
+        self._set_aside(store)
+        store.sleep(S)
+        clock.advance(1.0)
+        store.set_limit(limit, "api")
+        seen = store.snapshot("api")
+        assert seen.waiters[0].due == seen.at
+
+    def test_a_permit_that_needs_another_resource_is_a_sweep_of_what_was_set_aside_there(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E5, H7: both are looked at once more, as by a sweep."""
+        disk = claim(of="disk")
+        admitted(store, disk, "c")
+        self._set_aside(store)
+        parked(store, [*disk, *claim(2)], "d")
+        store.sleep(S)
+        clock.advance(1.0)
+        store.release("c", disk)
         seen = store.snapshot("api")
         assert seen.waiters[0].due == seen.at
 

@@ -37,6 +37,7 @@ SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'p'
     '{1}', '', 0, '', '%s'
 FROM generate_series(1, %d) AS n
 """
+RELEASE = "v1_release({moment}, 'a', '', NULL, 0, '{{api}}')"
 MOMENT = f"{{now}}, {LEASE * 1_000_000:.0f}, {TAKE_UP * 1_000_000:.0f}, NULL, 5000"
 READ = b"""
 SELECT sum(pg_stat_get_xact_blocks_fetched(oid))
@@ -73,6 +74,10 @@ def nonces(*waits: HeldWait) -> frozenset[str]:
     return frozenset(nonce_of(wait.ticket) for wait in waits)
 
 
+def moment(clock: Clock) -> str:
+    return MOMENT.format(now=round(clock.now * 1_000_000))
+
+
 def blocks_fetched(client: Connection[TupleRow]) -> int:
     ((found,),) = client.execute(READ).fetchall()
     return int(found)
@@ -83,11 +88,10 @@ def pages(server: PostgresServer, clock: Clock, call: str) -> int:
 
     Those of the catalogs say nothing: they are read again whenever a table was analyzed meanwhile.
     """
-    moment = MOMENT.format(now=round(clock.now * 1_000_000))
     server.run("VACUUM (ANALYZE) celery_semaphore.waiter")  # of what other tests left
     with server.client() as client, client.transaction():  # counts are passed on between two
         before = blocks_fetched(client)
-        client.execute(f"SELECT celery_semaphore.{call}".format(moment=moment).encode())
+        client.execute(f"SELECT celery_semaphore.{call}".format(moment=moment(clock)).encode())
         return blocks_fetched(client) - before
 
 
@@ -113,7 +117,7 @@ def test_of_a_dead_session_one_call_sends_off_a_thousand(
     if call == "refuse":
         refused(store, claim(2), "b")
     else:
-        pages(server, clock, "v1_release({moment}, 'a', '', NULL, 0, '{{api}}')")
+        pages(server, clock, RELEASE)
     in_transit = "SELECT count(*) FROM celery_semaphore.waiter WHERE line = 'w'"
     assert server.run(in_transit) == [(1000,)]
 
@@ -197,9 +201,42 @@ def test_a_release_reads_no_line(
     store.ask(S)
     admitted(store, LIMITED, "a")
     server.run(LINE % (S, MANY))
-    release = f"v1_release({{moment}}, 'a', '', {message}, 0, '{{{{api}}}}')"
-    assert pages(server, clock, release) < 250
+    assert pages(server, clock, RELEASE.replace("NULL", message)) < 250
     assert store.ask(S).granted == {"n1"}
+
+
+def test_one_that_sleeps_is_passed_without_a_look_at_those_behind(
+    server: PostgresServer, store: Any, clock: Clock
+) -> None:
+    """Of 1,000 every other one is awake."""
+    store.ask("s0")
+    admitted(store, LIMITED, "a")
+    server.run(LINE % ("s' || n % 2 || '", 1000))
+    assert pages(server, clock, RELEASE) < 500
+    assert store.ask("s0").granted == {"n2"}
+
+
+def test_the_dead_are_found_by_an_index_although_the_table_was_empty(
+    server: PostgresServer, store: Any, clock: Clock
+) -> None:
+    """A connection keeps the plans that it made then."""
+    store.ask(T)
+    release = f"SELECT celery_semaphore.{RELEASE}".format(moment=moment(clock)).encode()
+    server.run(LINE % (S, 40))
+    server.run("DELETE FROM celery_semaphore.waiter")
+    server.run("ANALYZE celery_semaphore.waiter")
+    with server.client() as client:
+        client.autocommit = True
+        for _ in range(10):
+            server.run(LINE % (S, 3))
+            client.execute(release)
+            server.run("DELETE FROM celery_semaphore.waiter")
+        server.run(LINE.replace("'api', 255", "'disk', 255") % (T, MANY))
+        server.run(LINE.replace("'n' || n)", "'d' || n)") % (S, 1000))
+        with client.transaction():
+            before = blocks_fetched(client)
+            client.execute(release)
+            assert blocks_fetched(client) - before < 40_000
 
 
 def test_a_question_reads_no_line(server: PostgresServer, store: Any, clock: Clock) -> None:

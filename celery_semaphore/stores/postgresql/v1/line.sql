@@ -126,29 +126,29 @@ CREATE FUNCTION celery_semaphore.v1_step_over(
     _name text, _in_force bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    each record;
+    asleep bigint[] := '{}';
+    shut_out bigint[] := '{}';
     lowest bigint;
 BEGIN
-    WITH head AS MATERIALIZED (
-        SELECT w.id, w.weight, w.asked, (w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
-            row_number() OVER (ORDER BY w.urgency, w.place, w.nonce) AS n,
-            w.session <> '' AND NOT celery_semaphore.v1_asked_since(w.session, _m.now - _m.lease) AS sleeps
-        FROM (
-            SELECT * FROM celery_semaphore.waiter AS each WHERE each.resource = _name AND each.line = 'p'
-            ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
-        ) AS w
-    ), kept AS (
-        SELECT min(head.n) AS n FROM head
-        WHERE head.ticket >= _before
-        OR NOT head.sleeps AND celery_semaphore.v1_fits(head.weight, head.asked, _in_force)
-    ), stepped_over AS (
-        UPDATE celery_semaphore.waiter AS w
-        SET line = CASE WHEN head.sleeps THEN 'w' ELSE 'a' END,
-            due = CASE WHEN head.sleeps THEN _m.now ELSE w.due END,
-            ends = CASE WHEN head.sleeps THEN _m.now + greatest(_m.lease, w.keeps) ELSE w.ends END
-        FROM head, kept WHERE w.id = head.id AND (head.n < kept.n) IS NOT FALSE
-        RETURNING w.line, w.asked
-    )
-    SELECT min(coalesce(_in_force, o.asked)) INTO lowest FROM stepped_over AS o WHERE o.line = 'a';
+    FOR each IN -- read in portions, and no further than needed
+        SELECT w.id, w.weight, w.asked, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket, w.session
+        FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line = 'p'
+        ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
+    LOOP
+        EXIT WHEN each.ticket >= _before;
+        IF each.session <> '' AND NOT celery_semaphore.v1_asked_since(each.session, _m.now - _m.lease) THEN
+            asleep := asleep || each.id;
+        ELSIF celery_semaphore.v1_fits(each.weight, each.asked, _in_force) THEN
+            EXIT;
+        ELSE
+            shut_out := shut_out || each.id;
+            lowest := least(lowest, coalesce(_in_force, each.asked));
+        END IF;
+    END LOOP;
+    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    WHERE w.id = ANY (asleep);
+    UPDATE celery_semaphore.waiter AS w SET line = 'a' WHERE w.id = ANY (shut_out);
     IF lowest IS NOT NULL THEN
         UPDATE celery_semaphore.resource AS r SET low = lowest WHERE r.name = _name;
     END IF;

@@ -45,11 +45,11 @@ BEGIN
     UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
         SELECT aside.id FROM (
-            SELECT each.* FROM celery_semaphore.waiter AS each
+            SELECT each.id, each.session FROM celery_semaphore.waiter AS each
             WHERE each.resource = _name AND each.line = 'a'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
         ) AS aside
-        WHERE celery_semaphore.v1_sleeps(aside, _m)));
+        WHERE aside.session <> '' AND NOT celery_semaphore.v1_asked_since(aside.session, _m.now - _m.lease)));
 END $$;
 
 -- E7: this wait alone is in transit; but the session that did not ask since the grant was made, or for as long as one
