@@ -13,7 +13,7 @@ from .kinds import ACKS
 from .ordinary_life import Day
 from .places import Left
 from .rates import Rate
-from .stuck import crashes_in, stuck_in_ours
+from .stuck import crashes_in, hung_as, stuck_in_ours
 
 JUDGED = {"lost": rates.lost, "repeated": rates.repeated}
 RATES = {**JUDGED, "repeated by a restart of the broker": rates.repeated_by_broker}
@@ -27,7 +27,7 @@ class Report:
     limited: int  # short limited tasks
     sent: Tally[Kind]
     restarts: Tally[str]  # by how the worker ended
-    hung: Tally[str]  # workers that did not end, and were killed
+    hung: Tally[str]  # workers that did not end, and were killed, by how
     crashed: Tally[str]
     rates: dict[tuple[str, Kind], Rate]
     popped: Tally[bool]  # lost between Redis and kombu, by whether they were plain
@@ -58,7 +58,7 @@ class Report:
             day.feeder.limited(),
             Tally({kind: found.sent for kind, found in findings.items()}),
             Tally(day.fleet.restarts),
-            Tally(life.way for life, _ in logs if life.hung),
+            Tally(hung_as(life, log) for life, log in logs if life.hung),
             Tally("".join(where[:1]) for where in crashes),
             _rates(findings),
             _popped(findings),

@@ -30,9 +30,16 @@ def stuck_in_ours(logs: Iterable[tuple[Life, str]]) -> Iterator[str]:
 def was_cut_short(life: Life, log: str) -> bool:
     """Tell whether our step had less time than it may take, for Celery had used up the supervisor's patience."""
     stops = STOPS.findall(log)
-    if life.told is None or not stops:
+    since = life.cold or life.told  # the supervisor's patience begins with its last word
+    if since is None or not stops:
         return False
-    return life.told + END_TIMEOUT_S - float(stops[-1]) < STEP_S
+    return since + END_TIMEOUT_S - float(stops[-1]) < STEP_S
+
+
+def hung_as(life: Life, log: str) -> str:
+    """Say in which way a worker that hung was told to end, and whether it was in a step of ours that had no time."""
+    short = is_ours(hangs_in(log)) and was_cut_short(life, log)
+    return f"{life.way}, our step cut short" if short else life.way
 
 
 def hangs_in(log: str) -> list[str]:

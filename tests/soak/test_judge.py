@@ -21,7 +21,7 @@ from .kinds import Sent
 from .places import Left, Place, RabbitBroker, ValkeyBroker, store_of
 from .rates import Rate, exceeds
 from .said import Noted, Published, Said, said
-from .stuck import STEP_S, crashes_in, hangs_in, is_ours, stuck_in_ours
+from .stuck import STEP_S, crashes_in, hangs_in, hung_as, is_ours, stuck_in_ours
 
 LIMIT = 2
 AFTER = TAKE_UP_S + 2 * ADMITTED_S
@@ -243,11 +243,12 @@ def test_a_worker_whose_shutdown_was_used_up_before_our_step(
     way: str, had: float | None, faults: int
 ) -> None:
     """Its handler of QUIT waits for the broker, for the pool, and its control for the broker once more: 15 s in all."""
-    one = life(way, told=100.0, hung=True)
+    one = life(way, told=90.0, cold=None if way == "TERM" else 100.0, hung=True)
     stops = f"our step stops at {100.0 + END_TIMEOUT_S - had}\n" if had else ""
     frames = FRAME("celery_semaphore/worker/errands.py", "", "flush")
     log = f"{stops}Current thread 2 (most recent call first):\n{frames}"
     assert len(list(stuck_in_ours([(one, log)]))) == faults
+    assert ("cut short" in hung_as(one, log)) == (not faults or way == "TERM")
 
 
 def test_a_worker_that_crashes() -> None:
