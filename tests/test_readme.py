@@ -29,7 +29,7 @@ def tell(task_id, **_):
 
 
 def test_each_example_has_a_name() -> None:
-    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 7
+    assert len(EXAMPLES) == README.read_text("utf-8").count("```python") == 8
 
 
 @pytest.fixture
@@ -69,10 +69,19 @@ def test_a_worker_runs_them(
 
 
 def test_its_tests_pass(examples: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:valkey", "test_shop.py"]
+    done = run(examples, "-m", "pytest", "-q", "-p", "no:valkey", "test_shop.py")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_its_script_looks_at_a_key(examples: Path) -> None:
+    done = run(examples, "night.py")
+    assert (done.stdout, done.stderr) == ("0 of 1 in use, 0 waiting\n", "")
+
+
+def run(examples: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = f"{examples}{os.pathsep}{ROOT}"
-    done = subprocess.run(
-        command,
+    return subprocess.run(
+        [sys.executable, *words],
         cwd=examples,
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
@@ -80,4 +89,3 @@ def test_its_tests_pass(examples: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
