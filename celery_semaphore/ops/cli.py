@@ -228,7 +228,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
         resource = known(inspector, name, key)
         if not force:
             click.confirm(
-                f"{place_of(resource)}: all tasks that wait there will never run. Purge them?",
+                f"{place_of(resource)}: {inspector.waiting(resource)} wait there. Their tasks will never run. Purge them?",
                 abort=True,
             )
         say(ctx, tables.purged(inspector.purge(resource)))
@@ -239,7 +239,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool) -> None:
     """Make the tables that a PostgreSQL store needs, or bring them up to this version."""
-    with said_in_one_line(), closing(schema.store_of(ctx.obj.app)) as store:
+    with said_in_one_line(ctx.obj.app), closing(schema.store_of(ctx.obj.app)) as store:
         if sql:
             say(ctx, store.script())
         elif added := store.install():

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..errors import SemaphoreError, StoreUnavailable
+from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from .inspector import Inspector
 
 
@@ -23,16 +23,20 @@ def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
     """That of the app; what goes wrong is said in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
-    with said_in_one_line(), closing(Inspector.of(app, timeout=timeout)) as inspector:
+    with said_in_one_line(app), closing(Inspector.of(app, timeout=timeout)) as inspector:
         yield inspector
 
 
 @contextmanager
-def said_in_one_line() -> Iterator[None]:
+def said_in_one_line(app: Any) -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
+    except ConfigurationError as error:
+        # The app that Celery's command line makes where none is named.
+        hint = " Or name your app: celery -A …" if app.main == "default" else ""
+        raise click.ClickException(f"{error}{hint}") from error
     except SemaphoreError as error:
         raise click.ClickException(str(error)) from error
 

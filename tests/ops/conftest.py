@@ -33,9 +33,11 @@ class Command:
 
     env: dict[str, str] = field(default_factory=dict)
     group: str = "semaphore"
+    app: str | None = "tests.worker.app"
 
     def __call__(self, *words: str, typed: str = "") -> Said:
-        command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", self.group, *words]
+        app = ("-A", self.app) if self.app else ()
+        command = [sys.executable, "-m", "celery", *app, self.group, *words]
         done = subprocess.run(
             command,
             input=typed,

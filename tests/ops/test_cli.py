@@ -213,6 +213,9 @@ def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
     site.occupy()
     results = [site.send("hold", 0.0, "purged") for _ in range(2)]
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
+    asked = semaphore("purge", "one", typed="n\n")
+    assert asked.out.startswith("semaphore 'one': 2 wait there. Their tasks will never run.")
+    assert site.waiting() == 2
     assert semaphore.says("purge", "one", "--force") == "Purged 2 parked task(s).\n"
     assert [result.state for result in results] == ["REVOKED"] * 2
     assert site.waiting() == 0
@@ -264,6 +267,13 @@ def test_nowhere_to_look(site: Site) -> None:
     said = Command(env)("list")
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("Error: semaphore_url is not set")
+    assert "celery -A" not in said.err, "an app was named"
+
+
+def test_no_app_is_named() -> None:
+    said = Command(app=None)("list")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.endswith("Or name your app: celery -A …\n")
 
 
 @pytest.mark.rabbitmq
