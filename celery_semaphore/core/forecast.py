@@ -25,9 +25,8 @@ class Forecast:
 
     def __init__(self, waits: Callable[[HeldWait], bool]) -> None:
         self._waits = waits  # whether one still does
-        self._heap: list[
-            tuple[float, int, HeldWait, bool]
-        ] = []  # the last: whether the turn is known
+        # The last is whether the turn is known, or only a time to ask again.
+        self._heap: list[tuple[float, int, HeldWait, bool]] = []
         self._numbers = count()
         # Since when no wait came or left, and the line did not move; None after a change.
         self._changed_at: float | None = None
@@ -75,10 +74,9 @@ class Forecast:
         if soonest != self._soonest:
             self._soonest, self._changed_at = soonest, None
         for wait in asked:
-            turn = expected.get(nonce_of(wait.ticket))
-            self._expect(
-                wait, now + (4 * SLOWEST_S if turn is None else turn), known=turn is not None
-            )
+            nonce = nonce_of(wait.ticket)
+            turn = now + expected.get(nonce, 4 * SLOWEST_S)
+            self._expect(wait, turn, known=nonce in expected)
 
     def pause(self, sessions: int, now: float) -> tuple[float, float]:
         """Return the seconds until the next question, and those before which no crowd of newcomers brings it forward."""

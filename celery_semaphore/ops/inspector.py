@@ -236,12 +236,9 @@ class Inspector:
         limits = self._store.limits()
         if resource in limits:
             return f": its own limit, {limits[resource]}, is in force"
-        whole = limits.get(semaphore_of(resource)) == 0
-        return (
-            ", but the whole semaphore is: resume that, or set a limit for this key"
-            if whole
-            else ""
-        )
+        if limits.get(semaphore_of(resource)) == 0:
+            return ", but the whole semaphore is: resume that, or set a limit for this key"
+        return ""
 
     def _hint(self, resource: str) -> str:
         keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())

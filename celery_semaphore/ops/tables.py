@@ -111,10 +111,9 @@ def excepted(own: Mapping[str, int], limit: int | None) -> str:
     others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
     if not others:
         return ""
-    named = ", ".join(others[:NAMED]) + (
-        f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    )
-    return f"These keys have limits of their own, which stay in force: {named}."
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    named = ", ".join(others[:NAMED])
+    return f"These keys have limits of their own, which stay in force: {named}{more}."
 
 
 def limit_of(view: ResourceView) -> str:
