@@ -116,6 +116,28 @@ class Fleet:
             with contextlib.suppress(TimeoutError):
                 wait_until(lambda: new.worker.log().count("noted ") >= PERMITS, WORKS_TIMEOUT_S)
 
+    def complete_deploy(self, granted_s: float) -> None:
+        """Let the limit of the workers that run be in force alone, and each of them have some permits then.
+
+        What older workers were granted may be taken up for some seconds after they are gone.
+        """
+        for future in list(self._leaving):
+            future.result()
+        alone = time.monotonic() + granted_s
+        wait_until(lambda: time.monotonic() > alone, granted_s + WORKS_TIMEOUT_S)
+        before = self._permits()
+        with contextlib.suppress(TimeoutError):
+            wait_until(
+                lambda: all(
+                    now >= had + PERMITS for had, now in zip(before, self._permits(), strict=True)
+                ),
+                WORKS_TIMEOUT_S,
+            )
+
+    def _permits(self) -> list[int]:
+        """Count those that each running worker has had."""
+        return [life.worker.log().count("noted ") for life in self.running]
+
     def finish(self) -> None:
         """End all that run, each in its way, and wait until all are gone."""
         for life in list(self.running):

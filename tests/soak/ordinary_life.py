@@ -16,7 +16,7 @@ from tests.support.process import wait_until
 
 from .feeder import Feeder
 from .fleet import Fleet
-from .judge import TAKE_UP_S, Bound, Findings, Judge, Kind, bounds
+from .judge import ADMITTED_S, TAKE_UP_S, Bound, Findings, Judge, Kind, bounds
 from .kinds import PLAIN, RESOURCES, WAITS
 from .places import Left, Place, RabbitBroker, ValkeyBroker
 from .said import said
@@ -42,6 +42,9 @@ class Plan:
     )
     body: float = 0.05  # seconds that a short task takes
     deploy_every: int = 8  # restarts
+    completes: bool = (
+        False  # whether a deploy is over, and its limit alone in force, before the next
+    )
 
 
 @dataclass
@@ -102,6 +105,8 @@ class Day:
                 self._restart_broker()
             if done in plan.store:
                 self._restart(self.store)
+            if plan.completes and done and done % plan.deploy_every == 0:
+                self.fleet.complete_deploy(TAKE_UP_S + 2 * ADMITTED_S)
             self.fleet.limit = LIMITS[done // plan.deploy_every % len(LIMITS)]
             self.fleet.restart()
             done += 1

@@ -28,6 +28,7 @@ LONG = Plan(
     scales={6: 2, 13: 5, 22: 3},
     broker=(10, 26),
     store=(17, 31),
+    completes=True,
 )
 SHORT = Plan(
     restarts=10,
