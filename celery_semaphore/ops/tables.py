@@ -117,7 +117,7 @@ def excepted(own: Mapping[str, int], limit: int | None) -> str:
 
 
 def limit_of(view: ResourceView) -> str:
-    return _limit(() if view.limit is None else (view.limit,), by_operator=view.set_by_operator)
+    return NOTHING if view.limit is None else _limit(view.limit, by_operator=view.set_by_operator)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -151,12 +151,14 @@ def _place(view: ResourceView) -> str:
 
 
 def _limits(view: SemaphoreView) -> str:
-    return _limit(view.limits, by_operator=view.set_by_operator)
+    each = (_limit(limit, by_operator=limit in view.limits_set) for limit in view.limits)
+    return ", ".join(each) or NOTHING
 
 
-def _limit(limits: Sequence[int], *, by_operator: bool) -> str:
-    text = ", ".join("0 (paused)" if limit == 0 else str(limit) for limit in limits) or NOTHING
-    return f"{text} (set)" if by_operator and 0 not in limits else text
+def _limit(limit: int, *, by_operator: bool) -> str:
+    if limit == 0:
+        return "0 (paused)"
+    return f"{limit} (set)" if by_operator else str(limit)
 
 
 def _padded(line: Sequence[str], widths: Sequence[int]) -> Iterator[str]:

@@ -32,7 +32,7 @@ class SemaphoreView:
     resource: str  # its name in the store
     semaphore: str  # of a very long name its beginning and digest
     limits: tuple[int, ...]  # in force; more than one where those of its keys differ
-    set_by_operator: bool  # any of them
+    limits_set: tuple[int, ...]  # those of them that operators set
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
     waiting: int
@@ -50,7 +50,7 @@ class SemaphoreView:
             name,
             names_of(name)[0],
             tuple(sorted(limit for limit in in_force if limit is not None)),
-            bool(of_keys) or name in limits,
+            tuple(sorted({limits[at] for at in {*of_keys, name} & limits.keys()})),
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),

@@ -200,6 +200,14 @@ MUTANTS = [
         f"{CLI}::test_limits_are_set_and_cleared",
     ),
     operating(
+        "all limits of a semaphore are said to be set",
+        "one of them is",
+        "ops/tables",
+        "by_operator=limit in view.limits_set",
+        "by_operator=bool(view.limits_set)",
+        "tests/ops/test_inspector.py",
+    ),
+    operating(
         "a key with a limit of its own is paused, too, it seems",
         "the whole semaphore is",
         "ops/tables",

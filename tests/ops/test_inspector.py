@@ -62,15 +62,11 @@ def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> N
     store.set_limit(4, "export/y")
     store.set_limit(0, "paused")
     assert inspector.semaphores() == [
-        SemaphoreView("api", "api", (5,), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView("called", "called", (), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView(
-            "export", "export", (2, 4), set_by_operator=True, keys=2, occupied=3, waiting=1
-        ),
-        SemaphoreView("idle", "idle", (7,), set_by_operator=False, keys=0, occupied=0, waiting=0),
-        SemaphoreView(
-            "paused", "paused", (0,), set_by_operator=True, keys=0, occupied=0, waiting=0
-        ),
+        SemaphoreView("api", "api", (5,), (), keys=0, occupied=0, waiting=0),
+        SemaphoreView("called", "called", (), (), keys=0, occupied=0, waiting=0),
+        SemaphoreView("export", "export", (2, 4), (4,), keys=2, occupied=3, waiting=1),
+        SemaphoreView("idle", "idle", (7,), (), keys=0, occupied=0, waiting=0),
+        SemaphoreView("paused", "paused", (0,), (0,), keys=0, occupied=0, waiting=0),
     ]
 
 
@@ -234,20 +230,20 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
 def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
     inspector = Inspector(store, declared={"export": 2})
 
-    def limits() -> tuple[int, ...]:
+    def limits() -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those in force, and those of them that were set."""
         (view,) = inspector.semaphores()
-        assert view.set_by_operator
-        return view.limits
+        return view.limits, view.limits_set
 
     store.set_limit(1, "export/y")
-    assert limits() == (1, 2), "while no key is in use"
+    assert limits() == ((1, 2), (1,)), "while no key is in use"
     hold(store, "t1:1", claims("export", "y"))
-    assert limits() == (1, 2), "that key only"
+    assert limits() == ((1, 2), (1,)), "that key only"
     hold(store, "t2:1", claims("export", "x", limit=3))
-    assert limits() == (1, 3), "the newest acquire decides, not the code"
+    assert limits() == ((1, 3), (1,)), "the newest acquire decides, not the code"
     store.release("t2:1", claims("export", "x"))
     store.set_limit(5, "export")
-    assert limits() == (1, 5)
+    assert limits() == ((1, 5), (1, 5))
 
 
 def test_limits(store: MemoryStore, inspector: Inspector) -> None:
@@ -286,6 +282,17 @@ def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
     inspector.resume("api")
     with pytest.raises(SemaphoreError, match=r"at key '8' is not paused\.$"):
         inspector.resume("api/8")
+
+
+def test_the_limits_that_were_set_are_marked(store: MemoryStore, inspector: Inspector) -> None:
+    store.set_limit(1, "api/7")
+    store.set_limit(3, "idle")
+    hold(store, "t1:1", claims("api", "8"))
+    rows = dict(
+        line.split(maxsplit=1) for line in tables.semaphores(inspector.semaphores()).splitlines()
+    )
+    assert rows["api"].startswith("1 (set), 2  ")
+    assert rows["idle"].startswith("3 (set)  ")
 
 
 @pytest.mark.parametrize(
