@@ -366,7 +366,11 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     side.ledger.asked("x", [ONE])
     assert isinstance(side.store.acquire([ONE], "x"), Permit)
     side.ledger.ended("x")
-    consumer = SimpleNamespace(app=app, on_connection_error_after_connected=None)
+    consumer = SimpleNamespace(
+        app=app,
+        on_connection_error_after_connected=None,
+        _restore_prefetch_count_after_connection_restart=None,
+    )
     SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert side.store.snapshot("one").occupied == 0
 
