@@ -53,8 +53,9 @@ def refusals(worker: CeleryWorker, result: AsyncResult) -> int:
 
 
 def prefetch(site: Site, worker: CeleryWorker) -> int:
-    found = site.client.control.inspect([worker.hostname], timeout=2).stats() or {}
-    return int(found.get(worker.hostname, {}).get("prefetch_count", -1))
+    inspect = site.client.control.inspect([worker.hostname], timeout=2)
+    found = wait_until(inspect.stats, 20, "the worker answers")
+    return int(found[worker.hostname]["prefetch_count"])
 
 
 def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
@@ -289,9 +290,12 @@ def test_a_shutdown_gives_all_of_them_back(broker: Site, how: str) -> None:
     store = broker.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     worker = broker.start(concurrency=2, conf=LONG | conf)
+    before = prefetch(broker, worker)
     results = [broker.send("hold", 0.0, "w") for _ in range(8)]
     results += [broker.send("late", "success", "w") for _ in range(8)]
     wait_until_held(broker, worker, 16)
+    # Celery's handler of QUIT reads from RabbitMQ in the midst of what the loop reads, and both then wait for long.
+    wait_until(lambda: prefetch(broker, worker) == before + 16, 10, "it waits for no answer")
     for number in signals:
         worker.signal(number)
         if number == signal.SIGTERM:
