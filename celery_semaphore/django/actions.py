@@ -33,7 +33,7 @@ def _limit(inspector: Inspector, resource: str, form: Form) -> str:
         raise SemaphoreError(msg)
     _refuse_paused(inspector, resource)
     inspector.set_limit(int(digits), resource)
-    return _but(inspector, resource, f"Set the limit to {int(digits)}.", int(digits))
+    return _with_exceptions(inspector, resource, f"Set the limit to {int(digits)}.", int(digits))
 
 
 def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
@@ -44,7 +44,7 @@ def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
 
 def _pause(inspector: Inspector, resource: str, _form: Form) -> str:
     inspector.pause(resource)
-    return _but(inspector, resource, "Paused: nobody new runs.", 0)
+    return _with_exceptions(inspector, resource, "Paused: nobody new runs.", 0)
 
 
 def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
@@ -73,7 +73,7 @@ def _refuse_paused(inspector: Inspector, resource: str) -> None:
         raise SemaphoreError(msg)
 
 
-def _but(inspector: Inspector, resource: str, done: str, limit: int) -> str:
+def _with_exceptions(inspector: Inspector, resource: str, done: str, limit: int) -> str:
     """Say, too, at which keys this limit is not in force."""
     return f"{done} {excepted(inspector.own_limits(resource), limit)}".rstrip()
 

@@ -104,7 +104,8 @@ def limit(
 ) -> None:
     """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits.
 
-    A limit that was set for one key is in force there, whatever is set for the semaphore. Cleared for one key, what was set for the whole semaphore is in force; else what the tasks declare.
+    A limit that was set for one key is in force there, whatever is set for the semaphore. Cleared for one key,
+    what was set for the whole semaphore is in force; else what the tasks declare.
     """
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")

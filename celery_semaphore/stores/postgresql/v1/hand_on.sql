@@ -101,7 +101,7 @@ BEGIN
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- what is free goes to whoever asks
-    ELSIF celery_semaphore.v1_sleeps(head, _m)
+    ELSIF celery_semaphore.v1_sleeps(head.session, _m)
         OR NOT celery_semaphore.v1_fits(head.weight, head.asked, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;

@@ -107,7 +107,7 @@ BEGIN
         IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
             RETURN NULL;
         ELSIF celery_semaphore.v1_fits(first.weight, first.asked, in_force)
-            AND NOT celery_semaphore.v1_sleeps(first, _m) THEN
+            AND NOT celery_semaphore.v1_sleeps(first.session, _m) THEN
             RETURN first;
         ELSIF n = 1 THEN
             PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
@@ -137,7 +137,7 @@ BEGIN
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
-        IF each.session <> '' AND NOT celery_semaphore.v1_asked_since(each.session, _m.now - _m.lease) THEN
+        IF celery_semaphore.v1_sleeps(each.session, _m) THEN
             asleep := asleep || each.id;
         ELSIF celery_semaphore.v1_fits(each.weight, each.asked, _in_force) THEN
             EXIT;
