@@ -27,9 +27,7 @@ the broker was away. Plain tasks with a countdown are beside it.
 
 *Popped.* Redis loses a message that kombu popped and had not kept when the server stopped, or when a worker
 that hung or crashed was gone. The broker's record shows such a pop (see `record.py`), so no task is excused
-that our code received. How long a pop may be on its way is a guess, ``ON_ITS_WAY_S``. If a busy machine takes
-longer, a task is called lost that kombu lost. If our code makes kombu drop a message so shortly before a stop
-(by closing a channel whose pop is not answered yet), it is excused; at any other moment it is found.
+that our code received.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from typing import Any, NamedTuple
 
 from .fleet import Life
 from .kinds import Sent
-from .record import TICK_S, Record
+from .record import Record
 from .said import Published, Said
 
 TAKE_UP_S = 4.0  # semaphore_take_up of the app under test
@@ -51,7 +49,6 @@ LATELY_S = 1.0  # what was noted or completed so shortly before a cut may be cut
 STOOD_STILL_S = (
     10.0  # longest that a worker's loop leaves an end unread on a busy machine; 3.6 s were seen
 )
-ON_ITS_WAY_S = 5.0  # longest between a pop from Redis and kombu's keeping it; up to 3 s were seen
 
 Entry = Sequence[Any]  # of the counter's log: time, event, task, run, the worker's process, inside
 Kind = tuple[bool, str]  # whether its tasks are plain, and their acks
@@ -182,7 +179,7 @@ class Judge:
         )
         if not completed:
             found.lost.append(task)
-        if not completed and self._is_popped(task):
+        if not completed and self._record.is_lost(task, self._pops):
             found.popped.append(task)
             return
         if _is_repeated(runs, late=how.is_late):
@@ -215,13 +212,6 @@ class Judge:
         """Tell whether an early-ack task was cut between its acknowledgement and its first line."""
         noted = self._said[task].noted if task in self._said else None
         return noted is not None and noted.at >= _cut_from(noted.life)
-
-    def _is_popped(self, task: str) -> bool:
-        """Tell whether it was on its way from Redis to kombu when the server stopped, or a worker was gone."""
-        at = self._record.popped(task)
-        return at is not None and any(
-            begin - ON_ITS_WAY_S <= at + TICK_S and at <= end for begin, end in self._pops
-        )
 
     def _is_exposed(self, run: Run, *, late: bool) -> bool:
         """Tell whether its acknowledgement may have been lost with its worker or with the broker."""

@@ -9,7 +9,12 @@ A task counts as popped if its newest message was popped and never kept, and no 
 anywhere. Older ones may be removed before or after: a waiting task is published again first, and its old message
 acknowledged then.
 
-How this can err. It excuses too much if kombu popped a stale copy, the newest message of its task, while our code
+A pop is only lost where something cut it: the stop of the server, or the death of the worker. How long a pop may be
+on its way is a guess, ``ON_ITS_WAY_S``. If a busy machine takes longer, a task is called lost that kombu lost. If our
+code makes kombu drop a message so shortly before a cut (by closing a channel whose pop is not answered yet), it is
+excused; at any other moment it is found.
+
+How this can err besides. It excuses too much if kombu popped a stale copy, the newest message of its task, while our code
 swallowed an older one. It excuses nothing that lay in a list at the end, that was kept once, or that never came.
 """
 
@@ -22,12 +27,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+ON_ITS_WAY_S = 5.0  # longest between a pop from Redis and kombu's keeping it; up to 3 s were seen
 TICK_S = 1.0  # the file tells the time in whole seconds, rounded down
 OPTIONS = {
     "appendonly": "yes",
     "aof_timestamp_enabled": "yes",
     "auto_aof_rewrite_percentage": "0",  # a rewrite would forget what came and went
 }
+Windows = Iterable[tuple[float, float]]
 NOT_OF_MESSAGES = frozenset(b"MULTI EXEC SELECT SADD SREM ZADD ZREM SET PEXPIREAT".split())
 
 
@@ -58,6 +65,13 @@ class Record:
         """Return when kombu popped this task's message, if it never kept it."""
         at = self._in_flight.get(self._newest.get(task, ""))
         return None if task in self._lying else at
+
+    def is_lost(self, task: str, cuts: Windows) -> bool:
+        """Tell whether it was on its way from Redis to kombu when one of these began, or while it lasted."""
+        at = self.popped(task)
+        return at is not None and any(
+            begin - ON_ITS_WAY_S <= at + TICK_S and at <= end for begin, end in cuts
+        )
 
     def story(self, task: str) -> str:
         """Return what happened to the messages of this task."""

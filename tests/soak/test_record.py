@@ -10,10 +10,10 @@ import pytest
 from kombu import Connection
 
 from .fleet import Life
-from .judge import ON_ITS_WAY_S, Judge
+from .judge import Judge
 from .kinds import Sent
 from .places import ValkeyBroker
-from .record import TICK_S, Command, Record, commands
+from .record import ON_ITS_WAY_S, TICK_S, Command, Record, commands
 from .said import Said
 from .test_judge import life
 

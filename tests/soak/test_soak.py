@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from celery_semaphore.core.permit import Claim
 from tests.conftest import need
@@ -21,6 +20,9 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 from tests.worker.conftest import Site
+
+from .places import ValkeyBroker
+from .record import Record
 
 TASKS = int(os.environ.get("SOAK_TASKS", "10000"))
 LIMITS = {"one": 1, "five": 5} | {f"each {n}": 2 for n in range(200)}
@@ -47,16 +49,26 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresServer | None]:
 
 
 @pytest.fixture(params=["rabbitmq", "redis"])
+def redis(request: pytest.FixtureRequest) -> Iterator[ValkeyBroker | None]:
+    """The broker of one test, whose record shows what became of each message; None where RabbitMQ is the broker."""
+    if request.param == "rabbitmq":
+        yield None
+        return
+    need(ValkeyServer)
+    with ValkeyBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
 def site(
     counter_server: CounterServer,
     postgres: PostgresServer | None,
+    redis: ValkeyBroker | None,
     request: pytest.FixtureRequest,
 ) -> Iterator[Site]:
     with ValkeyServer() as valkey:
         base = valkey.url.removesuffix("/0")
-        broker = f"{base}/0"
-        if request.param == "rabbitmq":
-            broker = request.getfixturevalue("rabbitmq_url")
+        broker = redis.url if redis else request.getfixturevalue("rabbitmq_url")
         store = f"{base}/1" if postgres is None else postgres.url
         counter = counter_server.client()
         counter.reset()
@@ -79,11 +91,14 @@ def send(site: Site) -> dict[str, Any]:
 
 
 def kill_at_random(
-    workers: list[CeleryWorker], done: Callable[[], float], postgres: PostgresServer | None
+    workers: list[CeleryWorker],
+    done: Callable[[], float],
+    postgres: PostgresServer | None,
+    cuts: list[tuple[float, float]],
 ) -> Tally[str]:
     """A child about three times a second, a main process about each ten, until nearly all is done.
 
-    And PostgreSQL twice, where it is the store.
+    And PostgreSQL twice, where it is the store. Notes in `cuts` when main processes died.
     """
     killed: Tally[str] = Tally()
     while (share := done()) < 0.9:
@@ -94,9 +109,11 @@ def kill_at_random(
         time.sleep(random.uniform(0.1, 0.5))  # the pace of the faults, not a wait for anything
         worker = random.choice(workers)
         if random.random() < 0.03 or (killed["child"] == 5 and not killed["main"]):
-            worker.kill()
-            worker.start()
             killed["main"] += 1
+            begin = time.monotonic()
+            worker.kill()
+            cuts.append((begin, time.monotonic()))
+            worker.start()
         elif children := worker.children():
             worker.kill_child(random.choice(children))
             killed["child"] += 1
@@ -108,9 +125,9 @@ def states(site: Site, sent: dict[str, Any]) -> dict[str, str]:
     return {task_id: backend.get_state(task_id) for task_id in sent}
 
 
-def kept_by_redis(broker: str) -> list[str]:
+def kept_by(redis: ValkeyBroker) -> list[str]:
     """Say what kombu keeps beside its queues, and for how long nobody may restore what a dead worker had."""
-    with Redis.from_url(broker) as client:
+    with redis.client() as client:
         return [
             f"unacknowledged: {client.hlen('unacked')}, in the queue: {client.llen('celery')}",
             f"unacked_mutex: {client.ttl('unacked_mutex')} s left",
@@ -121,7 +138,10 @@ def kept_by_redis(broker: str) -> list[str]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policies", [("requeue",) * 2, ("park",) * 2, ("requeue", "park")])
 def test_ten_thousand_tasks_and_random_kills(
-    site: Site, postgres: PostgresServer | None, policies: tuple[str, str]
+    site: Site,
+    postgres: PostgresServer | None,
+    redis: ValkeyBroker | None,
+    policies: tuple[str, str],
 ) -> None:
     conf: dict[str, Any] = {
         "broker_transport_options": BACK_SOON,
@@ -138,7 +158,7 @@ def test_ten_thousand_tasks_and_random_kills(
     ]
     began = time.monotonic()
     sent = send(site)
-    redis = site.broker.startswith("redis")
+    cuts: list[tuple[float, float]] = []
 
     def entered() -> set[str]:
         return {task for stats in site.counter.all_stats().values() for task in stats["tasks"]}
@@ -147,23 +167,25 @@ def test_ten_thousand_tasks_and_random_kills(
         """Without a state, and not lost where Celery itself loses them when a main process is killed.
 
         With early acks: once it noted the permit and acknowledged the message. With Redis as the
-        broker: once it popped the message, before it kept it as unacknowledged: more of the task's
-        messages were confirmed by the broker than any worker received.
+        broker: once it popped the message, before it kept it as unacknowledged, as the broker's
+        record shows.
         """
         stateless = [t for t, state in states(site, sent).items() if state in ("PENDING", "RETRY")]
         log = "".join(worker.log() for worker in workers)
         noted = set(re.findall(r"noted (\S+)", log))
-        published = Tally(list(sent)) + Tally(re.findall(r"published (\S+)", log))
-        received = Tally(re.findall(r"\[(\S+)\] received", log))
-        popped = {task for task in stateless if redis and received[task] < published[task]}
-        excused = {task for task in noted if not sent[task][1]} | popped
-        return [task for task in stateless if task not in excused]
+        left = [task for task in stateless if sent[task][1] or task not in noted]
+        record = redis.record() if redis and left else Record()
+        return [task for task in left if not record.is_lost(task, cuts)]
 
     def story(tasks: list[str]) -> str:
-        """What the workers' logs say of these."""
+        """What the workers' logs, and the record of the broker, say of these."""
         lines = [line for worker in workers for line in worker.log().splitlines()]
         said = [line for line in lines if any(task in line for task in tasks[:3])]
-        return "\n".join([*said, *(kept_by_redis(site.broker) if redis else ())])
+        if redis:
+            record = redis.record()
+            said += [f"{task} in Redis: {record.story(task)}" for task in tasks[:3]]
+            said += [f"main processes died: {cuts}", *kept_by(redis)]
+        return "\n".join(said)
 
     def settled() -> bool:
         began_to_run = entered()
@@ -174,7 +196,7 @@ def test_ten_thousand_tasks_and_random_kills(
         print(f"without a state: {len(left)}, such as {left[:3]}")
         return not left
 
-    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, postgres)
+    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, postgres, cuts)
     wait_until(settled, 120, "every task has a state", interval=2, log=lambda: story(missing()))
     print(f"{time.monotonic() - began:.0f} s, killed: {dict(killed)}")
     stats, began_to_run = site.counter.all_stats(), entered()
