@@ -161,7 +161,7 @@ OUTBOX = [
         "whatever is in the outbox is sent",
         "a grant that ended before anybody took it, its message back in the line",
         "take",
-        "if payload and (grant or not is_parked(at, nonce)) then",
+        "if payload and (ended or grant and grant.token == token) then",
         "if payload then",
     ),
     lua(

@@ -67,6 +67,27 @@ IN_TRANSIT = [
 
 ATTACHED_GRANTS = [
     lua(
+        "a message is sent with a later grant of its wait",
+        "its wait is granted, whatever for",
+        "take",
+        "ended or grant and grant.token == token",
+        "ended or grant",
+    ),
+    memory(
+        "a message is sent with a later grant of its wait",
+        "its wait is granted, whatever for",
+        "outbox",
+        "is_granted = entry is not None and entry.token == sent_with",
+        "is_granted = entry is not None",
+    ),
+    postgresql(
+        "a message is sent with a later grant of its wait",
+        "its wait is granted, whatever for",
+        "v1/look.sql",
+        "SET line = 'p', outbox = false\n        WHERE w.id = gone.id",
+        "SET line = 'p'\n        WHERE w.id = gone.id",
+    ),
+    lua(
         "a message attached to a grant stays",
         "its session is told of the grant",
         "attach",

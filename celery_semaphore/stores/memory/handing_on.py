@@ -71,4 +71,4 @@ def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
             token, books.now, ask.weight, ends, books.epoch.id, ticket=waiter.ticket
         )
     if waiter.payload is not None:
-        at.outbox[waiter.nonce] = None
+        at.outbox[waiter.nonce] = token

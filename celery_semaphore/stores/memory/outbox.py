@@ -50,15 +50,19 @@ def _send(books: Books, at: Resource, waiter: Waiter) -> None:
     for ask in waiter.asks:
         grants = books.at(ask.resource).grants
         grants[waiter.nonce] = replace(grants[waiter.nonce], ends=books.now + books.take_up)
-    at.outbox[waiter.nonce] = None
+    at.outbox[waiter.nonce] = at.grants[waiter.nonce].token
 
 
 def take(books: Books, name: str) -> list[Grant]:
-    """Return what must be sent, once; what is not sent comes again when its grant has ended."""
+    """Return what must be sent, once; what is not sent comes again when its grant has ended.
+
+    A later grant may be for another message of this wait, at another resource.
+    """
     at, grants = books.at(name), list[Grant]()
-    for nonce in at.outbox:
+    for nonce, sent_with in at.outbox.items():
         waiter, entry = at.tickets.get(nonce), at.grants.get(nonce)
-        if waiter and waiter.payload is not None and (entry or waiter.ended):
+        is_granted = entry is not None and entry.token == sent_with
+        if waiter and waiter.payload is not None and (is_granted or waiter.ended):
             token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
             text = waiter.ticket.text
             grants.append(Grant(text, token, waiter.claims, waiter.payload, seconds(ends)))

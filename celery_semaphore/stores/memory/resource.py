@@ -53,7 +53,8 @@ class Resource:
     grants: dict[str, Entry] = field(default_factory=dict)
     released: dict[str, int] = field(default_factory=dict)  # holder → when that may be forgotten
     tickets: dict[str, Waiter] = field(default_factory=dict)  # by nonce: in line, granted or ended
-    outbox: dict[str, None] = field(default_factory=dict)  # nonces whose messages must be sent
+    # By nonce, the messages that must be sent: the token of the grant, or 0 where the wait has ended.
+    outbox: dict[str, int] = field(default_factory=dict)
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
@@ -203,4 +204,4 @@ class Resource:
     def end(self, nonce: str, again: int) -> None:
         """Send its message back without a permit; if it is not sent, ``again``."""
         self.tickets[nonce] = replace(self.tickets[nonce], ended=True, ends=again)
-        self.outbox[nonce] = None
+        self.outbox[nonce] = 0

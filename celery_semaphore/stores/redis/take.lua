@@ -2,10 +2,14 @@
 --   arg 1 at most so many
 -- Returns {epoch, {ticket, token or 0, until it must be sent, claims, payload}...}
 local at, grants = resources[1], {}
-for _, nonce in ipairs(call("ZRANGE", at.outbox, 0, tonumber(arg(1)) - 1)) do
+local outgoing = call("ZRANGE", at.outbox, 0, tonumber(arg(1)) - 1, "WITHSCORES")
+for n = 1, #outgoing, 2 do
+    local nonce, token = outgoing[n], tonumber(outgoing[n + 1])
     call("ZREM", at.outbox, nonce)
     local grant, payload = read(at, GRANT .. nonce), call("HGET", at.payloads, nonce)
-    if payload and (grant or not is_parked(at, nonce)) then
+    local ended = token == 0 and not is_parked(at, nonce)
+    -- A later grant may be for another message of this wait, at another resource.
+    if payload and (ended or grant and grant.token == token) then
         local info, ticket = wait_info(at, nonce)
         local ends = grant and grant.ends or tonumber(call("ZSCORE", at.due, nonce))
         table.insert(grants, {ticket, grant and grant.token or 0, ends, info.claims, payload})

@@ -21,6 +21,7 @@ from .suite import (
     attached,
     came_back,
     claim,
+    limited,
     messages,
     parked,
     reaped,
@@ -194,6 +195,18 @@ class ChangedTasks(Suite):
         clock.advance(2 * LEASE)
         store.reap()
         assert list(store.resources()) == []
+
+    def test_of_two_messages_the_one_that_is_granted_is_sent(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """It is parked for both claims, and again for one; that grant ended before its message was taken."""
+        admitted(store, claim() + DISK, "a")
+        ticket = parked(store, claim() + DISK, "b")
+        clock.advance(LEASE)
+        assert store.attach(ticket, DISK, b"b2") == {"disk"}
+        clock.advance(TAKE_UP)
+        assert messages(limited(store, None, "api")) == [b"b"]
+        assert reaped(store) == []
 
     def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
         self, store: Store
