@@ -172,8 +172,21 @@ class RedisRedelivery:
                     arguments += [message.delivery_tag, keys.index(queue, 2) + 1, found[1]]
             client.eval(RESTORE, len(keys), *keys, *arguments)
         for tag in (*gone, *arguments[::3]):
-            # It counts no more, and is not restored again at the end.
-            QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
+            _forget(channel, tag)
+
+
+def leave_to_broker(message: Any) -> None:
+    """Count this message no more, and do not acknowledge it: the broker delivers it again, or has done so.
+
+    kombu's Redis transport gives one message the same delivery tag each time. So to acknowledge one that was
+    delivered again is to take it from the worker that has it now, which could not give it back any more.
+    """
+    _forget(message.channel, message.delivery_tag)
+
+
+def _forget(channel: Any, tag: str) -> None:
+    """Count it no more, and do not restore it at the end."""
+    QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
 
 
 def _address(message: Any) -> tuple[str, Any]:

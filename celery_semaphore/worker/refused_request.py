@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from functools import partial
 from math import inf
 from typing import Any, Self
 
@@ -15,9 +16,13 @@ from .answer import Answer
 from .events import SATURATED, EventsMixin
 from .headers import PLACE, SESSION
 from .held import Held
+from .redelivery import leave_to_broker
 from .refusal import Refused
 from .route import queue_of
 
+REDELIVERED = (
+    0.75  # of the time after which the broker delivers it again: then it may be another worker's
+)
 SURELY = 0.5  # seconds after which no worker's clock says that a task has not expired yet
 
 
@@ -56,6 +61,14 @@ class RefusedRequestMixin(EventsMixin):
     def went_back(self) -> None:
         """The broker has the message that takes this one's place."""
         self.acknowledge()  # type: ignore[attr-defined]
+
+    def was_parked(self) -> None:
+        """The store has the message; one that was refused since, and is held elsewhere, has put it out of there."""
+        after = self._limiter.redelivered_after
+        if after and time.monotonic() - self._since > REDELIVERED * after:
+            self._answer.give(partial(leave_to_broker, self.message))
+        else:
+            self.acknowledge()  # type: ignore[attr-defined]
 
     def came_to_nothing(self) -> None:
         """The message could not be published: the broker shall deliver this one again."""

@@ -58,7 +58,10 @@ class Waiting(Protocol):
         """Whether a new message would be the only one."""
 
     def went_back(self) -> None:
-        """The message is safe elsewhere: acknowledge the old one."""
+        """A new message is with the broker: acknowledge the old one."""
+
+    def was_parked(self) -> None:
+        """The message is in the store: acknowledge it, if that takes it from no other worker."""
 
     def came_to_nothing(self) -> None:
         """It is not: give the old message back to the broker."""
@@ -173,7 +176,7 @@ class Park:
             logger.warning("task %s is requeued, not parked: %s", request.id, error)
             self._instead()
             return
-        request.went_back()
+        request.was_parked()
         self._outgoing(outgoing)
 
     def lasts(self, error: Exception, tried_for: float) -> bool:

@@ -10,6 +10,7 @@ CAUGHT = f"{HERE}/test_caught_while_waiting.py"
 ERRANDS = f"{HERE}/test_errands.py"
 QUEUES = f"{HERE}/test_parking_queues.py"
 ENDS = f"{HERE}/test_parking_ends.py"
+LATE = f"{HERE}/test_parking.py::test_what_another_worker_may_have_by_now_is_not_acknowledged"
 OVERTAKES = f"{QUEUES}::test_overtakes_the_backlog_of_its_queue"
 
 
@@ -32,16 +33,40 @@ INTO_THE_STORE = [
         "the store was there a moment ago",
         "waiting",
         "        try:\n            outgoing = self._store.attach(",
-        "        request.went_back()\n        try:\n            outgoing = self._store.attach(",
+        "        request.was_parked()\n        try:\n            outgoing = self._store.attach(",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
     ),
     parking(
         "what is parked stays unacknowledged",
         "it comes back by the store, and once more when its worker ends",
         "waiting",
-        "        request.went_back()\n        self._outgoing(outgoing)\n",
+        "        request.was_parked()\n        self._outgoing(outgoing)\n",
         "        self._outgoing(outgoing)\n",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
+    ),
+    parking(
+        "what is parked is this worker's",
+        "it was delivered to it; but kombu delivers it again, with the same tag, after the visibility timeout",
+        "refused_request",
+        "if after and time.monotonic() - self._since > REDELIVERED * after:",
+        "if False:",
+        LATE,
+    ),
+    parking(
+        "what is left to the broker counts against the prefetch",
+        "it is unacknowledged",
+        "refused_request",
+        "self._answer.give(partial(leave_to_broker, self.message))",
+        "pass",
+        LATE,
+    ),
+    parking(
+        "what was parked is left to the broker",
+        "the store has it",
+        "refused_request",
+        "if after and time.monotonic() - self._since > REDELIVERED * after:",
+        "if after:",
+        LATE,
     ),
     parking(
         "any size is parked",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +136,18 @@ def kept_by(redis: ValkeyBroker) -> list[str]:
         ]
 
 
+def keep(workers: list[CeleryWorker], redis: ValkeyBroker | None) -> None:
+    """Keep what the workers logged, and what the broker recorded, where `SOAK_LOGS` says so."""
+    if not (kept := os.environ.get("SOAK_LOGS")):
+        return
+    directory = Path(kept)
+    directory.mkdir(parents=True, exist_ok=True)
+    for worker in workers:
+        (directory / f"{worker.hostname}.log").write_text(worker.log())
+    if redis:
+        shutil.copytree(redis.directory / "appendonlydir", directory / "aof", dirs_exist_ok=True)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policies", [("requeue",) * 2, ("park",) * 2, ("requeue", "park")])
@@ -178,7 +192,8 @@ def test_ten_thousand_tasks_and_random_kills(
         return [task for task in left if not record.is_lost(task, cuts)]
 
     def story(tasks: list[str]) -> str:
-        """What the workers' logs, and the record of the broker, say of these."""
+        """What the workers' logs, and the record of the broker, say of these; `SOAK_LOGS` keeps all of it."""
+        keep(workers, redis)
         lines = [line for worker in workers for line in worker.log().splitlines()]
         said = [line for line in lines if any(task in line for task in tasks[:3])]
         if redis:

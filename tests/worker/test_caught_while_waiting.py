@@ -52,6 +52,9 @@ class Request:
     def went_back(self) -> None:
         self.said.append("went back")
 
+    def was_parked(self) -> None:
+        self.said.append("was parked")
+
     def came_to_nothing(self) -> None:
         self.said.append("came to nothing")
 
@@ -152,7 +155,7 @@ def park(store: MemoryStore, request: Request, largest: int = 1000) -> list[str]
 def test_a_message_is_acknowledged_when_the_store_has_it(store: Store) -> None:
     request = Request()
     assert park(store, request) == []
-    assert request.said == ["went back"]
+    assert request.said == ["was parked"]
     request, store.error = Request(), ValueError("no")
     with pytest.raises(ValueError, match="no"):
         park(store, request)

@@ -13,7 +13,7 @@ from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site, valkey_only
+from .conftest import Site, queued, valkey_only
 
 ONE = Claim("one", None, 1)
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
@@ -140,3 +140,26 @@ def test_a_store_that_would_lose_them_is_named_once(site: Site) -> None:
     worker = site.start(name="parks", concurrency=2, conf=PARK)
     done([site.send("hold", 0.0, "w") for _ in range(3)])
     assert worker.log().count(said) == 1
+
+
+def test_what_another_worker_may_have_by_now_is_not_acknowledged(
+    site: Site, valkey: ValkeyServer
+) -> None:
+    """Its worker was busy for longer than the visibility timeout; kombu delivers again with the same tag."""
+    options = {"visibility_timeout": 2, "unacked_restore_interval": 1_000_000}
+    conf = PARK | {"broker_transport_options": options, "worker_prefetch_multiplier": 1}
+    site.start(concurrency=1, conf=conf)
+    store = site.store()
+    store.set_limit(0, "one")
+    busy = site.send("free", 3.0)
+    late = site.send("hold", 0.0, "w")
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    assert busy.ready()
+    prompt = site.send("hold", 0.0, "w")  # the prefetch is 1
+    wait_until(lambda: site.waiting() == 2, 20, "the other one is parked")
+    left = [late.id]
+    wait_until(lambda: [each["id"] for each in queued(valkey)] == left, 5, "one is acknowledged")
+    store.set_limit(None, "one")
+    store.close()
+    done([late, prompt], 20)
+    ran_once(site, "w", [late, prompt], 1)

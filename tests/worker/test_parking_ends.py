@@ -148,6 +148,9 @@ class Delivered:
         return True
 
     def went_back(self) -> None:
+        raise AssertionError
+
+    def was_parked(self) -> None:
         self.acknowledged = True
 
     def came_to_nothing(self) -> None:
