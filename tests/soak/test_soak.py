@@ -92,6 +92,13 @@ def send(site: Site) -> dict[str, Any]:
     return sent
 
 
+def unread_since(worker: CeleryWorker) -> float | None:
+    """Return since when a worker that was killed had left the answer of Redis unread, if it had: see `log_reading`."""
+    told = re.findall(r"Redis is read (no more|again) at ([\d.]+)|( ready)\.", worker.log())
+    how, at, _ = told[-1] if told else ("", "", "")
+    return float(at) if how == "no more" else None
+
+
 def kill_at_random(
     workers: list[CeleryWorker],
     done: Callable[[], float],
@@ -114,7 +121,7 @@ def kill_at_random(
             killed["main"] += 1
             begin = time.monotonic()
             worker.kill()
-            cuts.append((begin, time.monotonic()))
+            cuts.append((unread_since(worker) or begin, time.monotonic()))
             worker.start()
         elif children := worker.children():
             worker.kill_child(random.choice(children))

@@ -288,6 +288,7 @@ if "FLUSH_AFTER_SETUP" in os.environ:
     faults.flush_after_setup(os.environ["FLUSH_AFTER_SETUP"])
 if "LOG_NOTED" in os.environ:
     faults.log_noted()
+    faults.log_reading()
 if "LOG_PREFETCH" in os.environ:
     faults.log_prefetch()
 if "REST_LONG" in os.environ:

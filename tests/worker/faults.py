@@ -21,6 +21,7 @@ from celery.concurrency.asynpool import AsynPool
 from celery.signals import celeryd_after_setup, task_received
 from celery.utils.log import get_logger
 from kombu.common import QoS
+from kombu.transport.redis import MultiChannelPoller
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker import publisher, releaser
@@ -89,6 +90,25 @@ def log_noted() -> None:
         )
 
     Publisher.publish = publish  # type: ignore[method-assign]
+
+
+def log_reading() -> None:
+    """Let a main process say since when kombu 5.7 leaves the answer of Redis unread, which may have a message.
+
+    It does so while the prefetch is used up; a process that is killed then takes the message along.
+    """
+    original = getattr(MultiChannelPoller, "_update_brpop_polling", None)
+    if original is None:
+        return
+
+    def update(self: Any) -> None:
+        before = bool(self._paused_brpop)
+        original(self)
+        if before is not bool(self._paused_brpop):
+            what = "again" if before else "no more"
+            get_logger(__name__).info("Redis is read %s at %.3f", what, time.monotonic())
+
+    MultiChannelPoller._update_brpop_polling = update
 
 
 def publish_by(url: str) -> None:
