@@ -61,12 +61,14 @@ def visitor(request: pytest.FixtureRequest) -> Iterator[Visitor]:
 
 @pytest.mark.slow
 def test_the_shop_stays_within_its_limits(visitor: Visitor) -> None:
-    visitor.submit(visitor.shop, f"{visitor.shop}order/")
+    for _ in range(2):
+        visitor.submit(visitor.shop, f"{visitor.shop}order/")
     for _ in range(4):
         visitor.submit(visitor.shop, f"{visitor.shop}export/1/")
     # Two of a tenant's exports run, the others wait, whatever else is to do.
     two_and_two = ["running", "running", "waiting", "waiting"]
     wait_until(lambda: sorted(visitor.exports()) == two_and_two, 20, "two exports run")
+    wait_until(lambda: visitor.count()["most"] >= 5, 60, "five calls at once")
     wait_until(lambda: visitor.count()["served"] >= 50, 60, "50 orders are shipped")
     wait_until(lambda: "done" in visitor.exports(), 30, "an export is done")
     seen = visitor.count()

@@ -74,6 +74,7 @@ def live(day: Day) -> Report:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # so long its own bounded waits may take together, on a slow machine
 @pytest.mark.parametrize("day", days(SHORT, SHORT_CELLS), indirect=True)
 def test_ten_restarts(day: Day) -> None:
     report = live(day)

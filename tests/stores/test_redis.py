@@ -459,7 +459,7 @@ class TestHandOnInSeveralCalls:
 @pytest.mark.slow
 class TestManyWaiters:
     def test_a_long_line_costs_no_more(self, valkey: RedisServer, open_at: OpenAt) -> None:
-        store = open_at(valkey.url, timeout=30.0)
+        store = open_at(valkey.url, lease=600.0, timeout=30.0)  # the holder keeps its permit on a slow machine too
         lines = (1_000, 300_000)
         for many in lines:
             store.acquire(claim(of=f"line{many}"), "holder")

@@ -53,9 +53,10 @@ def run(store: Store, permit: Permit, renewed: float) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         asked = time.monotonic()
         try:
-            if store.renew([permit])[permit.holder] is Renewal.LOST:
+            renewal = store.renew([permit]).get(permit.holder)  # no answer while another has the row
+            if renewal is Renewal.LOST:
                 return
-            renewed = asked
+            renewed = asked if renewal else renewed
         except StoreUnavailable:
             pass
 
