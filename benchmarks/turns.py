@@ -17,8 +17,8 @@ from typing import Any, cast
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.worker.held import Held
-from celery_semaphore.worker.session import Session
+from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.session import Session
 from tests.support.servers import ValkeyServer
 
 from .figure import Figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .core import semaphore
-from .core.holdings import OnLost
+from .core.held_permits import OnLost
 from .core.seconds import positive
 from .core.store import Store
 from .errors import ConfigurationError

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from ..errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
-from .caller import Caller
-from .holdings import OnLost, holdings_in
+from .blocking_waiter import Caller
+from .held_permits import OnLost, holdings_in
 from .limit import is_whole
 from .permit import HIGHEST, Claim, Held, Permit, Renewal
 from .store import Store

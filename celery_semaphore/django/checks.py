@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error, Warning as Doubt, register
 
 from ..errors import ConfigurationError, StoreUnavailable
 from ..settings import Settings
-from ..worker.doubts import any_parks, check_tasks, doubts
+from ..worker.options.task_checks import any_parks, check_tasks, doubts
 from .project import celery_app, with_tasks
 
 TAG = "celery_semaphore"

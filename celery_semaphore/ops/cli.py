@@ -14,8 +14,8 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..core.permit import HIGHEST
-from ..worker.hidden import hide_url
-from ..worker.inspection import add_inspect_command
+from ..worker.main_process.inspection import add_inspect_command
+from ..worker.options.hidden_url import hide_url
 from . import schema, tables
 from .directory import place_of
 from .inspector import ASK

@@ -275,6 +275,6 @@ class Inspector:
 
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:
-    from ..worker.purge import purge  # it loads the worker's code
+    from .purge import purge  # it loads the worker's code
 
     return purge(app, store, resource)

@@ -62,7 +62,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     pool is solo or threads.
     """
     from .. import semaphore
-    from ..core.holdings import by_store
+    from ..core.held_permits import by_store
     from ..worker.limiter import LIMITER, Limiter
     from ..worker.task import add_steps
 

@@ -15,16 +15,16 @@ from ..core.events import Announcer, Event, PermitReleased
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
-from .alarm import Alarm
-from .held_messages import HeldMessages
-from .ledger import Ledger
-from .note import Books, NotePipe
-from .porter import Porter
-from .process import is_gone
-from .receivers import ReceiverThread
-from .releaser import Releaser
-from .route import granted_queue, home_queue, is_amqp
-from .sweeper import Sweeper
+from .holding.held_messages import HeldMessages
+from .messages.message_mover import Porter
+from .messages.route import granted_queue, home_queue, is_amqp
+from .messages.sweeper import Sweeper
+from .permits.ledger import Ledger
+from .permits.loop_waker import Alarm
+from .permits.note import Books, NotePipe
+from .permits.process import is_gone
+from .permits.receivers import ReceiverThread
+from .permits.releaser import Releaser
 
 LIMITER = "_semaphore_limiter"  # where an app keeps it
 GRACE = 5.0  # seconds a process has to end by itself

@@ -9,19 +9,19 @@ from celery import Task
 
 from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
-from .gate import guarded
-from .headers import KEY, WEIGHT
-from .hidden import hide_url
-from .options import Options
-from .permit import TaskPermit, permit_of
-from .tracer import Trace, letting_out
+from .messages.headers import KEY, WEIGHT
+from .options.hidden_url import hide_url
+from .options.options import Options
+from .pool_process.gate import guarded
+from .pool_process.permit import TaskPermit, permit_of
+from .pool_process.tracer import Trace, letting_out
 
 # Named, not imported: a process that only sends tasks does not load the worker's code.
 STEPS = {
-    "worker": "celery_semaphore.worker.bootstep:SemaphoreStep",
-    "consumer": "celery_semaphore.worker.bootstep:SemaphoreConsumerStep",
+    "worker": "celery_semaphore.worker.main_process.bootstep:SemaphoreStep",
+    "consumer": "celery_semaphore.worker.main_process.bootstep:SemaphoreConsumerStep",
 }
-REQUEST = "celery_semaphore.worker.request:LimitedRequest"
+REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"
 
 hide_url()
 
@@ -155,7 +155,7 @@ def _limited(request: Any) -> Any:
         return REQUEST
     from kombu.utils.imports import symbol_by_name
 
-    from .request import LimitedRequestMixin
+    from .main_process.request import LimitedRequestMixin
 
     base = symbol_by_name(request)  # type: ignore[no-untyped-call]
     if issubclass(base, LimitedRequestMixin):

@@ -4,7 +4,7 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.holdings import forgotten_after
+from tests.support.held_permits import forgotten_after
 
 from .calling import SOON
 

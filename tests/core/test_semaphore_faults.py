@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
-from celery_semaphore.core import caller
-from celery_semaphore.core.caller import Caller
+from celery_semaphore.core import blocking_waiter
+from celery_semaphore.core.blocking_waiter import Caller
 from celery_semaphore.core.permit import Answer, Claim, Reason
 from celery_semaphore.core.session import Turns
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
@@ -24,7 +24,7 @@ class TestFailingStore:
 
     @pytest.fixture(autouse=True)
     def _hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(caller, "PATIENCE", 0.02)
+        monkeypatch.setattr(blocking_waiter, "PATIENCE", 0.02)
 
     def test_goes_on_trying(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
@@ -37,7 +37,7 @@ class TestFailingStore:
         api.release(permit)
 
     def test_within_its_timeout(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(caller, "PATIENCE", 2 * SOON)
+        monkeypatch.setattr(blocking_waiter, "PATIENCE", 2 * SOON)
         Failing(store, times=10**6)
         start = time.monotonic()
         with pytest.raises(SemaphoreTimeout, match=r"0.2 s: gone") as caught:

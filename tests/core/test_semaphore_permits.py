@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore
-from celery_semaphore.core.holdings import holdings_in
+from celery_semaphore.core.held_permits import holdings_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until

@@ -6,7 +6,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.store import Store
-from celery_semaphore.stores.asking import HIGHEST
+from celery_semaphore.stores.encoding import HIGHEST
 from tests.django.conftest import occupy
 from tests.django.pages import API, Login, address, logged
 

@@ -19,7 +19,7 @@ SESSIONS = [
     asking(
         "one that arrives after its grant was told waits for the next answer",
         "nobody asks sooner because of it, and its permit idles",
-        "worker/session",
+        "worker/holding/session",
         "        if nonce in self._granted or now",
         "        if now",
         f"{SESSION}::test_one_that_was_granted_before_it_is_held_begins_when_it_is",
@@ -27,7 +27,7 @@ SESSIONS = [
     asking(
         "of two messages of one wait the older one is forgotten",
         "it stays unacknowledged until half of the visibility timeout is over",
-        "worker/session",
+        "worker/holding/session",
         "[*self._waiting.get(nonce, ()), held]",
         "[held]",
         f"{SESSION}::test_of_two_messages_of_one_wait_both_begin",
@@ -35,7 +35,7 @@ SESSIONS = [
     asking(
         "what left is still asked for",
         "it begins twice",
-        "worker/session",
+        "worker/holding/session",
         "        before = self._waiting.pop(nonce, [])\n",
         "        before = self._waiting.get(nonce, [])\n        return\n",
         f"{SESSION}::test_one_that_is_held_no_more_does_not_begin",
@@ -43,7 +43,7 @@ SESSIONS = [
     asking(
         "what was granted begins with each answer",
         "an answer tells again what has not been taken up",
-        "worker/session",
+        "worker/holding/session",
         "            self._granted.discard(nonce)\n",
         "",
         f"{SESSION}::test_a_refusal_after_its_grant_was_told_begins_nothing",
@@ -51,7 +51,7 @@ SESSIONS = [
     asking(
         "a session that slept goes on",
         "all that it held is in transit, and nothing is ever granted to it",
-        "worker/session",
+        "worker/holding/session",
         "lost = turns.slept or self._missed",
         "lost = self._missed",
         f"{SESSION}::test_a_session_that_slept_names_what_it_holds",
@@ -59,7 +59,7 @@ SESSIONS = [
     asking(
         "a session that had no answer goes on",
         "a grant ended meanwhile that it was not told of",
-        "worker/session",
+        "worker/holding/session",
         "lost = turns.slept or self._missed",
         "lost = turns.slept",
         f"{SESSION}::test_after_an_outage_all_are_named",
@@ -67,7 +67,7 @@ SESSIONS = [
     asking(
         "a new epoch needs no names",
         "the store forgot who waits",
-        "worker/session",
+        "worker/holding/session",
         " or turns.epoch != self._epoch",
         "",
         f"{SESSION}::test_a_new_epoch_is_told_what_is_held",
@@ -75,7 +75,7 @@ SESSIONS = [
     asking(
         "what is named is not looked at",
         "a permit that is free stays so until somebody else comes",
-        "worker/session",
+        "worker/holding/session",
         "            self._found(self._store.reap())",
         "            pass",
         f"{SESSION}::test_a_session_that_slept_names_what_it_holds",
@@ -83,7 +83,7 @@ SESSIONS = [
     asking(
         "a refusal on its way is not named",
         "its wait is in transit, and its session awake",
-        "worker/session",
+        "worker/holding/session",
         "        if made_at <= self._woke_at or",
         "        if",
         f"{SESSION}::test_one_that_was_refused_while_it_slept_is_named_when_it_arrives",
@@ -91,7 +91,7 @@ SESSIONS = [
     asking(
         "a refusal that took long is not named",
         "its grant ended on the way, and nothing is granted to it for a lease",
-        "worker/session",
+        "worker/holding/session",
         " or now - made_at > GRANT_S:",
         ":",
         f"{SESSION}::test_one_whose_refusal_took_long_is_named",
@@ -99,7 +99,7 @@ SESSIONS = [
     asking(
         "a grant lasts while its task runs",
         "by another key than before: the permit of the old one is never free",
-        "worker/session",
+        "worker/holding/session",
         "if not request.granted or request",
         "if request",
         f"{SESSION}::test_a_grant_of_a_request_that_runs_lapses",
@@ -107,7 +107,7 @@ SESSIONS = [
     asking(
         "while the store is away nothing is revoked",
         "and while no process is free, which may be for hours",
-        "worker/session",
+        "worker/holding/session",
         "            self._visit_loop()  # what was revoked ends all the same\n",
         "            pass\n",
         f"{SESSION}::test_what_was_revoked_ends_while_the_store_is_away",
@@ -115,7 +115,7 @@ SESSIONS = [
     asking(
         "what is held at the end can begin",
         "it was given back",
-        "worker/session",
+        "worker/holding/session",
         "        self._waiting = {}\n        self._bell",
         "        self._bell",
         f"{SESSION}::test_at_its_end_it_sleeps",
@@ -123,7 +123,7 @@ SESSIONS = [
     asking(
         "every refusal is named",
         "another call of the store for each",
-        "worker/session",
+        "worker/holding/session",
         "        if made_at <= self._woke_at or",
         "        if True or",
         f"{SESSION}::test_nothing_is_named_that_the_store_knows",
@@ -131,7 +131,7 @@ SESSIONS = [
     asking(
         "all are named with each question",
         "hundreds of them, a hundred times in a second",
-        "worker/session",
+        "worker/holding/session",
         "        if all_of_them:\n            self._unnamed",
         "        if True:\n            self._unnamed",
         f"{SESSION}::test_nothing_is_named_that_the_store_knows",
@@ -139,7 +139,7 @@ SESSIONS = [
     asking(
         "a failed name is not repeated",
         "the store was away for the second call, and has them in transit",
-        "worker/session",
+        "worker/holding/session",
         "        now = time.monotonic()\n        lost =",
         "        now, self._epoch = time.monotonic(), turns.epoch\n        lost =",
         f"{SESSION}::test_a_new_epoch_is_told_what_is_held_when_it_can_be",
@@ -147,7 +147,7 @@ SESSIONS = [
     asking(
         "a grant that waits for a process is not prolonged",
         "it lapses, and the permit idles for as long",
-        "worker/session",
+        "worker/holding/session",
         "begun=waits, look=first)",
         "look=first)",
         f"{SESSION}::test_a_grant_lasts_while_its_request_waits_for_a_process",
@@ -155,7 +155,7 @@ SESSIONS = [
     asking(
         "what ended is prolonged for ever",
         "its process died before it asked: the permit is never free again",
-        "worker/session",
+        "worker/holding/session",
         "or request not in state.reserved_requests\n",
         "or False\n",
         f"{SESSION}::test_a_grant_of_a_request_that_ended_lapses",
@@ -163,7 +163,7 @@ SESSIONS = [
     asking(
         "a busy worker is granted to",
         "its permits idle until it has a process, and other workers have some",
-        "worker/session",
+        "worker/holding/session",
         "        if self._is_stuck():\n",
         "        if False:\n",
         f"{SESSION}::test_a_session_sleeps_while_no_process_is_free",
@@ -171,7 +171,7 @@ SESSIONS = [
     asking(
         "a busy worker says farewell again and again",
         "ten times in a second",
-        "worker/session",
+        "worker/holding/session",
         "            if not self._asleep:\n                self._sleep()\n",
         "            self._sleep()\n",
         f"{SESSION}::test_a_session_sleeps_while_no_process_is_free",
@@ -179,7 +179,7 @@ SESSIONS = [
     asking(
         "a worker whose process is busy with it sleeps",
         "a task that runs is no sign of a lack of processes",
-        "worker/session",
+        "worker/holding/session",
         " and request.time_start is None",
         "",
         f"{SESSION}::test_a_session_sleeps_while_no_process_is_free",
@@ -187,7 +187,7 @@ SESSIONS = [
     asking(
         "a loop that hangs asks on",
         "permits are granted to a worker that begins nothing",
-        "worker/session",
+        "worker/holding/session",
         "        while self._visiting and not self._ended:\n            self._bell.wait(SLOWEST_S)\n",
         "",
         f"{SESSION}::test_a_loop_that_hangs_asks_no_more",
@@ -195,7 +195,7 @@ SESSIONS = [
     asking(
         "a worker that ends leaves its session awake",
         "permits are granted to it for a lease",
-        "worker/session",
+        "worker/holding/session",
         "            self._rest(pause, least)\n        self._sleep()\n",
         "            self._rest(pause, least)\n",
         f"{SESSION}::test_at_its_end_it_sleeps",
@@ -203,7 +203,7 @@ SESSIONS = [
     asking(
         "what was granted begins after the end",
         "its message went back to the broker: it runs twice",
-        "worker/session",
+        "worker/holding/session",
         "            if not self._ended:\n                self.visit()\n",
         "            self.visit()\n",
         f"{SESSION}::test_at_its_end_it_sleeps",
@@ -211,7 +211,7 @@ SESSIONS = [
     asking(
         "an end waits for the loop",
         "it has ended before",
-        "worker/session",
+        "worker/holding/session",
         "while self._visiting and not self._ended:",
         "while self._visiting:",
         f"{SESSION}::test_at_its_end_it_sleeps",
@@ -219,7 +219,7 @@ SESSIONS = [
     asking(
         "what arrives waits for the next question",
         "ten seconds, if nothing was held before",
-        "worker/session",
+        "worker/holding/session",
         "            self._bell.ring()\n\n    def discard",
         "            pass\n\n    def discard",
         f"{SESSION}::test_what_arrives_brings_the_next_question_forward",
@@ -227,7 +227,7 @@ SESSIONS = [
     asking(
         "each arrival asks",
         "a crowd of two thousand asks two thousand times",
-        "worker/session",
+        "worker/holding/session",
         "SLOWEST_S) < self._next_at:\n",
         "SLOWEST_S) < inf:\n",
         f"{SESSION}::test_what_arrives_brings_the_next_question_forward",
@@ -235,7 +235,7 @@ SESSIONS = [
     asking(
         "a far turn is no reason to ask",
         "its forecast may be wrong, and its grant lapse",
-        "worker/session",
+        "worker/holding/session",
         "min((turn - now) / 4, SLOWEST_S)",
         "((turn - now) / 4)",
         f"{SESSION}::test_what_arrives_brings_the_next_question_forward",
@@ -243,7 +243,7 @@ SESSIONS = [
     asking(
         "what arrives during a question counts for the one after the next",
         "it is the first in line, perhaps",
-        "worker/session",
+        "worker/holding/session",
         "        self._expect_arrived()\n        self._forecast.tidy",
         "        self._forecast.tidy",
         f"{SESSION}::test_what_arrives_during_a_question_counts_for_the_next",
@@ -262,7 +262,7 @@ FORECASTS = [
     asking(
         "whoever holds anything asks after each release",
         "it is a question more or less; but a thousand permits may end in a second",
-        "worker/session",
+        "worker/holding/session",
         "        if any(self._held_for[claim.resource] for claim in claims):\n",
         "        if self._held_for:\n",
         f"{SESSION}::test_a_permit_that_was_given_back_here_brings_the_next_question_forward",
@@ -270,7 +270,7 @@ FORECASTS = [
     asking(
         "what was held once counts",
         "it is held, or was",
-        "worker/session",
+        "worker/holding/session",
         "            self._held_for.subtract(claim.resource for claim in held.wait.claims)\n",
         "",
         f"{SESSION}::test_a_permit_that_was_given_back_here_brings_the_next_question_forward",
@@ -278,7 +278,7 @@ FORECASTS = [
     asking(
         "a ring is heard",
         "it was rung",
-        "worker/session",
+        "worker/holding/session",
         "            self._freed = True\n",
         "",
         f"{SESSION}::test_a_permit_that_was_given_back_during_a_visit_brings_the_next_question_forward",
@@ -353,7 +353,7 @@ HELD_MESSAGES = [
     asking(
         "one that was revoked stays in the line",
         "a permit is granted to nobody, for two seconds",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "            self._leave_line(held.wait.ticket, held.wait.claims)\n",
         "            pass\n",
         f"{MESSAGES}::test_one_that_was_revoked_needs_no_process",
@@ -361,7 +361,7 @@ HELD_MESSAGES = [
     asking(
         "a revoke is found at the turn",
         "which may be in an hour",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "            self._end_revoked()\n\n",
         "            pass\n\n",
         f"{MESSAGES}::test_a_revoke_ends_it_at_once",
@@ -369,7 +369,7 @@ HELD_MESSAGES = [
     asking(
         "revoked stamps are found at the turn",
         "likewise",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         " or (\n                state.revoked_stamps and request.stamped_headers\n            )",
         "",
         f"{MESSAGES}::test_a_revoke_ends_it_at_once",
@@ -377,7 +377,7 @@ HELD_MESSAGES = [
     asking(
         "what is granted is behind what was prefetched",
         "its permit idles meanwhile",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "            goes_first(self._c, hand_over)\n",
         "            hand_over()\n",
         f"{MESSAGES}::test_what_was_granted_is_before_all_that_was_not",
@@ -385,7 +385,7 @@ HELD_MESSAGES = [
     asking(
         "what was granted later is before what was granted earlier",
         "the order of the line is lost at its end",
-        "worker/pool_line",
+        "worker/holding/pool_line",
         ' or getattr(\n        request, "granted", False\n    )',
         "",
         f"{MESSAGES}::test_what_was_granted_is_before_all_that_was_not",
@@ -393,7 +393,7 @@ HELD_MESSAGES = [
     asking(
         "a lost connection leaves its session awake",
         "permits are granted to what the broker delivers again elsewhere",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "        self.session.end()\n",
         "",
         f"{MESSAGES}::test_a_session_ends_with_its_connection",
@@ -401,7 +401,7 @@ HELD_MESSAGES = [
     asking(
         "a session asks for what cannot be held",
         "its message is published, and a permit idles for it",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "or not self._is_own(message) ",
         "",
         f"{MESSAGES}::test_a_session_asks_for_what_can_be_held",
@@ -409,7 +409,7 @@ HELD_MESSAGES = [
     asking(
         "a session asks for what has several queues",
         "likewise, at each of its attempts",
-        "worker/redelivery",
+        "worker/holding/redelivery",
         " and _address(message) not in self._copied",
         "",
         f"{REDELIVERY}::test_redis_remembers_what_leads_to_several_queues",
@@ -417,7 +417,7 @@ HELD_MESSAGES = [
     asking(
         "a full prefetch of a quorum queue gets more",
         "the worker receives nothing any more",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "or not (held.wait or self._has_room()):",
         "or False:",
         f"{MESSAGES}::test_where_the_prefetch_is_full_the_others_are_published",
@@ -425,7 +425,7 @@ HELD_MESSAGES = [
     asking(
         "a session asks beyond half of the prefetch",
         "all of it is held, and the worker receives nothing any more",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "self.session.name if self._has_room() else",
         "self.session.name if True else",
         f"{MESSAGES}::test_where_the_prefetch_is_full_no_session_asks",
@@ -433,7 +433,7 @@ HELD_MESSAGES = [
     asking(
         "those on their way through the pool need no place",
         "as many as were prefetched are refused together",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         " + asking < self._window",
         " < self._window",
         f"{MESSAGES}::test_where_the_prefetch_is_full_no_session_asks",
@@ -441,7 +441,7 @@ HELD_MESSAGES = [
     asking(
         "what has left stays in the timetable",
         "with its message, until half of the visibility timeout is over",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "        if len(self._timetable) > 2 * len(self._messages) + FEW:\n",
         "        if False:\n",
         f"{MESSAGES}::test_what_has_left_is_not_kept_until_it_would_act",
@@ -449,7 +449,7 @@ HELD_MESSAGES = [
     asking(
         "what could not be handed over is still reserved",
         "its session waits for a process with it, and asks no more",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "                state.task_ready(request)  # or",
         "                pass  # or",
         f"{MESSAGES}::test_what_could_not_be_handed_over_waits_for_no_process",
@@ -457,7 +457,7 @@ HELD_MESSAGES = [
     asking(
         "what arrives after the end is held",
         "likewise; nobody begins it, and the prefetch stays raised",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "            self._arrivals.clear()  # the broker delivers them again: M4\n",
         "            pass\n",
         f"{MESSAGES}::test_one_that_arrives_after_the_end_is_not_held",
@@ -465,7 +465,7 @@ HELD_MESSAGES = [
     asking(
         "an error of the backend is the loop's",
         "Celery takes it for a lost broker, or ends the worker",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         '            except Exception:\n                logger.exception("task %s was revoked',
         '            except KeyError:\n                logger.exception("task %s was revoked',
         f"{MESSAGES}::test_a_backend_that_is_away_breaks_no_loop",
@@ -473,7 +473,7 @@ HELD_MESSAGES = [
     asking(
         "the revoked are looked for at each visit",
         "a hundred times in a second, among thousands",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         " and now - self._looked_at >= REVOKED_S:",
         ":",
         f"{MESSAGES}::test_the_revoked_are_looked_for_now_and_then",
@@ -481,7 +481,7 @@ HELD_MESSAGES = [
     asking(
         "the prefetch of a quorum queue is raised",
         "Celery would count it down to less than it was",
-        "worker/held_messages",
+        "worker/holding/held_messages",
         "self._window is None and self._prefetch.increase()",
         "self._prefetch.increase()",
         f"{MESSAGES}::test_where_the_prefetch_is_full_the_others_are_published",
@@ -489,7 +489,7 @@ HELD_MESSAGES = [
     asking(
         "a quorum queue gets it back at once",
         "it comes before its turn, again and again",
-        "worker/redelivery",
+        "worker/holding/redelivery",
         "max(held.expected - time.monotonic(), 0.0)",
         "0.0",
         f"{MESSAGES}::test_what_a_quorum_queue_gets_back_is_published",
@@ -497,7 +497,7 @@ HELD_MESSAGES = [
     asking(
         "all of the prefetch of a quorum queue is held",
         "nothing is left for tasks without a limit",
-        "worker/redelivery",
+        "worker/holding/redelivery",
         "prefetch // 2 if prefetch",
         "prefetch if prefetch",
         f"{REDELIVERY}::test_half_of_the_prefetch_of_a_quorum_queue_is_held",
@@ -508,7 +508,7 @@ WORKERS = [
     asking(
         "no worker has a session",
         "everything that waits is in transit",
-        "worker/request",
+        "worker/main_process/request",
         "            sent[SESSION] = held.session_for(self.message)\n",
         "            pass\n",
         f"{HELD}::test_it_is_received_and_refused_once[site-hold]",
@@ -516,7 +516,7 @@ WORKERS = [
     asking(
         "a session belongs to a retry too",
         "the next worker would ask in this one's name",
-        "worker/headers",
+        "worker/messages/headers",
         "OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)",
         "OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, TICKET)",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
@@ -524,7 +524,7 @@ WORKERS = [
     asking(
         "a sender names the session",
         "nobody asks for its grants",
-        "worker/headers",
+        "worker/messages/headers",
         "INTERNAL = (PLACE, HOLDER, EPOCH, SESSION,",
         "INTERNAL = (PLACE, HOLDER, EPOCH,",
         f"{HERE}/test_forged.py::test_a_request_has_none_of_them_from_its_message",
@@ -540,7 +540,7 @@ WORKERS = [
     asking(
         "one that no store has in line is asked for",
         "its copy runs: it would wait for ever",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "        if refused.in_line and refused.ticket",
         "        if refused.ticket",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
@@ -548,7 +548,7 @@ WORKERS = [
     asking(
         "a wait that is held knows its end not",
         "wait_timeout is found at its turn",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "            held.due = inf if ends_in is None else now + ends_in\n",
         "            held.due = inf\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
@@ -556,7 +556,7 @@ WORKERS = [
     asking(
         "what is held is tried again when it is due",
         "each attempt visits a process for nothing",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "            held.due = inf if ends_in is None else now + ends_in\n",
         "",
         f"{HELD}::test_waiting_costs_the_broker_no_message[True]",
@@ -564,7 +564,7 @@ WORKERS = [
     asking(
         "an answer of RabbitMQ comes for certain",
         "a frame that was cut in two is answered by nobody, and the worker never ends",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "    socket.settimeout(longest)\n",
         "",
         f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
@@ -572,7 +572,7 @@ WORKERS = [
     asking(
         "whichever thread acknowledges restores the prefetch",
         "Celery does it there",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))\n",
         "",
         f"{HERE}/test_lost_broker.py::test_the_event_loop_alone_restores_the_prefetch",
@@ -580,7 +580,7 @@ WORKERS = [
     asking(
         "a worker that ends restores its prefetch",
         "a frame that was cut in two is answered by nobody",
-        "worker/prefetch",
+        "worker/holding/prefetch",
         "        if not ends():\n",
         "        if True:\n",
         f"{HERE}/test_held_messages.py::test_a_worker_that_ends_restores_no_prefetch",
@@ -588,7 +588,7 @@ WORKERS = [
     asking(
         "a cold shutdown has as much time as any",
         "Celery has waited for several answers in vain, and a supervisor kills the worker",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "COLD_ANSWER_S if ends_cold() else ANSWER_S",
         "ANSWER_S",
         f"{HERE}/test_granted.py::test_an_answer_is_waited_for_in_bounds",
@@ -596,7 +596,7 @@ WORKERS = [
     asking(
         "a cold shutdown waits for the broker",
         "it is away, and a supervisor kills the worker",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "min(COLD_FLUSH_S, warm) if ends_cold() else warm",
         "warm",
         f"{HERE}/test_granted.py::test_what_goes_back_is_waited_for_in_bounds",
@@ -604,7 +604,7 @@ WORKERS = [
     asking(
         "each answer is waited for",
         "Celery asks for a dozen at its end",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        socket.settimeout(NONE_COMES_S)\n",
         "        socket.settimeout(None)\n",
         f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
@@ -612,7 +612,7 @@ WORKERS = [
     asking(
         "a cold shutdown cuts whatever has not reported its end",
         "one that gives its permit back has run, and with late acks runs again",
-        "worker/request",
+        "worker/main_process/request",
         "        if self._limiter.side.ledger.is_over(self.holder):\n",
         "        if False:\n",
         f"{HERE}/test_local.py::test_a_task_whose_body_is_over_is_not_cancelled",
@@ -620,7 +620,7 @@ WORKERS = [
     asking(
         "a task that its process was killed in is over",
         "its body was cut: it must be cancelled, and run again",
-        "worker/local",
+        "worker/pool_process/postrun",
         "        if task.acks_late and state is not None:\n",
         "        if task.acks_late:\n",
         f"{HERE}/test_local.py::test_what_was_cut_off_is_not_over",
@@ -628,7 +628,7 @@ WORKERS = [
     asking(
         "a pool that is gone is an error",
         "the worker was about to end, and ends by a traceback",
-        "worker/granted",
+        "worker/main_process/granted",
         "    except AttributeError:\n        return 1\n",
         "    except ZeroDivisionError:\n        return 1\n",
         f"{HERE}/test_granted.py::test_a_cold_shutdown_may_have_ended_the_pool",

@@ -25,7 +25,7 @@ MUTANTS = [
     beside(
         "a task is started when a process takes it",
         "Celery says so",
-        "worker/events",
+        "worker/main_process/events",
         "        if type == STARTED:\n            return\n",
         "",
         f"{EVENTS}::test_a_task_that_fails_for_want_of_a_permit_was_never_started",
@@ -33,7 +33,7 @@ MUTANTS = [
     beside(
         "an end overtakes its beginning",
         "the note of a permit is read before the end is reported",
-        "worker/events",
+        "worker/main_process/events",
         "            self._send_started()\n        super()",
         "            pass\n        super()",
         f"{EVENTS}::test_each_run_is_started_before_it_ends",
@@ -41,7 +41,7 @@ MUTANTS = [
     beside(
         "a cancelled task was never started",
         "to be cancelled is no end",
-        "worker/events",
+        "worker/main_process/events",
         ', "cancelled")',
         ")",
         f"{EVENTS}::test_a_task_that_a_cold_shutdown_ends_was_started_before",
@@ -49,7 +49,7 @@ MUTANTS = [
     beside(
         "a dispatcher sends what it is given",
         "it is enabled",
-        "worker/events",
+        "worker/main_process/events",
         'return not eventer.groups or "task" in eventer.groups',
         "return True",
         f"{EVENTS}::test_the_loop_is_called_only_for_an_event_that_is_sent",
@@ -57,7 +57,7 @@ MUTANTS = [
     beside(
         "a task starts when its event is sent",
         "that is about the same time",
-        "worker/events",
+        "worker/main_process/events",
         "super().send_event(STARTED, timestamp=timestamp)",
         "super().send_event(STARTED, timestamp=max(timestamp, time.time()))",
         f"{EVENTS}::test_the_event_has_the_time_of_the_acquire",
@@ -65,7 +65,7 @@ MUTANTS = [
     beside(
         "saturated is a state of the task",
         "it is about the task",
-        "worker/events",
+        "worker/main_process/events",
         'SATURATED = "semaphore-saturated"',
         'SATURATED = "task-saturated"',
         f"{EVENTS}::test_a_waiting_task_is_received_and_started_once_it_has_its_permit",
@@ -75,7 +75,7 @@ MUTANTS = [
     beside(
         "a dropped task is announced nowhere",
         "its result says so",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "                self.dropped()\n",
         "                pass\n",
         f"{EVENTS}::test_a_dropped_task_is_shown_as_revoked",
@@ -107,7 +107,7 @@ MUTANTS = [
     beside(
         "an eager run waits for the run that it is part of",
         "each run has a permit of its own",
-        "worker/eager",
+        "worker/pool_process/eager",
         "missing = _missing(claims, outer)",
         "missing = tuple(claims)",
         f"{EAGER}::TestWhatCovers::test_the_permit_of_the_outer_run",
@@ -115,7 +115,7 @@ MUTANTS = [
     beside(
         "a larger weight is covered by a smaller one",
         "the resource is held",
-        "worker/eager",
+        "worker/pool_process/eager",
         "if claim.weight > held[claim.resource]",
         "if not held[claim.resource]",
         f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
@@ -123,7 +123,7 @@ MUTANTS = [
     beside(
         "what was given back covers",
         "its run is still on Celery's stack",
-        "worker/eager",
+        "worker/pool_process/eager",
         "    if held is None or ASKING not in request.__dict__:\n",
         "    if held is None:\n",
         f"{EAGER}::TestWhatCovers::test_not_one_that_was_given_back",
@@ -131,7 +131,7 @@ MUTANTS = [
     beside(
         "another app's permit covers",
         "its semaphore has the same name",
-        "worker/eager",
+        "worker/pool_process/eager",
         "return held.permits[0] if held.store is store else None",
         "return held.permits[0]",
         f"{EAGER}::TestWhatCovers::test_not_another_app",
@@ -139,7 +139,7 @@ MUTANTS = [
     beside(
         "an eager run waits for a weight that only its own end frees",
         "the limit may be raised meanwhile",
-        "worker/eager",
+        "worker/pool_process/eager",
         "    if held and held + claim.weight > refusal.limit:\n",
         "    if held > refusal.limit:\n",
         f"{EAGER}::TestWhatCovers::test_a_difference_that_can_never_be_had_fails_at_once",
@@ -147,7 +147,7 @@ MUTANTS = [
     beside(
         "the thread of an eager run stays",
         "it is a daemon",
-        "worker/eager",
+        "worker/pool_process/eager",
         "        finally:\n            self._keeper.stop()\n",
         "        finally:\n            pass\n",
         f"{EAGER}::TestLeavesNothing::test_no_thread_stays",
@@ -155,7 +155,7 @@ MUTANTS = [
     beside(
         "an eager run is not renewed",
         "it is short",
-        "worker/eager",
+        "worker/pool_process/eager",
         "        self._keeper.start()\n",
         "",
         f"{EAGER}::TestLeavesNothing::test_it_is_renewed_while_it_runs",
@@ -163,7 +163,7 @@ MUTANTS = [
     beside(
         "check asks for one permit only",
         "the others belong to other runs",
-        "worker/permit",
+        "worker/pool_process/permit",
         "self.store.renew(self.permits)",
         "self.store.renew(self.permits[:1])",
         f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
@@ -171,7 +171,7 @@ MUTANTS = [
     beside(
         "one answer confirms all permits of a run",
         "the store was there",
-        "worker/permit",
+        "worker/pool_process/permit",
         "if permit.holder not in renewals]",
         "if not renewals]",
         f"{CHECKS}::test_a_permit_that_is_never_answered_is_taken_for_lost_after_a_lease",
@@ -179,7 +179,7 @@ MUTANTS = [
     beside(
         "an eager run stops an event loop",
         "its wait is bounded",
-        "worker/eager",
+        "worker/pool_process/eager",
         "    if is_in_event_loop():\n",
         "    if False:\n",
         f"{EAGER}::TestInAnEventLoop::test_it_does_not_wait",
@@ -227,7 +227,7 @@ MUTANTS = [
     beside(
         "receivers run where the event happens",
         "a signal is sent where it happens, as Celery's own",
-        "worker/announcements",
+        "worker/main_process/announcements",
         "self._receivers.add(send, urgent=urgent)",
         "send()",
         f"{SIGNALS}::test_a_receiver_of_permit_lost_that_hangs_stops_no_renewal",
@@ -235,7 +235,7 @@ MUTANTS = [
     beside(
         "a dropped task's receivers run in the event loop",
         "Celery runs those of a revoked one there",
-        "worker/events",
+        "worker/main_process/events",
         "self._limiter.side.receivers.add(send)",
         "send()",
         f"{SIGNALS}::test_a_receiver_of_task_revoked_that_hangs_holds_up_no_task",
@@ -245,7 +245,7 @@ MUTANTS = [
     beside(
         "each worker sends events",
         "a worker has a dispatcher",
-        "worker/events",
+        "worker/main_process/events",
         "    if dispatcher is None:",
         "    if False:",
         "tests/worker/test_second_worker.py::test_each_finds_what_others_handed_on[the same app]",
@@ -253,7 +253,7 @@ MUTANTS = [
     beside(
         "each refusal is a message",
         "Celery buffers events",
-        "worker/events",
+        "worker/main_process/events",
         "{*dispatcher.buffer_group, group_from(SATURATED)}",
         "{*dispatcher.buffer_group}",
         f"{EVENTS}::test_refusals_are_sent_as_events_of_tasks_are",
@@ -263,7 +263,7 @@ MUTANTS = [
     beside(
         "threads buffer refusals",
         "the worker has a hub",
-        "worker/events",
+        "worker/main_process/events",
         " and not isinstance(consumer.pool, ThreadsPool)",
         "",
         f"{EVENTS}::test_refusals_are_sent_as_events_of_tasks_are",
@@ -273,7 +273,7 @@ MUTANTS = [
     beside(
         "a lost permit waits behind all releases",
         "first come, first served",
-        "worker/receivers",
+        "worker/permits/receivers",
         "self._calls.appendleft(call)",
         "self._calls.append(call)",
         f"{RECEIVERS}::test_calls_in_order_but_the_urgent_first",
@@ -281,7 +281,7 @@ MUTANTS = [
     beside(
         "a slow receiver fills the memory",
         "no signal may be dropped",
-        "worker/receivers",
+        "worker/permits/receivers",
         "if len(self._calls) >= (2 * MAX_QUEUED if urgent else MAX_QUEUED):",
         "if False:",
         f"{RECEIVERS}::test_too_many_calls_are_dropped_and_logged_once",
@@ -289,7 +289,7 @@ MUTANTS = [
     beside(
         "a signal handler logs that signals are dropped",
         "a log line takes no lock of ours",
-        "worker/receivers",
+        "worker/permits/receivers",
         "self._log_soon(self._log_dropped)",
         "self._log_dropped()",
         f"{RECEIVERS}::test_too_many_calls_are_dropped_and_logged_once",
@@ -297,7 +297,7 @@ MUTANTS = [
     beside(
         "a receiver that exits ends the thread",
         "Exception is every error",
-        "worker/receivers",
+        "worker/permits/receivers",
         "except (Exception, SystemExit):",
         "except Exception:",
         f"{RECEIVERS}::test_a_receiver_that_fails_stops_no_other",
@@ -305,7 +305,7 @@ MUTANTS = [
     beside(
         "an IndexError of a receiver ends the round",
         "the queue is empty then",
-        "worker/receivers",
+        "worker/permits/receivers",
         "call = self._calls.popleft()",
         "call = self._calls.popleft()()",
         f"{RECEIVERS}::test_a_receiver_that_fails_stops_no_other",
@@ -313,7 +313,7 @@ MUTANTS = [
     beside(
         "receivers go on after the worker said that they do not",
         "the thread is a daemon, it ends by itself",
-        "worker/receivers",
+        "worker/permits/receivers",
         "            self._calls.clear()\n",
         "",
         f"{RECEIVERS}::test_close_waits_for_a_receiver_that_hangs_no_longer_than_told",
@@ -321,7 +321,7 @@ MUTANTS = [
     beside(
         "on_lost runs in the thread that renews",
         "it is only a callback",
-        "core/holdings",
+        "core/held_permits",
         "                _call(on_lost, permit)\n",
         "                _logged(on_lost, permit)\n",
         f"{PERMITS}::TestEnds::test_a_callback_that_hangs_holds_up_neither_renewals_nor_others",

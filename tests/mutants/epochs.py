@@ -102,7 +102,7 @@ LOST_HAND_OVERS = [
     lua(
         "put back once is put back for ever",
         "the next epoch needs no other account",
-        "_burial",
+        "_released",
         'restored = confirmed and by == "r",',
         'restored = by == "r",',
     ),
@@ -260,7 +260,7 @@ LOST_HAND_OVERS = [
     lua(
         "a token finds its grant for ever",
         "the ledger is dropped when its resource is idle",
-        "_burial",
+        "_released",
         '        call("HDEL", at.ledger, string.format("for:%.0f", permit.token))\n',
         "        local _ = permit\n",
         tests=("tests/stores/test_redis.py", "-k", "grants_that_ended"),
@@ -282,7 +282,7 @@ LOST_HAND_OVERS = [
     memory(
         "a grant of before the loss is taken up",
         "it is there, so it was not taken up yet",
-        "books",
+        "state",
         "(entry.granted or not self.has_room_for_living(ask))",
         "(not self.has_room_for_living(ask))",
     ),
@@ -292,21 +292,21 @@ GOING_BACK = [
     lua(
         "a server that never restarted forgot nothing",
         "its run is the same, and its data is complete",
-        "_memory",
+        "_prelude",
         "if not epoch or restarted or known and known > epoch then",
         "if not epoch or restarted then",
     ),
     lua(
         "a caller that knows another epoch begins a new one",
         "one of the two is wrong",
-        "_memory",
+        "_prelude",
         "if not epoch or restarted or known and known > epoch then",
         "if not epoch or restarted or known and known ~= epoch then",
     ),
     lua(
         "a run of the server that was unknown at first stays so",
         "its record has all that its first caller knew",
-        "_memory",
+        "_prelude",
         'if run == "" and ARGV[4] ~= "" then',
         "if false then",
         tests=("tests/stores/test_redis.py", "-k", "RunId"),
@@ -314,14 +314,14 @@ GOING_BACK = [
     postgresql(
         "a server that never restarted forgot nothing",
         "its run is the same, and its data is complete",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "WHERE e.started <> run OR e.id < _known;",
         "WHERE e.started <> run;",
     ),
     postgresql(
         "a caller that knows another epoch begins a new one",
         "one of the two is wrong",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "WHERE e.started <> run OR e.id < _known;",
         "WHERE e.started <> run OR e.id <> _known;",
     ),
@@ -338,7 +338,7 @@ CLOCK_STEPS = [
     lua(
         "the grace lasts until its time has come",
         "the clock steps back, and nobody is admitted for as long",
-        "_memory",
+        "_prelude",
         "if grace_until > now and grace_until > furthest() then",
         "if false then",
     ),
@@ -373,7 +373,7 @@ CLOCK_STEPS = [
     postgresql(
         "the grace lasts until its time has come",
         "the clock steps back, and nobody is admitted for as long",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         " OR memory.grace_until > furthest\n",
         "\n",
     ),
@@ -401,7 +401,7 @@ CLOCK_STEPS = [
     memory(
         "a lease ends when its time has come",
         "the clock steps back, and a dead holder's permit is gone for as long",
-        "books",
+        "state",
         "            at.cut(self._furthest)\n",
         "",
     ),

@@ -21,7 +21,7 @@ TIMES = [
     holding(
         "each has a timer of its own",
         "as Celery's countdowns; thousands of entries that nothing cancels",
-        "held_messages",
+        "holding/held_messages",
         "(at := self._timetable[0][0]) < self._wakes_at:\n",
         "(at := self._timetable[0][0]):\n",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
@@ -29,7 +29,7 @@ TIMES = [
     holding(
         "a timer that was set for later is set again and again",
         "each wakes, and each sets the next",
-        "held_messages",
+        "holding/held_messages",
         "        if at != self._wakes_at:\n            return\n",
         "",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
@@ -37,7 +37,7 @@ TIMES = [
     holding(
         "the timer is set once",
         "it wakes for the first, which sets none for the next",
-        "held_messages",
+        "holding/held_messages",
         "        self._give_back(late)\n        self._set_timer()\n",
         "        self._give_back(late)\n",
         f"{MESSAGES}::test_each_begins_when_it_is_due",
@@ -45,7 +45,7 @@ TIMES = [
     holding(
         "what is due sooner waits for the timer",
         "the timer is set when the first one comes",
-        "held_messages",
+        "holding/held_messages",
         "            self._note(held)\n            if held.wait is not None:\n",
         "            self._note(held) if not self._timetable else None\n            if held.wait is not None:\n",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
@@ -53,7 +53,7 @@ TIMES = [
     holding(
         "what has left is still in the timetable",
         "it begins when it is granted, and again when it is due",
-        "held_messages",
+        "holding/held_messages",
         "            if held in self._messages:\n                yield held\n",
         "            yield held\n",
         f"{MESSAGES}::test_what_is_begun_early_begins_once",
@@ -61,7 +61,7 @@ TIMES = [
     holding(
         "a message is kept until it is due",
         "the broker delivers it again meanwhile, and it runs twice",
-        "held_messages",
+        "holding/held_messages",
         "            if held.due <= held.keep_until:\n",
         "            if True:\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
@@ -69,7 +69,7 @@ TIMES = [
     holding(
         "the time that it may be kept is over when it is due",
         "only what is due is looked at",
-        "held",
+        "holding/held",
         "        return min(self.due, self.keep_until)\n",
         "        return self.due\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
@@ -77,7 +77,7 @@ TIMES = [
     holding(
         "each refusal begins the time anew",
         "it counts from the delivery: the broker does not know of refusals",
-        "refused_request",
+        "main_process/refused_request",
         "keep_until=self._since +",
         "keep_until=time.monotonic() +",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
@@ -85,7 +85,7 @@ TIMES = [
     holding(
         "a fresh request was just delivered",
         "each request says when it was made",
-        "refused_request",
+        "main_process/refused_request",
         "        fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own\n",
         "        fresh._answer, fresh._by_tag = self._answer, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
@@ -93,7 +93,7 @@ TIMES = [
     holding(
         "what could not be given back is forgotten",
         "the connection will be lost; but perhaps it is not",
-        "held_messages",
+        "holding/held_messages",
         "                self._note(held)\n            return\n",
         "                pass\n            return\n",
         f"{MESSAGES}::test_a_broker_that_takes_nothing_back_is_asked_again",
@@ -101,7 +101,7 @@ TIMES = [
     holding(
         "it ends when it is next asked for",
         "who waits for a result waits a minute longer than wait_timeout says",
-        "refused_request",
+        "main_process/refused_request",
         "inf if ends_in is None else now + ends_in\n",
         "inf\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
@@ -109,7 +109,7 @@ TIMES = [
     holding(
         "one that waits in its queue has no wait_timeout",
         "only a parked one is told, since the store ends it",
-        "refusal",
+        "pool_process/refusal",
         "ticket=refusal.ticket, left=left, in_line=in_line)\n",
         "ticket=refusal.ticket, in_line=in_line)\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
@@ -120,7 +120,7 @@ PREFETCH = [
     holding(
         "what is held counts against the prefetch",
         "a few waiting tasks, and the worker receives nothing any more",
-        "held_messages",
+        "holding/held_messages",
         "            held.raised = self._window is None and self._prefetch.increase()\n",
         "            held.raised = False\n",
         f"{HELD}::test_it_is_held_beside_the_prefetch[site]",
@@ -128,7 +128,7 @@ PREFETCH = [
     holding(
         "the prefetch stays raised",
         "a worker that held a thousand takes a thousand more than it can run",
-        "held_messages",
+        "holding/held_messages",
         "            self._prefetch.decrease()\n            held.raised = False\n",
         "            held.raised = False\n",
         f"{MESSAGES}::test_each_raises_the_prefetch_until_it_leaves",
@@ -136,7 +136,7 @@ PREFETCH = [
     holding(
         "what was given back keeps the prefetch raised",
         "it has left by another door",
-        "held_messages",
+        "holding/held_messages",
         "        for held in late:\n            self._leave(held)\n",
         "        for held in late:\n            self._messages.discard(held)\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
@@ -144,7 +144,7 @@ PREFETCH = [
     holding(
         "all that Celery is told to raise is raised",
         "its own bound leaves it as it is, and then it falls below what it was",
-        "prefetch",
+        "holding/prefetch",
         "        if qos.increment_eventually() == before:\n            return False\n",
         "        qos.increment_eventually()\n",
         f"{MESSAGES}::test_celerys_bound_comes_first",
@@ -153,7 +153,7 @@ PREFETCH = [
     holding(
         "any number is held",
         "a queue of a million is in one worker's memory",
-        "prefetch",
+        "holding/prefetch",
         "        if self._raised >= self._most:\n            return False\n",
         "",
         f"{MESSAGES}::test_the_prefetch_is_raised_up_to_a_bound",
@@ -161,7 +161,7 @@ PREFETCH = [
     holding(
         "the bound counts all that were ever held",
         "after ten thousand a worker holds within its prefetch alone",
-        "prefetch",
+        "holding/prefetch",
         "        self._raised -= 1\n",
         "",
         f"{MESSAGES}::test_the_prefetch_is_raised_up_to_a_bound",
@@ -169,7 +169,7 @@ PREFETCH = [
     holding(
         "Celery's bound is another matter",
         "who set it means the memory of a worker",
-        "prefetch",
+        "holding/prefetch",
         'c.app.conf.get("worker_eta_task_limit") or MAX_RAISED_MESSAGES',
         "MAX_RAISED_MESSAGES",
         f"{MESSAGES}::test_celerys_bound_comes_first_without_celery",
@@ -177,7 +177,7 @@ PREFETCH = [
     holding(
         "Celery's slow start goes on",
         "it takes the raised value for the full one, and the prefetch is too low for ever",
-        "prefetch",
+        "holding/prefetch",
         "        self._end_slow_start()\n        qos",
         "        qos",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
@@ -185,7 +185,7 @@ PREFETCH = [
     holding(
         "the slow start ends without its rest",
         "the prefetch stays where it began",
-        "prefetch",
+        "holding/prefetch",
         "                c.qos.value += c.max_prefetch_count - c.initial_prefetch_count\n",
         "",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
@@ -193,7 +193,7 @@ PREFETCH = [
     holding(
         "granted messages are held too",
         "their channel has one place for each process, and none is left for what is granted next",
-        "held_messages",
+        "holding/held_messages",
         "        return message.channel is self._c.task_consumer.channel\n",
         "        return True\n",
         f"{MESSAGES}::test_one_that_came_by_another_channel_is_not_held",
@@ -204,7 +204,7 @@ THREADS = [
     holding(
         "any thread enters it",
         "the loop goes through them meanwhile",
-        "held_messages",
+        "holding/held_messages",
         "        self._in_loop(self._receive)\n",
         "        self._receive()\n",
         f"{MESSAGES}::test_another_thread_only_queues_it",
@@ -212,7 +212,7 @@ THREADS = [
     holding(
         "any timer will do",
         "Celery's thread of timers acknowledges by a connection that the loop reads",
-        "redelivery",
+        "holding/redelivery",
         "    if not _has_loop(c):\n        return None\n",
         "",
         f"{MESSAGES}::test_a_timer_of_another_thread_holds_nothing",
@@ -223,7 +223,7 @@ REQUESTS = [
     holding(
         "one that cannot be run again takes the others along",
         "its error ends the timer's call",
-        "held_messages",
+        "holding/held_messages",
         "        except Exception:\n            if request is not None:\n",
         "        except ZeroDivisionError:\n            if request is not None:\n",
         f"{MESSAGES}::test_one_that_cannot_be_run_again_is_the_brokers",
@@ -231,7 +231,7 @@ REQUESTS = [
     holding(
         "one that cannot be run again stays",
         "it is in no book of anybody's, until the worker ends",
-        "held_messages",
+        "holding/held_messages",
         "            held.request.came_to_nothing()  # M5\n",
         "",
         f"{MESSAGES}::test_one_that_cannot_be_run_again_is_the_brokers",
@@ -239,7 +239,7 @@ REQUESTS = [
     holding(
         "a process finds that it was revoked",
         "as it would of any other; but it is one more visit to a process",
-        "held_messages",
+        "holding/held_messages",
         "            if held.request.revoked():  # or",
         "            if False:  # or",
         f"{MESSAGES}::test_one_that_was_revoked_needs_no_process",
@@ -247,7 +247,7 @@ REQUESTS = [
     holding(
         "each request answers for itself",
         "two answers close the channel",
-        "refused_request",
+        "main_process/refused_request",
         "        fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own\n",
         "        fresh._since, fresh._by_tag = self._since, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
@@ -255,7 +255,7 @@ REQUESTS = [
     holding(
         "its place is known by its message",
         "a first message says nothing of it, and the task goes to the end of the line",
-        "refused_request",
+        "main_process/refused_request",
         "        if ticket is not None:\n",
         "        if False:\n",
         FRESH,
@@ -263,7 +263,7 @@ REQUESTS = [
     holding(
         "the gate reads the message's header alone",
         "there is none",
-        "headers",
+        "messages/headers",
         "own.get(PLACE) or (carried.ticket if carried else None)",
         "carried.ticket if carried else None",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
@@ -271,7 +271,7 @@ REQUESTS = [
     holding(
         "a retry inherits the place",
         "it is another wait, and passes all who came before it",
-        "headers",
+        "messages/headers",
         "OF_ONE_WAIT = (PLACE, HOLDER,",
         "OF_ONE_WAIT = (HOLDER,",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
@@ -279,7 +279,7 @@ REQUESTS = [
     holding(
         "a sender may name a place",
         "any header of ours",
-        "headers",
+        "messages/headers",
         "INTERNAL = (PLACE, HOLDER,",
         "INTERNAL = (HOLDER,",
         f"{MESSAGES}::test_a_place_that_a_sender_wrote_is_ignored",
@@ -287,7 +287,7 @@ REQUESTS = [
     holding(
         "a countdown that is over still counts",
         "a monitor shows it as planned",
-        "refused_request",
+        "main_process/refused_request",
         '            headers={**self._request_dict, "eta": None},\n',
         "            headers=self._request_dict,\n",
         FRESH,
@@ -295,7 +295,7 @@ REQUESTS = [
     holding(
         "a revoke ends the process that refused it",
         "its request knows which one it was; but that one runs another task by now",
-        "refused_request",
+        "main_process/refused_request",
         "        self.time_start = self.worker_pid = self._apply_result = None\n",
         "",
         f"{HELD}::test_a_revoke_that_terminates_ends_no_other[site]",
@@ -303,7 +303,7 @@ REQUESTS = [
     holding(
         "what is held is in none of Celery's books",
         "an operator is not told the name of a waiting task",
-        "held_messages",
+        "holding/held_messages",
         "            state.requests[held.request.id] = held.request  # where Celery's query_task finds it\n",
         "",
         f"{MESSAGES}::test_it_is_found_by_its_id_while_it_is_held",
@@ -311,7 +311,7 @@ REQUESTS = [
     holding(
         "an answer that failed was given",
         "the message stays with the worker",
-        "answer",
+        "holding/answer",
         "            self._open.append(True)\n",
         "            pass\n",
         f"{MESSAGES}::test_an_answer_that_failed_is_given_again",
@@ -319,7 +319,7 @@ REQUESTS = [
     holding(
         "what only a newer release can run waits here",
         "an old worker takes message after message from the new ones",
-        "refused_request",
+        "main_process/refused_request",
         "        elif refused.elsewhere or not self._hold(",
         "        elif not self._hold(",
         f"{HELD}::test_what_only_a_newer_release_can_run_goes_back",
@@ -338,7 +338,7 @@ ENDS = [
     holding(
         "a shutdown leaves them to kombu",
         "which gives them back when the last running task has ended, in the wrong order",
-        "bootstep",
+        "main_process/bootstep",
         "                held.give_back_all()  # other",
         "                held.forget()  # other",
         f"{HELD}::test_they_are_given_back_while_other_tasks_run[site]",
@@ -346,7 +346,7 @@ ENDS = [
     holding(
         "what the loop has not heard of is not held",
         "it is acknowledged by nobody until the connection ends",
-        "held_messages",
+        "holding/held_messages",
         "sorted([*self._messages, *self._arrivals],",
         "sorted([*self._messages],",
         f"{MESSAGES}::test_at_the_end_all_are_given_back",
@@ -354,7 +354,7 @@ ENDS = [
     holding(
         "one is held after the others were forgotten",
         "its refusal came late, and nothing knows of it any more",
-        "held_messages",
+        "holding/held_messages",
         "        self._redelivery = None\n        self.session.end()\n",
         "        self.session.end()\n",
         f"{MESSAGES}::test_what_a_lost_connection_delivered_is_forgotten",
@@ -362,7 +362,7 @@ ENDS = [
     holding(
         "they are given back as they were held",
         "in the order of their last refusals",
-        "held_messages",
+        "holding/held_messages",
         "sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)",
         "[*self._messages, *self._arrivals]",
         f"{MESSAGES}::test_they_are_given_back_in_the_order_of_the_line",
@@ -370,7 +370,7 @@ ENDS = [
     holding(
         "a lost connection leaves them",
         "each begins here, and the broker delivers it again",
-        "held_messages",
+        "holding/held_messages",
         "        self._messages.clear()\n",
         "        pass\n",
         f"{MESSAGES}::test_what_a_lost_connection_delivered_is_forgotten",
@@ -378,7 +378,7 @@ ENDS = [
     holding(
         "it is forgotten once the connection is closed",
         "the timer may wake while it is being closed",
-        "bootstep",
+        "main_process/bootstep",
         "        held.forget()  # its timer",
         "        pass  # its timer",
         f"{MESSAGES}::test_it_is_forgotten_before_the_connection_is_closed",
@@ -389,7 +389,7 @@ GIVEN_BACK = [
     holding(
         "the first one is pushed first",
         "then it is taken last",
-        "redelivery",
+        "holding/redelivery",
         "for held in reversed(waiting)]\n",
         "for held in waiting]\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -397,7 +397,7 @@ GIVEN_BACK = [
     holding(
         "they go behind the queue",
         "as a new message does",
-        "redelivery",
+        "holding/redelivery",
         '        redis.call("RPUSH",',
         '        redis.call("LPUSH",',
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -405,7 +405,7 @@ GIVEN_BACK = [
     holding(
         "Redis forgets a message that it had no room for",
         "it is taken out first, and the server is full",
-        "redelivery",
+        "holding/redelivery",
         '        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 1])], ARGV[n + 2])\n'
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n',
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n'
@@ -415,7 +415,7 @@ GIVEN_BACK = [
     holding(
         "what another worker has restored is restored again",
         "it runs twice",
-        "redelivery",
+        "holding/redelivery",
         '    if redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then\n',
         "    if true then\n",
         f"{REDELIVERY}::test_what_was_restored_meanwhile_is_not_copied",
@@ -423,7 +423,7 @@ GIVEN_BACK = [
     holding(
         "its time is left behind",
         "kombu looks for it for ever",
-        "redelivery",
+        "holding/redelivery",
         '        redis.call("ZREM", KEYS[2], ARGV[n])\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -431,7 +431,7 @@ GIVEN_BACK = [
     holding(
         "kombu puts the prefix before each key",
         "not of the commands that it does not know",
-        "redelivery",
+        "holding/redelivery",
         "            channel.global_keyprefix + key\n",
         "            key\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
@@ -439,7 +439,7 @@ GIVEN_BACK = [
     holding(
         "the queue has no prefix",
         "the message goes to a list that nobody reads",
-        "redelivery",
+        "holding/redelivery",
         "                    queue = channel.global_keyprefix + found[0]\n",
         "                    queue = found[0]\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
@@ -447,7 +447,7 @@ GIVEN_BACK = [
     holding(
         "all priorities are one",
         "an urgent task comes back as any other",
-        "redelivery",
+        "holding/redelivery",
         "channel._q_for_pri(queues[0], priority)",
         "queues[0]",
         f"{REDELIVERY}::test_redis_keeps_priorities",
@@ -455,7 +455,7 @@ GIVEN_BACK = [
     holding(
         "it was never delivered before",
         "its ticket is looked for only if it was",
-        "redelivery",
+        "holding/redelivery",
         '        raw["properties"]["delivery_info"]["redelivered"] = True\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -463,7 +463,7 @@ GIVEN_BACK = [
     holding(
         "kombu still counts it",
         "against the prefetch; and restores it once more at the end",
-        "redelivery",
+        "holding/redelivery",
         "        for tag in (*gone, *arguments[::3]):\n",
         "        for tag in gone:\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
@@ -471,7 +471,7 @@ GIVEN_BACK = [
     holding(
         "kombu still counts what another worker has restored",
         "against the prefetch, for as long as the connection lives",
-        "redelivery",
+        "holding/redelivery",
         "        for tag in (*gone, *arguments[::3]):\n",
         "        for tag in arguments[::3]:\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
@@ -479,7 +479,7 @@ GIVEN_BACK = [
     holding(
         "a queue is always there",
         "one message without a queue, and none is given back",
-        "redelivery",
+        "holding/redelivery",
         "    if len(queues) != 1:\n        return None\n",
         "",
         f"{REDELIVERY}::test_a_message_whose_queue_is_gone_holds_up_no_other",
@@ -487,7 +487,7 @@ GIVEN_BACK = [
     holding(
         "any message can be given back",
         "kombu restores it through its exchange, into each queue that is bound",
-        "redelivery",
+        "holding/redelivery",
         "        if exchange and len(",
         "        if False and len(",
         f"{REDELIVERY}::test_redis_takes_what_belongs_into_one_queue",
@@ -495,7 +495,7 @@ GIVEN_BACK = [
     holding(
         "quorum queues hold",
         "their prefetch cannot be raised, and they count deliveries",
-        "redelivery",
+        "holding/redelivery",
         " and detect_quorum_queues(c.app, driver)[0]:",
         " and not c:",
         f"{REDELIVERY}::test_brokers",
@@ -503,7 +503,7 @@ GIVEN_BACK = [
     holding(
         "RabbitMQ drops what it is given back",
         "reject without requeue is a nack",
-        "redelivery",
+        "holding/redelivery",
         "requeue=True)",
         "requeue=False)",
         f"{REDELIVERY}::test_rabbitmq_delivers_the_first_one_first",
@@ -511,7 +511,7 @@ GIVEN_BACK = [
     holding(
         "nothing can be switched off",
         "a setting that does nothing",
-        "bootstep",
+        "main_process/bootstep",
         "        if limiter.settings.hold:",
         "        if True:",
         f"{HELD}::test_without_holding_it_is_published_again[site]",

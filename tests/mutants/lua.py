@@ -24,7 +24,7 @@ def lua(
     *,
     tests: tuple[str, ...] = CONFORMANCE,
 ) -> Mutant:
-    file = f"celery_semaphore/stores/redis/{file}.lua"
+    file = f"celery_semaphore/stores/redis/lua/{file}.lua"
     return Mutant(f"lua/{name}", why, file, text, instead, tests)
 
 
@@ -95,21 +95,21 @@ ADMISSION = [
     lua(
         "a repeated acquire is a second permit",
         "the answer was lost, and the repetition is refused or counted twice",
-        "acquire_else",
+        "acquire_slow_path",
         "if complete then\n",
         "if complete and false then\n",
     ),
     lua(
         "the first claim is enough",
         "a refusal by the second of two claims is not looked for",
-        "acquire_else",
+        "acquire_slow_path",
         "        return refuse(n, reason)\n",
         "        if n == 1 then return refuse(n, reason) end\n",
     ),
     lua(
         "a refused multi-claim keeps its first permit",
         "claims are taken one by one, and nobody gives the first back",
-        "acquire_else",
+        "acquire_slow_path",
         "        return refuse(n, reason)\n",
         "        if n > 1 then\n"
         '            write(resources[1], holder, 1, {token = now, since = now, by = ""}, now + LEASE)\n'
@@ -119,7 +119,7 @@ ADMISSION = [
     lua(
         "a heavy permit weighs 1 after its lease",
         "the weight of who is gone stays in its hash",
-        "_burial",
+        "_released",
         '        call("HDEL", at.weights, name)\n',
         "",
     ),
@@ -185,14 +185,14 @@ ENDS = [
     lua(
         "the buried are not asked about",
         "an acquire is refused only for want of room",
-        "acquire_else",
+        "acquire_slow_path",
         "    if buried(claim.at, holder) then\n",
         "    if false then\n",
     ),
     lua(
         "the buried are never forgotten",
         "one entry for each task that ever ran",
-        "_burial",
+        "_released",
         '            call("ZREM", at.released, unpack(old))\n',
         "",
         tests=KEYS,
@@ -200,7 +200,7 @@ ENDS = [
     lua(
         "the buried carry no expiry",
         "a key that nobody uses keeps its dead for ever",
-        "_burial",
+        "_released",
         '    call("PEXPIRE", at.released, math.ceil(LEASE / 1000))\n',
         "",
         tests=KEYS,
@@ -215,14 +215,14 @@ ENDS = [
     lua(
         "an unanswered ticket stays",
         "a release after a lost refusal leaves its ticket in the line",
-        "release_else",
+        "release_slow_path",
         "        leave(at, wait)\n",
         "",
     ),
     lua(
         "a release takes the parked message along",
         "the delivery that parked ends, and its message with it",
-        "release_else",
+        "release_slow_path",
         '(nonce or call("HEXISTS", at.payloads, wait) == 0)',
         "true",
     ),
@@ -243,7 +243,7 @@ ENDS = [
     lua(
         "grants that were given up count as held",
         "a grant is a permit, so its time counts",
-        "release_else",
+        "release_slow_path",
         "    take_back(at, wait)\n",
         "    local grant = read(at, GRANT .. wait)\n"
         '    if grant then learn(at, now - grant.since, call("HGET", at.ledger, "mean"), 1) end\n'
@@ -374,21 +374,21 @@ MEMORY = [
     lua(
         "no grace after a loss",
         "an empty store means that nobody holds anything",
-        "_memory",
+        "_prelude",
         "grace_until = (known or epoch) and recovered or 0",
         "grace_until = 0",
     ),
     lua(
         "a grace for a store never used",
         "better safe: the first task of all waits for two thirds of a lease",
-        "_memory",
+        "_prelude",
         "grace_until = (known or epoch) and recovered or 0",
         "grace_until = recovered",
     ),
     lua(
         "the server's run is ignored",
         "data that survived a restart is complete",
-        "_memory",
+        "_prelude",
         'local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]',
         "local restarted = false",
         tests=RESTARTS,
@@ -396,7 +396,7 @@ MEMORY = [
     lua(
         "a client that knows no run has seen another one",
         "its INFO is forbidden, so an empty name differs from what is written",
-        "_memory",
+        "_prelude",
         'run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]',
         'run ~= "" and run ~= ARGV[4]',
         tests=("tests/stores/test_health.py", "-k", "forbid"),
@@ -404,14 +404,14 @@ MEMORY = [
     lua(
         "who came first decides about the grace",
         "a newcomer found an empty store, so those who know better are not believed",
-        "_memory",
+        "_prelude",
         'elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then',
         "elseif false then",
     ),
     lua(
         "each process begins the grace anew",
         "with many workers there is no end to it",
-        "_memory",
+        "_prelude",
         'elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then',
         "elseif known and known ~= epoch then",
     ),
@@ -425,7 +425,7 @@ MEMORY = [
     lua(
         "the epoch is the clock",
         "a replica whose clock is behind begins an epoch that is older than the last",
-        "_memory",
+        "_prelude",
         "epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)",
         "epoch = now",
     ),
@@ -435,21 +435,21 @@ LINES = [
     lua(
         "a ticket's place is taken anew",
         "each refusal sends its waiter to the end of the line",
-        "_asking",
+        "_refuse",
         "local nonce = nonce_of(ticket) or holder\n",
         "local nonce = holder\n",
     ),
     lua(
         "a repeated acquire makes a second ticket",
         "its answer was lost, and nobody will ever come back with the first",
-        "acquire_else",
+        "acquire_slow_path",
         'known_ticket(grant) or ticket ~= "" and ticket or new_ticket()',
         'ticket ~= "" and (known_ticket(grant) or ticket) or new_ticket()',
     ),
     lua(
         "priority is ignored",
         "first come, first served, whatever is urgent",
-        "_asking",
+        "_refuse",
         '.format("%03d.%016.0f.", 255 - urgency, now)',
         '.format("%03d.%016.0f.", 255 + 0 * urgency, now)',
     ),
@@ -470,56 +470,56 @@ LINES = [
     lua(
         "a ticket stands in two lines",
         "refused by another claim than before, it is still counted at the first",
-        "_asking",
+        "_refuse",
         "local payload, before = forget_wait()",
         'local payload, before = call("HGET", claim.at.payloads, nonce), claim.at.info',
     ),
     lua(
         "an admitted ticket stays in line",
         "its place is kept although nobody waits there",
-        "acquire_else",
+        "acquire_slow_path",
         "end\nforget_wait()\n",
         "end\n",
     ),
     lua(
         "the whole wait has no end",
         "wait_timeout bounds each countdown, and never their sum",
-        "_asking",
+        "_refuse",
         "    elseif left() <= 0 then\n",
         "    elseif false then\n",
     ),
     lua(
         "the wait begins anew with each delivery",
         "a wait is as old as its last refusal",
-        "_asking",
+        "_refuse",
         "waited = claims[n], math.max(0, now - place_of(ticket))",
         "waited = claims[n], 0 * place_of(ticket)",
     ),
     lua(
         "the delay ignores the mean",
         "a second is about right for every task",
-        "_asking",
+        "_refuse",
         "(claim.at.mean or 1000000)",
         "1000000",
     ),
     lua(
         "the delay ignores the position",
         "all come back at once: the storm that positions are for",
-        "_asking",
+        "_refuse",
         "jitter * (turn + 1) / claim.limit",
         "jitter / claim.limit",
     ),
     lua(
         "the delay ignores the grace",
         "asked again and again while the store recovers",
-        "_asking",
+        "_refuse",
         "seconds = math.max(seconds, grace_until - now)",
         "seconds = math.max(seconds, 0)",
     ),
     lua(
         "who would not wait gets a ticket",
         "drop and fail leave a line of waiters that never come",
-        "_asking",
+        "_refuse",
         '    elseif kind == "" or reason == "released" or',
         '    elseif reason == "released" or',
     ),
@@ -627,14 +627,14 @@ HANDING_ON = [
     lua(
         "a grant is taken up twice",
         "the grant stays beside the permit that came of it",
-        "acquire_else",
+        "acquire_slow_path",
         "    if grant then -- taken up, or made for other claims than these: its task has changed since\n        take_back(claim.at, nonce)\n",
         "    if grant then\n",
     ),
     lua(
         "a grant for other claims is taken up",
         "the task's options changed while it was parked",
-        "acquire_else",
+        "acquire_slow_path",
         "local grant, whole = held(claims, GRANT .. nonce)\n",
         "local grant = held(claims, GRANT .. nonce)\nlocal whole = grant\n",
     ),
@@ -730,7 +730,7 @@ OPERATORS = [
     lua(
         "limits are forgotten with the memory",
         "a new record in the store knows of no limit",
-        "_memory",
+        "_prelude",
         'limited = call("EXISTS", LIMITS) == 1',
         "limited = false",
         tests=LOSSES,
@@ -846,21 +846,21 @@ FORMATS = [
     lua(
         "a newer format is like this one",
         "what is new is only added",
-        "_memory",
+        "_prelude",
         "if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then",
         "if false then",
     ),
     lua(
         "the format before is refused",
         "any other one is foreign",
-        "_memory",
+        "_prelude",
         "if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then",
         "if memory[5] and memory[5] ~= FORMAT then",
     ),
     lua(
         "a new memory begins the newest format",
         "it is as if the store were new",
-        "_memory",
+        "_prelude",
         '"format", memory[5] or FORMAT)',
         '"format", FORMAT)',
         tests=FORMAT,
@@ -925,8 +925,8 @@ FORMATS = [
         "lua/in a newer format nobody knows that the task ran",
         "its messages are the newer workers' business",
         "celery_semaphore/stores/redis/scripts.py",
-        '*NEWER, "_burial", "_ran", "release_newer"',
-        '*NEWER, "_burial", "release_newer"',
+        '*NEWER, "_released", "_ran", "release_newer"',
+        '*NEWER, "_released", "release_newer"',
         CONFORMANCE,
     ),
 ]
@@ -951,14 +951,14 @@ FULLNESS = [
     lua(
         "a grant for other claims is gone with its place",
         "its task asks anew and gets a ticket",
-        "acquire_else",
+        "acquire_slow_path",
         "            put_back(claim.at)\n",
         "",
     ),
     lua(
         "who gives up keeps what its ticket was handed",
         "it only ever knew its holder",
-        "release_else",
+        "release_slow_path",
         "    take_back(at, wait)\n",
         "    local _ = wait\n",
     ),
@@ -968,14 +968,14 @@ PROMOTING = [
     lua(
         "a ticket never changes",
         "its task brings it along",
-        "acquire_else",
+        "acquire_slow_path",
         'known_ticket(grant) or ticket ~= "" and ticket or new_ticket()',
         'ticket ~= "" and ticket or known_ticket(grant) or new_ticket()',
     ),
     lua(
         "a grant has no rank",
         "its wait has a record; but not any more where its message was sent",
-        "_asking",
+        "_refuse",
         'local known = grant and grant.rank .. "." .. nonce\n',
         "local known = nil\n",
         tests=WAITS,
@@ -983,7 +983,7 @@ PROMOTING = [
     lua(
         "any of its records tells the rank of a wait",
         "it stands in two lines, and was promoted in one",
-        "_asking",
+        "_refuse",
         "if at.stands and not (known and known < at.stands) then",
         "if at.stands then",
         tests=WAITS,
@@ -1022,7 +1022,7 @@ PROMOTING = [
     lua(
         "a grant has the name of its holder",
         "a wait is known by the holder for which it was made",
-        "_burial",
+        "_released",
         'local GRANT = "\\255"\n',
         'local GRANT = ""\n',
         tests=WAITS,

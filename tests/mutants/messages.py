@@ -50,7 +50,7 @@ COPIES = [
     lua(
         "a first message in a line forgets nothing",
         "the same, where somebody waits",
-        "acquire_else",
+        "acquire_slow_path",
         'elseif messages then\n    call("DEL", messages)\n',
         "",
     ),
@@ -78,28 +78,28 @@ COPIES = [
     lua(
         "a copy stands in the line",
         "it is refused, so it waits",
-        "_asking",
+        "_refuse",
         'reason == "released" or reason == "copy" then',
         'reason == "released" then',
     ),
     lua(
         "who waits for its other message stands in the line",
         "and is counted, and handed a permit",
-        "_asking",
+        "_refuse",
         '    if reason == "running" then\n        ticket = carried\n    elseif',
         "    if",
     ),
     lua(
         "a refusal forgets who runs",
         "a redelivery goes back, and what it left is no copy when the first has run",
-        "_asking",
+        "_refuse",
         ' or reason == "recovering") and not other_lives() then',
         ' or reason == "recovering") then',
     ),
     lua(
         "only a ticket is worth remembering",
         "who would not wait goes back in the grace, and both of its messages run",
-        "_asking",
+        "_refuse",
         '(ticket ~= "" or reason == "recovering")',
         'ticket ~= ""',
     ),
@@ -252,21 +252,21 @@ OUTBOX = [
     lua(
         "coming back unasked forgets when the wait ends",
         "a second delivery asks, is refused, and its message now waits for ever",
-        "_asking",
+        "_refuse",
         "asked.name, asked.ends = before.name, before.ends",
         "asked.name = before.name",
     ),
     lua(
         "coming back unasked forgets the name",
         "and the revoked is not found any more",
-        "_asking",
+        "_refuse",
         "asked.name, asked.ends = before.name, before.ends",
         'asked.name, asked.ends = "", before.ends',
     ),
     lua(
         "who requeues leaves its message parked",
         "the task's options changed; now it is in both",
-        "_asking",
+        "_refuse",
         '        if kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
         '        elseif session ~= "" then -- E1, E2\n'
@@ -309,7 +309,7 @@ OUTBOX = [
     lua(
         "a copy's grant is kept",
         "nobody takes it up: a permit lies idle for as long as that is waited for",
-        "acquire_else",
+        "acquire_slow_path",
         "            take_back(claim.at, nonce)\n            use(claim.at, now)\n",
         "",
     ),
@@ -323,7 +323,7 @@ OUTBOX = [
     lua(
         "a limit that an acquire raised is handed on by the next release",
         "permits lie idle until then, or for a lease",
-        "acquire_else",
+        "acquire_slow_path",
         "    if at.raised and not at.quiet then",
         "    if false then",
     ),
@@ -348,28 +348,28 @@ CALLERS = [
     lua(
         "a ticket cannot be given up",
         "only holders are released",
-        "release_else",
+        "release_slow_path",
         "local wait, given_up = nonce or holder, nonce\n",
         "local wait, given_up = holder, nil\n",
     ),
     lua(
         "who parks or calls may be late",
         "there is a permit, so it gets it; but it was sent back for nothing else than to hear that it timed out",
-        "acquire_else",
+        "acquire_slow_path",
         'if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
         "if false then",
     ),
     lua(
         "a grant in time is too late",
         "the way from the store to the worker counts as waiting",
-        "acquire_else",
+        "acquire_slow_path",
         'if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
         'if place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
     ),
     lua(
         "who would not wait at all is late at once",
         "no time is left",
-        "acquire_else",
+        "acquire_slow_path",
         'if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
         'if not whole and kind ~= "" and kind ~= "requeue" and left() <= 0 then',
     ),

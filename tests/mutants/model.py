@@ -21,7 +21,7 @@ IN_MEMORY = (
     memory(
         "a message whose grant is overdue is not in line",
         "it was granted",
-        "books",
+        "state",
         "        self.drop([Ask(at.name, 0, 0) for at in found])\n        return found\n",
         "        return found\n",
     ),
@@ -48,7 +48,7 @@ IN_REDIS = (
     lua(
         "a ticket that is given up keeps its grant",
         "it will lapse",
-        "release_else",
+        "release_slow_path",
         "    take_back(at, wait)\n",
         "",
     ),
@@ -72,7 +72,7 @@ IN_POSTGRESQL = (
     postgresql(
         "a holder that is released leaves its unheard wait",
         "it has an end of its own",
-        "v1/release_else.sql",
+        "v1/release_slow_path.sql",
         "        PERFORM celery_semaphore.v1_give_up(_holder, false, ats, _resources, m.now);\n",
         "",
     ),

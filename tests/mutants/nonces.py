@@ -20,14 +20,14 @@ MUTANTS = (
     nonces(
         "a wait stands where its text says",
         "the message carries priority and place",
-        "asking",
+        "acquisition",
         "            return known\n",
         "            return told or known\n",
     ),
     nonces(
         "what is remembered of a message is its old ticket",
         "whatever stands in a line is known there",
-        "asking",
+        "acquisition",
         "                self.messages.ticket = known\n",
         "                pass\n",
         CONFORMANCE,
@@ -54,7 +54,7 @@ MUTANTS = (
     nonces(
         "a wait in two lines has the place of the first",
         "both records are the same",
-        "books",
+        "state",
         "min(filter(None, found), key=lambda ticket: ticket.turn, default=None)",
         "next(filter(None, found), None)",
     ),
@@ -85,7 +85,7 @@ MUTANTS = (
     nonces(
         "a call without a ticket begins a new wait",
         "it would carry one otherwise",
-        "asking",
+        "acquisition",
         "told.nonce if told else self.holder)",
         'told.nonce if told else "")',
         CONFORMANCE,

@@ -162,7 +162,7 @@ MUTANTS = [
     operating(
         "all that a worker holds is shown",
         "the operator wants to see it",
-        "worker/inspection",
+        "worker/main_process/inspection",
         "zip(held[:shown], turns",
         "zip(held, turns",
         f"{CLI}::test_what_a_worker_has",
@@ -178,7 +178,7 @@ MUTANTS = [
     operating(
         "who is behind a paused task is expected as ever",
         "the store did not say otherwise",
-        "worker/inspection",
+        "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield turn",
         "tests/worker/test_inspection.py",
@@ -186,7 +186,7 @@ MUTANTS = [
     operating(
         "a line that stands still stops all",
         "one of its semaphores is paused",
-        "worker/inspection",
+        "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield None if still else turn",
         "tests/worker/test_inspection.py",
@@ -194,7 +194,7 @@ MUTANTS = [
     operating(
         "who waits in a pause is told for how long",
         "its worker tries again then",
-        "worker/refusal",
+        "worker/pool_process/refusal",
         "        unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)\n",
         "        unknown = False\n",
         f"{CLI}::test_limits_are_set_and_cleared",
@@ -218,7 +218,7 @@ MUTANTS = [
     operating(
         "a worker shows what asked for a permit",
         "it is in the ledger",
-        "worker/ledger",
+        "worker/permits/ledger",
         " if each.permit]",
         "]",
         "tests/worker/test_ledger.py",

@@ -21,31 +21,31 @@ MUTANTS = [
     outside(
         "a crowd is turned away",
         "who finds no place fails, and is asked again by its own loop",
-        "stores/places",
+        "stores/connection_limit",
         "not self._changed.wait_for(\n                self._is_one_free, self._timeout\n            ):",
         "True:",
-        "tests/stores/test_places.py::test_who_finds_all_places_taken_waits_for_one",
+        "tests/stores/test_connection_limit.py::test_who_finds_all_places_taken_waits_for_one",
     ),
     outside(
         "a failed call keeps its place",
         "it will be asked again",
-        "stores/places",
+        "stores/connection_limit",
         "        with self._changed:\n            self._taken -= 1\n",
         "        with self._changed:\n            self._taken -= int(_[0] is None)\n",
-        "tests/stores/test_places.py::test_a_failed_call_leaves_its_place",
+        "tests/stores/test_connection_limit.py::test_a_failed_call_leaves_its_place",
     ),
     outside(
         "a handler waits for whom it interrupted",
         "a lock with a timeout never waits for ever",
-        "stores/turn",
+        "stores/non_reentrant_lock",
         "self._owner == get_ident() or not",
         "not",
-        "tests/stores/test_turn.py",
+        "tests/stores/test_non_reentrant_lock.py",
     ),
     outside(
         "leaves its ticket in the line",
         "the store forgets it anyway, a lease later",
-        "core/caller",
+        "core/blocking_waiter",
         "names = [self._ticket] if self._ticket else []",
         "names: list[str] = []",
         f"{TIMEOUT}::test_interrupted",
@@ -53,7 +53,7 @@ MUTANTS = [
     outside(
         "an error leaves the line by itself",
         "only the timeout was thought of",
-        "core/caller",
+        "core/blocking_waiter",
         "        except BaseException:\n",
         "        except SemaphoreTimeout:\n",
         f"{TIMEOUT}::test_interrupted",
@@ -61,7 +61,7 @@ MUTANTS = [
     outside(
         "an unanswered question is forgotten by the next refusal",
         "it may arrive later than that",
-        "core/caller",
+        "core/blocking_waiter",
         "if self._unanswered or self._asked is not None:",
         "if self._asked is not None:",
         f"{FAULTS}::test_a_question_that_arrives_late_gets_no_permit",
@@ -69,7 +69,7 @@ MUTANTS = [
     outside(
         "an interrupted question has no answer",
         "Ctrl-C comes after the store said yes",
-        "core/caller",
+        "core/blocking_waiter",
         "if self._unanswered or self._asked is not None:",
         "if self._unanswered:",
         f"{FAULTS}::test_interrupted_while_it_asks",
@@ -77,7 +77,7 @@ MUTANTS = [
     outside(
         "a lease counts from the question that was answered",
         "the one before it may have been granted",
-        "core/caller",
+        "core/blocking_waiter",
         "asked = self._asked = self._asked or time.monotonic()",
         "asked = self._asked = time.monotonic()",
         f"{FAULTS}::test_its_lease_counts_from_the_question_that_was_not_answered",
@@ -85,7 +85,7 @@ MUTANTS = [
     outside(
         "a dead holder asks for ever",
         "each answer is: released",
-        "core/caller",
+        "core/blocking_waiter",
         "            self._holder = new_name()\n            return 0.0\n",
         "            return 0.0\n",
         f"{FAULTS}::test_a_holder_that_was_declared_dead_meanwhile",
@@ -93,7 +93,7 @@ MUTANTS = [
     outside(
         "who asks once stands in the line",
         "and its ticket must be given up again",
-        "core/caller",
+        "core/blocking_waiter",
         "        if self._timeout <= 0:\n            return None\n",
         "",
         f"{TIMEOUT}::test_asked_once",
@@ -101,7 +101,7 @@ MUTANTS = [
     outside(
         "a pause is longer than the timeout",
         "the store is out of reach, and nobody bounds the sleep",
-        "core/caller",
+        "core/blocking_waiter",
         "self._pause(min(pause, left))",
         "self._pause(pause)",
         f"{FAULTS}::test_within_its_timeout",
@@ -109,7 +109,7 @@ MUTANTS = [
     outside(
         "a child renews and releases for its parent",
         "its memory says that it holds the permit",
-        "core/holdings",
+        "core/held_permits",
         "os.register_at_fork(after_in_child=by_store.clear)\n",
         "",
         FORKS,
@@ -125,7 +125,7 @@ MUTANTS = [
     outside(
         "what was given back is renewed on",
         "the keeper finds out by itself",
-        "core/holdings",
+        "core/held_permits",
         "        self._keeper.discard(permit.holder)\n",
         "",
         f"{PERMITS}::TestEnds::test_one_keeper_renews_all_in_one_batch",
@@ -181,7 +181,7 @@ MUTANTS = [
     outside(
         "a call that ended is asked for",
         "its ticket is gone",
-        "core/caller",
+        "core/blocking_waiter",
         "                self._asker.discard(self._waiting.wait)\n",
         "                pass\n",
         f"{WAITS}::TestOrder::test_no_polling",

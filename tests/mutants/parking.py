@@ -23,7 +23,7 @@ INTO_THE_STORE = [
     parking(
         "a granted message waits behind a busy process",
         "one message for each process is no prefetching",
-        "granted",
+        "main_process/granted",
         "        _only_for_a_free_process(channel.qos, most)\n",
         "        pass\n",
         f"{QUEUES}::test_no_granted_message_waits_behind_a_busy_process",
@@ -31,7 +31,7 @@ INTO_THE_STORE = [
     parking(
         "acknowledged before attach",
         "the store was there a moment ago",
-        "waiting",
+        "messages/waiting",
         "        try:\n            outgoing = self._store.attach(",
         "        request.was_parked()\n        try:\n            outgoing = self._store.attach(",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
@@ -39,7 +39,7 @@ INTO_THE_STORE = [
     parking(
         "what is parked stays unacknowledged",
         "it comes back by the store, and once more when its worker ends",
-        "waiting",
+        "messages/waiting",
         "        request.was_parked()\n        self._outgoing(outgoing)\n",
         "        self._outgoing(outgoing)\n",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
@@ -47,7 +47,7 @@ INTO_THE_STORE = [
     parking(
         "what is parked is this worker's",
         "it was delivered to it; but kombu delivers it again, with the same tag, after the visibility timeout",
-        "refused_request",
+        "main_process/refused_request",
         "if after and time.monotonic() - self._since > REDELIVERED * after:",
         "if False:",
         LATE,
@@ -55,7 +55,7 @@ INTO_THE_STORE = [
     parking(
         "what is left to the broker counts against the prefetch",
         "it is unacknowledged",
-        "refused_request",
+        "main_process/refused_request",
         "self._answer.give(partial(leave_to_broker, self.message))",
         "pass",
         LATE,
@@ -63,7 +63,7 @@ INTO_THE_STORE = [
     parking(
         "what was parked is left to the broker",
         "the store has it",
-        "refused_request",
+        "main_process/refused_request",
         "if after and time.monotonic() - self._since > REDELIVERED * after:",
         "if after:",
         LATE,
@@ -71,7 +71,7 @@ INTO_THE_STORE = [
     parking(
         "any size is parked",
         "a store takes what a broker takes; but it keeps all of it in memory",
-        "waiting",
+        "messages/waiting",
         "        if len(payload) > self._largest:\n",
         "        if False:\n",
         f"{CAUGHT}::test_what_is_too_large_goes_to_its_queue",
@@ -79,7 +79,7 @@ INTO_THE_STORE = [
     parking(
         "a message the store cannot take is given back",
         "the broker delivers it again at once, and again, while the store is away",
-        "waiting",
+        "messages/waiting",
         '            logger.warning("task %s is requeued, not parked: %s", request.id, error)\n'
         "            self._instead()\n",
         "            request.came_to_nothing()\n",
@@ -88,7 +88,7 @@ INTO_THE_STORE = [
     parking(
         "parked after its connection was lost",
         "the broker delivers it again, and it waits twice",
-        "waiting",
+        "messages/waiting",
         "        if not request.may_go_back():\n            return\n        payload",
         "        payload",
         f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_parked",
@@ -96,7 +96,7 @@ INTO_THE_STORE = [
     parking(
         "nobody is revoked while it is being parked",
         "the sweep finds the revoked; but it looks for each once",
-        "waiting",
+        "messages/waiting",
         "            if request.id in state.revoked:",
         "            if False:",
         f"{CAUGHT}::test_who_was_revoked_meanwhile_is_looked_for_again",
@@ -104,7 +104,7 @@ INTO_THE_STORE = [
     parking(
         "expiration is the transport's",
         "a parked message never expires in its queue",
-        "message",
+        "messages/message",
         'if name not in OF_THE_TRANSPORT or name == "expiration"',
         "if name not in OF_THE_TRANSPORT",
         f"{CAUGHT}::test_a_message_comes_out_as_it_went_in",
@@ -112,7 +112,7 @@ INTO_THE_STORE = [
     parking(
         "a body is bytes",
         "some transports hand out text",
-        "message",
+        "messages/message",
         'return Parked(body=body.decode() if rest.pop("text") else body, **rest)',
         'return Parked(body=body if rest.pop("text") else body, **rest)',
         f"{CAUGHT}::test_a_message_comes_out_as_it_went_in",
@@ -120,7 +120,7 @@ INTO_THE_STORE = [
     parking(
         "expires is ignored while parked",
         "Celery looks at it when the message comes; but who waits for the result waits until then",
-        "refused_request",
+        "main_process/refused_request",
         "            ends.append(left + SURELY)\n",
         "            pass\n",
         f"{COPIES}::test_a_parked_wait_ends_when_it_expires",
@@ -128,7 +128,7 @@ INTO_THE_STORE = [
     parking(
         "wait_timeout is ignored while parked",
         "nobody asks, so nobody is told that its time is over",
-        "refusal",
+        "pool_process/refusal",
         "    left = None if patience.timeout is None else patience.timeout - refusal.waited\n",
         "    left = None\n",
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
@@ -136,7 +136,7 @@ INTO_THE_STORE = [
     parking(
         "who parks does not say so",
         "it is lost on the way to the main process, and the task requeued",
-        "refusal",
+        "pool_process/refusal",
         '"asked", "parks", "left",',
         '"asked", "left",',
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
@@ -147,7 +147,7 @@ OUT_OF_THE_STORE = [
     parking(
         "the store is told before the broker has it",
         "published a moment later; or never, if this worker dies",
-        "waiting",
+        "messages/waiting",
         "        sent: list[Grant] = []\n        try:\n",
         "        sent: list[Grant] = []\n        self._store.sent(self._grants)\n        try:\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -155,7 +155,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that fails is told with the others",
         "all that was taken was sent",
-        "waiting",
+        "messages/waiting",
         "                self._store.sent(sent)\n",
         "                self._store.sent([*sent, *self._grants])\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -163,7 +163,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that fails takes the others along",
         "the store is told when all are sent; those before the failure come twice",
-        "waiting",
+        "messages/waiting",
         "            if sent:\n",
         "            if sent and not self._grants:\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -171,7 +171,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that cannot be sent holds up the others",
         "in order means in order",
-        "waiting",
+        "messages/waiting",
         "            self._grants.rotate(-1)  # one that cannot be sent holds up no other\n",
         "",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -179,7 +179,7 @@ OUT_OF_THE_STORE = [
     parking(
         "taken anew at each attempt",
         "what was taken before is offered to nobody until its grant has ended",
-        "waiting",
+        "messages/waiting",
         "            self._grants.extend(self._store.take(self._outgoing))\n",
         "            pass\n        self._grants = deque(self._store.take(self._outgoing))\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -187,7 +187,7 @@ OUT_OF_THE_STORE = [
     parking(
         "a granted message needs no queue",
         "it is published to where nobody declared one, and the broker throws it away",
-        "publisher",
+        "messages/publisher",
         '            mandatory=driver == "amqp",\n',
         "            mandatory=False,\n",
         f"{CAUGHT}::test_a_message_that_no_queue_takes_comes_back",
@@ -195,7 +195,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what comes back from the broker is tried again",
         "its queue will be there soon; but the worker that made it is gone for good",
-        "waiting",
+        "messages/waiting",
         "        except Returned:  # nobody consumes it any more\n",
         "        except ZeroDivisionError:\n",
         f"{CAUGHT}::test_who_has_no_queue_any_more_goes_to_its_own",
@@ -203,7 +203,7 @@ OUT_OF_THE_STORE = [
     parking(
         "its own queue is there",
         "it was once; but queues are deleted, too",
-        "waiting",
+        "messages/waiting",
         "            self._publisher.declare(message.queue)\n",
         "",
         f"{CAUGHT}::test_who_has_no_queue_any_more_goes_to_its_own",
@@ -211,7 +211,7 @@ OUT_OF_THE_STORE = [
     parking(
         "a wait is one message",
         "brought back twice, both are the one that was admitted, and both run",
-        "waiting",
+        "messages/waiting",
         "sent_back(os.urandom(8).hex(), 1, grant.ticket)",
         'sent_back("", 1, grant.ticket)',
         f"{CAUGHT}::test_each_that_is_brought_back_is_another_message",
@@ -219,7 +219,7 @@ OUT_OF_THE_STORE = [
     parking(
         "all attempts are one message",
         "one that was not confirmed and arrived nevertheless is no copy of the next",
-        "waiting",
+        "messages/waiting",
         "sent_back(request.holder, self._attempts, self._ticket, came)",
         "sent_back(request.holder, 1, self._ticket, came)",
         f"{CAUGHT}::test_each_attempt_is_another_message",
@@ -227,7 +227,7 @@ OUT_OF_THE_STORE = [
     parking(
         "first come, first served in the worker, too",
         "permits stay idle while a hundred messages are put back",
-        "errands",
+        "messages/scheduler",
         "0.0 if errand.urgent else now",
         "now",
         f"{ERRANDS}::test_the_urgent_goes_first",
@@ -235,7 +235,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what is brought back is not urgent",
         "an errand is an errand",
-        "waiting",
+        "messages/waiting",
         "    urgent = True  # a permit is kept for them\n",
         "    urgent = False\n",
         f"{ERRANDS}::test_the_urgent_goes_first",
@@ -243,7 +243,7 @@ OUT_OF_THE_STORE = [
     parking(
         "an errand that fails is tried until it is done",
         "and nobody else's is, meanwhile",
-        "errands",
+        "messages/scheduler",
         "            self._again(entry, error, pause_after(entry.attempts))\n",
         "            self._again(entry, error, -entry.due)\n",
         f"{ERRANDS}::test_what_fails_holds_up_nobody",
@@ -251,7 +251,7 @@ OUT_OF_THE_STORE = [
     parking(
         "each message asks a broker that is away",
         "perhaps it is back; and a hundred wait for one another's time-outs",
-        "publisher",
+        "messages/publisher",
         "        self.check()\n        try:\n",
         "        try:\n",
         f"{ERRANDS}::test_a_broker_that_hangs_holds_up_one_message",
@@ -259,7 +259,7 @@ OUT_OF_THE_STORE = [
     parking(
         "a broker is away for good",
         "it failed once, and nobody asks again",
-        "publisher",
+        "messages/publisher",
         "            raise NotNow(msg, left)\n",
         "            raise NotNow(msg, left)\n        if self._breaker._why:\n            raise NotNow('', 0.1)\n",
         f"{ERRANDS}::test_a_broker_that_hangs_holds_up_one_message",
@@ -267,7 +267,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what cannot be sent is taken nevertheless",
         "it is sent when the broker is back; until then no other worker can",
-        "waiting",
+        "messages/waiting",
         "            self._publisher.check()  # what is not taken is offered to other workers\n",
         "",
         f"{CAUGHT}::test_what_cannot_be_sent_is_left_to_others",
@@ -275,7 +275,7 @@ OUT_OF_THE_STORE = [
     parking(
         "who is told not now has failed",
         "each time it waits twice as long, and longer than the broker is away",
-        "errands",
+        "messages/scheduler",
         "            self._again(entry, error, error.left)\n",
         "            self._again(entry, error, pause_after(entry.attempts))\n            entry.attempts += 1\n",
         f"{ERRANDS}::test_what_was_not_even_tried_is_no_attempt",
@@ -283,7 +283,7 @@ OUT_OF_THE_STORE = [
     parking(
         "an errand is never given up",
         "the message stays with a worker that cannot do anything with it",
-        "errands",
+        "messages/scheduler",
         "        if tried_for > self._timeout and not entry.errand.lasts(error, tried_for):\n",
         "        if False:\n",
         f"{ERRANDS}::test_what_fails_holds_up_nobody",
@@ -294,7 +294,7 @@ NOBODY_RELEASES = [
     parking(
         "the revoked are not looked for",
         "they hear of it when it is their turn, perhaps tomorrow",
-        "sweeper",
+        "messages/sweeper",
         "            outgoing |= store.end(sorted(new))\n",
         "            pass\n",
         f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
@@ -302,7 +302,7 @@ NOBODY_RELEASES = [
     parking(
         "the revoked are looked for again and again",
         "each worker keeps fifty thousand of them, and asks every two seconds",
-        "sweeper",
+        "messages/sweeper",
         "        self._known = revoked\n",
         "",
         f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
@@ -310,7 +310,7 @@ NOBODY_RELEASES = [
     parking(
         "the revoked are looked for once, whatever the store says",
         "it did not answer, and nobody asks again",
-        "sweeper",
+        "messages/sweeper",
         "            outgoing |= store.end(sorted(new))\n        self._known = revoked\n",
         "            self._known = revoked\n            outgoing |= store.end(sorted(new))\n",
         f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
@@ -318,7 +318,7 @@ NOBODY_RELEASES = [
     parking(
         "a sweep does not reap",
         "whoever releases hands on; but clients have no broker, and workers die",
-        "sweeper",
+        "messages/sweeper",
         "        outgoing = store.reap()\n",
         "        outgoing: Outgoing = frozenset()\n",
         f"{ERRANDS}::test_a_sweep_finds_what_nobody_sent",
@@ -326,7 +326,7 @@ NOBODY_RELEASES = [
     parking(
         "what a process handed on is forgotten",
         "the note is about its permit",
-        "ledger",
+        "permits/ledger",
         "        self._keeper.discard(holder)\n        self._handed_on(outgoing)\n",
         "        self._keeper.discard(holder)\n",
         f"{ERRANDS}::test_what_a_process_handed_on_is_sent",
@@ -334,7 +334,7 @@ NOBODY_RELEASES = [
     parking(
         "a note names all that was handed on",
         "with many resources it does not fit, and the task that has ended fails",
-        "note",
+        "permits/note",
         "note if len(note) < select.PIPE_BUF else",
         "note if note else",
         f"{ERRANDS}::test_a_note_of_much_that_was_handed_on",
@@ -342,7 +342,7 @@ NOBODY_RELEASES = [
     parking(
         "nobody sweeps",
         "renewing reaps as well; but only a sweep looks for the revoked",
-        "bootstep",
+        "main_process/bootstep",
         "        self.limiter.sweeper.start()\n",
         "",
         f"{ENDS}::test_revoked_while_parked[site]",
@@ -353,7 +353,7 @@ WHICH_MESSAGE = [
     parking(
         "the store is not told which message asks",
         "a permit is for a task",
-        "gate",
+        "pool_process/gate",
         "wait, headers.publication)",
         "wait)",
         f"{PUT_BACK}[early-after publish]",
@@ -361,7 +361,7 @@ WHICH_MESSAGE = [
     parking(
         "an unanswered acquire has run",
         "its process releases it as all others, and its message is taken for a copy",
-        "gate",
+        "pool_process/gate",
         "        task.request.__dict__[ASKING] = PendingRelease(holder, claims)\n",
         "",
         f"{COPIES}::test_an_unanswered_acquire_has_not_run",
@@ -369,7 +369,7 @@ WHICH_MESSAGE = [
     parking(
         "an unanswered acquire has run, says the main process",
         "the same, from there",
-        "refused_request",
+        "main_process/refused_request",
         "            ledger.ended(self.holder)  # the store may have said yes to nobody\n",
         "            ledger.ended(self.holder, publication=self._publication)\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
@@ -377,7 +377,7 @@ WHICH_MESSAGE = [
     parking(
         "a rejected message has run",
         "its body began; but the broker delivers it again, as its task wants",
-        "local",
+        "pool_process/postrun",
         "    if state in (None, REJECTED):",
         "    if state is None:",
         f"{COPIES}::test_what_was_rejected_may_run_again",
@@ -386,7 +386,7 @@ WHICH_MESSAGE = [
         "a message that was cut off has run",
         "a cold shutdown ends its process by a signal; if the store is away when it comes again, it is put back"
         " under another name, and then dropped for a copy",
-        "local",
+        "pool_process/postrun",
         "    if state in (None, REJECTED):",
         "    if state == REJECTED:",
         f"{COPIES}::test_what_a_signal_cut_off_may_run_again",
@@ -394,7 +394,7 @@ WHICH_MESSAGE = [
     parking(
         "a returned message has run",
         "the same, in the main process",
-        "request",
+        "main_process/request",
         "None if self._returned or cancelled else self._publication",
         "None if cancelled else self._publication",
         f"{COPIES}::test_a_request_that_was_returned_has_not_ended",
@@ -402,7 +402,7 @@ WHICH_MESSAGE = [
     parking(
         "the main process does not know what ran",
         "a task that failed with its process is run again by a copy",
-        "request",
+        "main_process/request",
         "None if self._returned or cancelled else self._publication",
         "None",
         f"{COPIES}::test_the_end_of_a_request_names_its_message",
@@ -410,7 +410,7 @@ WHICH_MESSAGE = [
     parking(
         "a permit that went back was for nothing",
         "whoever releases in the process does not say what ran",
-        "local",
+        "pool_process/postrun",
         "        limiter.side.ledger.ended(pending.holder, publication=publication)\n",
         "        limiter.side.ledger.ended(pending.holder)\n",
         f"{COPIES}::test_what_was_rejected_may_run_again",
@@ -418,7 +418,7 @@ WHICH_MESSAGE = [
     parking(
         "a copy is dropped",
         "as a task that will not wait: its result says REVOKED, whatever the other one returned",
-        "refusal",
+        "pool_process/refusal",
         "    if refusal.reason in (Reason.COPY, Reason.RUNNING):\n",
         "    if refusal.reason is Reason.RUNNING:\n",
         f"{COPIES}::test_a_copy_is_acknowledged_and_nothing_else",
@@ -426,7 +426,7 @@ WHICH_MESSAGE = [
     parking(
         "a copy waits",
         "round and round, for nobody ever lets it in",
-        "refusal",
+        "pool_process/refusal",
         "    if refusal.reason is Reason.COPY:\n",
         "    if False:\n",
         f"{COPIES}::test_a_copy_is_acknowledged_and_nothing_else",
@@ -434,7 +434,7 @@ WHICH_MESSAGE = [
     parking(
         "what waits for its other message is a copy",
         "it is acknowledged, and the other one dies",
-        "refusal",
+        "pool_process/refusal",
         "    if refusal.reason is Reason.COPY:\n",
         "    if True:\n",
         f"{COPIES}::test_who_waits_for_its_other_message_comes_again",
@@ -445,7 +445,7 @@ QUEUES_BESIDE = [
     parking(
         "a retry goes to the granted queue",
         "to the queue it came from, as Celery does; it would overtake all others",
-        "request",
+        "main_process/request",
         'came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")',
         'came_by["routing_key"] = came_by["routing_key"] or ""',
         f"{COPIES}::test_a_retry_goes_to_its_own_queue",
@@ -453,7 +453,7 @@ QUEUES_BESIDE = [
     parking(
         "who waits again goes to the granted queue",
         "a queue for those with a permit fills with those that have none",
-        "refused_request",
+        "main_process/refused_request",
         "return self._limiter.home_of(came_by)",
         "return came_by",
         f"{COPIES}::test_who_waits_again_goes_to_its_own_queue",
@@ -461,7 +461,7 @@ QUEUES_BESIDE = [
     parking(
         "whatever is called granted is ours",
         "a queue of the user's may have that name, and its messages go to another",
-        "route",
+        "messages/route",
         "return home if home in homes else queue",
         "return home",
         f"{COPIES}::test_who_waits_again_goes_to_its_own_queue",
@@ -469,7 +469,7 @@ QUEUES_BESIDE = [
     parking(
         "it comes back by the way that was planned",
         "granted queues were turned off meanwhile, and nobody consumes it",
-        "waiting",
+        "messages/waiting",
         "way = message.way if self._granted else message.queue",
         "way = message.way",
         f"{CAUGHT}::test_without_granted_queues_it_comes_by_its_own",
@@ -485,7 +485,7 @@ QUEUES_BESIDE = [
     parking(
         "nobody consumes the granted queues",
         "what is granted waits behind the backlog while its permit is idle",
-        "bootstep",
+        "main_process/bootstep",
         "            self.granted.connect()\n",
         "            pass\n",
         f"{OVERTAKES}[site]",
@@ -493,7 +493,7 @@ QUEUES_BESIDE = [
     parking(
         "a queue that is consumed no more still brings what was parked",
         "cancel_consumer knows the queues that it is told",
-        "granted",
+        "main_process/granted",
         "            self._consumer.cancel_by_queue(granted_queue(name))\n",
         "            pass\n",
         f"{QUEUES}::test_a_queue_that_a_worker_stops_to_consume[site]",
@@ -501,7 +501,7 @@ QUEUES_BESIDE = [
     parking(
         "a cold shutdown waits for an answer over a stream that it broke",
         "a supervisor kills the worker before it gave back what it has",
-        "shutdown",
+        "holding/shutdown",
         "    return _is_code(state.should_terminate)",
         "    return False",
         "tests/worker/test_granted.py",
@@ -509,7 +509,7 @@ QUEUES_BESIDE = [
     parking(
         "a queue that is added later has no granted one",
         "a worker's queues are those that it began with",
-        "granted",
+        "main_process/granted",
         "        limiter.granted |= {queue}\n",
         "        return\n",
         f"{QUEUES}::test_a_queue_that_a_worker_begins_to_consume[site]",
@@ -517,7 +517,7 @@ QUEUES_BESIDE = [
     parking(
         "what is granted stands last among those that wait for a process",
         "what is granted waits behind what its worker has prefetched while its permit is idle",
-        "pool_line",
+        "holding/pool_line",
         "    if len(waiting) > before:\n",
         "    if False:\n",
         "tests/worker/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
@@ -525,7 +525,7 @@ QUEUES_BESIDE = [
     parking(
         "the granted queues share the prefetch of the others",
         "what is granted stays with the broker while the worker's prefetch is used up",
-        "granted",
+        "main_process/granted",
         "    channel = c.connection.channel()\n",
         "    channel = c.task_consumer.channel\n",
         "tests/worker/test_parking_queues.py::test_the_granted_queue_has_a_prefetch_of_its_own",

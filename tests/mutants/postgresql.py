@@ -34,7 +34,7 @@ FORMATS = (
     postgresql(
         "most calls need not know of the format",
         "the others would say it",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         " AND _memory.format <= celery_semaphore.v1_format()",
         "",
         tests=USED,
@@ -42,14 +42,14 @@ FORMATS = (
     postgresql(
         "a newer format is like this one",
         "what is new is only added",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "IF _found > celery_semaphore.v1_format() THEN",
         "IF false THEN",
     ),
     postgresql(
         "a crash begins the newest format",
         "it is as if the store were new",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "(SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());",
         "celery_semaphore.v1_format());",
     ),
@@ -110,7 +110,7 @@ MUTANTS = (
     postgresql(
         "any isolation will do",
         "under REPEATABLE READ the snapshot is older than the lock",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "IF current_setting('transaction_isolation') <> 'read committed' THEN",
         "IF false THEN",
         tests=SETTINGS,
@@ -118,7 +118,7 @@ MUTANTS = (
     postgresql(
         "no lock",
         "rows are locked when they are updated anyway",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "ELSE pg_advisory_xact_lock(celery_semaphore.v1_key(_name)) IS NOT NULL",
         "ELSE true",
         tests=SETTINGS,
@@ -126,7 +126,7 @@ MUTANTS = (
     postgresql(
         "no lock but for most calls",
         "the others are rare",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "PERFORM pg_advisory_xact_lock(keys.key) FROM (",
         "PERFORM keys.key FROM (",
         tests=SETTINGS,
@@ -134,7 +134,7 @@ MUTANTS = (
     postgresql(
         "any isolation will do for most calls",
         "the others would say it",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "WHEN current_setting('transaction_isolation') <> 'read committed' THEN false",
         "WHEN false THEN false",
         tests=SETTINGS,
@@ -142,7 +142,7 @@ MUTANTS = (
     postgresql(
         "who waits for the lock of one waits for ever",
         "it is soon free",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "WHEN set_config('lock_timeout', _patience::text, true) IS NULL THEN false",
         "",
         tests=SETTINGS,
@@ -150,7 +150,7 @@ MUTANTS = (
     postgresql(
         "most calls may set for the session",
         "behind a pooler it is another client's",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "WHEN set_config('synchronous_commit', 'off', true) IS NULL",
         "WHEN set_config('synchronous_commit', 'off', false) IS NULL",
         tests=POOLER,
@@ -158,7 +158,7 @@ MUTANTS = (
     postgresql(
         "most calls need not know of a restart",
         "the next of the others does",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "    SELECT _memory.started = pg_postmaster_start_time() AND ",
         "    SELECT ",
         tests=RESTARTS,
@@ -166,7 +166,7 @@ MUTANTS = (
     postgresql(
         "most calls need not wait for the living",
         "a free place is free",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "\n        AND _memory.grace_until <= _now",
         "",
         tests=USED,
@@ -174,7 +174,7 @@ MUTANTS = (
     postgresql(
         "most calls need not tell what they know",
         "the memory is there",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         " AND _memory.id = coalesce(_known, _memory.id)",
         "",
         tests=USED,
@@ -271,7 +271,7 @@ MUTANTS = (
     postgresql(
         "others forget the released",
         "nobody may: a table grows for ever",
-        "v1/release_else.sql",
+        "v1/release_slow_path.sql",
         "        PERFORM celery_semaphore.v1_forget_released(m.now);\n",
         "        NULL;\n",
         tests=GROWTH,
@@ -368,7 +368,7 @@ MUTANTS = (
     postgresql(
         "what is parked is as durable as the server likes",
         "synchronous_commit is off there",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "ELSIF current_setting('synchronous_commit') = 'off' THEN",
         "ELSIF false THEN",
         tests=RESTARTS,
@@ -376,7 +376,7 @@ MUTANTS = (
     postgresql(
         "a new memory need not wait for the disk",
         "a crash forgets that there ever was one",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "PERFORM set_config('synchronous_commit', 'local', true)",
         "PERFORM set_config('synchronous_commit', 'off', true)",
         tests=RESTARTS,
@@ -384,7 +384,7 @@ MUTANTS = (
     postgresql(
         "only an empty table tells of a restart",
         "a server that was stopped politely keeps it, but nobody could renew",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         " OR memory.started <> pg_postmaster_start_time()",
         "",
         tests=RESTARTS,
@@ -392,7 +392,7 @@ MUTANTS = (
     postgresql(
         "no grace after a crash",
         "what was committed last is lost",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "recovered bigint := _now + _lease * 2 / 3;",
         "recovered bigint := _now;",
         tests=RESTARTS,
@@ -400,7 +400,7 @@ MUTANTS = (
     postgresql(
         "who waits for a lock waits for ever",
         "the client gave up, and its call is carried out later",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "    asked := set_config('lock_timeout', _patience::text, true);\n",
         "",
         tests=SETTINGS,
@@ -408,7 +408,7 @@ MUTANTS = (
     postgresql(
         "a setting for the session",
         "behind a pooler it is another client's",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "asked := set_config('synchronous_commit', 'off', true)",
         "asked := set_config('synchronous_commit', 'off', false)",
         tests=POOLER,
@@ -432,7 +432,7 @@ MUTANTS = (
     postgresql(
         "who would not wait at all is late at once",
         "no time is left",
-        "v1/acquire_else.sql",
+        "v1/acquire_slow_path.sql",
         "            AND (_a.ticket).place < _m.now\n",
         "",
     ),
@@ -446,7 +446,7 @@ MUTANTS = (
     postgresql(
         "a ticket never changes",
         "its task brings it along",
-        "v1/acquire_else.sql",
+        "v1/acquire_slow_path.sql",
         "        a.ticket := known;\n",
         "",
     ),
@@ -468,7 +468,7 @@ MUTANTS = (
     postgresql(
         "another ticket is an earlier task's",
         "a wait has one ticket only",
-        "v1/acquire_else.sql",
+        "v1/acquire_slow_path.sql",
         "(celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce",
         "nullif(said.ticket, '') <> nullif(_ticket, '')",
     ),
@@ -545,7 +545,7 @@ MUTANTS = (
     postgresql(
         "a holder that is released leaves no grant",
         "it made the ticket; but its message is on its way",
-        "v1/release_else.sql",
+        "v1/release_slow_path.sql",
         "    gone bool := _parked;\n",
         "    gone bool := true;\n",
         tests=WAITS,
@@ -553,7 +553,7 @@ MUTANTS = (
     postgresql(
         "a holder that is released leaves no message",
         "it made the ticket; but the message waits on its own",
-        "v1/release_else.sql",
+        "v1/release_slow_path.sql",
         " AND (_parked OR w.payload IS NULL)",
         "",
         tests=WAITS,

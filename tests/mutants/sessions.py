@@ -28,7 +28,7 @@ POSTGRES = (
     conformance(
         "a refusal shows that a session is awake",
         "it names the session",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         "session <> '' AND celery_semaphore.v1_is_awake(session, _m)",
         "session <> ''",
         noticed_by="in_mid_line",
@@ -36,7 +36,7 @@ POSTGRES = (
     conformance(
         "any refusal wakes its session",
         "a process of the worker lives",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         " AND _a.kind = 'call'",
         "",
         noticed_by="does_not_wake",
@@ -44,7 +44,7 @@ POSTGRES = (
     conformance(
         "no refusal wakes its session",
         "only a question does",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         "        PERFORM celery_semaphore.v1_wake(session, _m);",
         "        NULL;",
         noticed_by="refused_call",
@@ -52,7 +52,7 @@ POSTGRES = (
     conformance(
         "a held wait is forgotten when it was due",
         "so is any other",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         "WHEN NOT awake THEN _due",
         "ELSE _due",
         noticed_by="not_forgotten_while",
@@ -60,7 +60,7 @@ POSTGRES = (
     conformance(
         "who was refused asleep keeps its place for a lease",
         "a worker takes no longer to ask",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         "_due + greatest(_m.lease, _a.keeps)",
         "_due + _m.lease",
         noticed_by="keeps_its_place",
@@ -68,7 +68,7 @@ POSTGRES = (
     conformance(
         "a parked wait that comes again is its session's",
         "the refusal names one",
-        "v1/asking.sql",
+        "v1/refuse.sql",
         "CASE WHEN stays THEN '' ELSE _a.session END",
         "_a.session",
         noticed_by="came_again_needs",
@@ -236,14 +236,14 @@ POSTGRES = (
     beside_the_short_ways(
         "sessions/the newest hold is not remembered",
         "the mean is",
-        "v1/release_else.sql",
+        "v1/release_slow_path.sql",
         "held_for, _at.waits);",
         "held_for, false);",
     ),
     beside_the_short_ways(
         "sessions/a permit is held since it was granted",
         "others were kept out since",
-        "v1/acquire_else.sql",
+        "v1/acquire_slow_path.sql",
         "    _p.since := _m.now;\n",
         "",
     ),
@@ -416,7 +416,7 @@ REDIS = (
     on_redis(
         "any refusal wakes its session",
         "a process of the worker lives",
-        "_asking",
+        "_refuse",
         'if kind == "call" and session ~= "" then',
         'if session ~= "" then',
         noticed_by="does_not_wake",
@@ -424,7 +424,7 @@ REDIS = (
     on_redis(
         "no refusal wakes its session",
         "only a question does",
-        "_asking",
+        "_refuse",
         'if kind == "call" and session ~= "" then',
         "if false then",
         noticed_by="refused_call or release_hands_on_to_a_caller",
@@ -612,7 +612,7 @@ REDIS = (
     on_redis(
         "the newest hold is not remembered",
         "the mean is",
-        "release_else",
+        "release_slow_path",
         'at.held_for and call("EXISTS", at.tickets) == 1',
         "false",
         noticed_by="believed_at_once",
@@ -620,7 +620,7 @@ REDIS = (
     on_redis(
         "a permit is held since it was granted",
         "others were kept out since",
-        "acquire_else",
+        "acquire_slow_path",
         "since = now, by",
         "since = grant and grant.since or now, by",
         noticed_by="taken_up_once",

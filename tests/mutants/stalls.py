@@ -101,7 +101,7 @@ MUTANTS = [
     postgresql(
         "a new memory is as durable as can be",
         "the operator does not know what is at stake",
-        "v1/memory.sql",
+        "v1/epoch.sql",
         "PERFORM set_config('synchronous_commit', 'local', true)",
         "PERFORM set_config('synchronous_commit', 'on', true)",
         tests=AWAY,

@@ -22,7 +22,7 @@ REFUSING = (
     upkeep(
         "a name may have any length",
         "the server will say so",
-        "stores/asking.py",
+        "stores/encoding.py",
         "    if (size := size_of(name)) > LONGEST_NAME:\n",
         "    if (size := size_of(name)) > 10**9:\n",
         *NAMES,
@@ -72,7 +72,7 @@ REFUSING = (
     upkeep(
         "a header is always a worker's",
         "only workers write it",
-        "worker/request.py",
+        "worker/main_process/request.py",
         "        if header is None or is_sent_back(header, self.id):\n",
         "        if True:\n",
         *HEADERS,
@@ -80,7 +80,7 @@ REFUSING = (
     upkeep(
         "any ticket is this task's",
         "its message brought it",
-        "worker/headers.py",
+        "worker/messages/headers.py",
         "    return first == task_id and bool(",
         "    return bool(",
         *HEADERS,
@@ -88,7 +88,7 @@ REFUSING = (
     upkeep(
         "a refused task waits",
         "the store did not admit it, so it asks again",
-        "worker/gate.py",
+        "worker/pool_process/gate.py",
         "    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason\n"
         "        side.breaker.succeeded()\n"
         "        raise\n",
@@ -138,7 +138,7 @@ CHECKING = (
     upkeep(
         "only a limit may be too high",
         "no weight is above it",
-        "stores/asking.py",
+        "stores/encoding.py",
         "        if claim.limit > HIGHEST or claim.weight > HIGHEST:\n",
         "        if claim.limit > HIGHEST:\n",
         "tests/stores/test_conformance.py::TestMemoryStore",
@@ -153,7 +153,7 @@ REAPING = (
     upkeep(
         "whoever finds it first looks",
         "the others find nothing to do there",
-        "stores/redis/overdue.lua",
+        "stores/redis/lua/overdue.lua",
         '    call("ZADD", INDEX, "XX", now + CLAIMED, name)\n',
         "    local _ = name\n",
         f"{HERD}::test_of_redis[valkey]",
@@ -161,7 +161,7 @@ REAPING = (
     upkeep(
         "what is claimed is looked at",
         "a worker that claims it looks at once",
-        "stores/redis/overdue.lua",
+        "stores/redis/lua/overdue.lua",
         "now + CLAIMED",
         "now + LEASE * 10 + CLAIMED",
         f"{HERD}::test_a_worker_dies_before_it_looks[valkey]",
@@ -169,7 +169,7 @@ REAPING = (
     upkeep(
         "a full server lets nobody claim",
         "a claim takes no memory",
-        "stores/redis/overdue.lua",
+        "stores/redis/lua/overdue.lua",
         "    even_if_full()\n",
         "    local _ = names\n",
         "tests/stores/test_full.py::test_the_dead_are_reaped[start_valkey]",
@@ -256,7 +256,7 @@ KEEPING = (
     upkeep(
         "a ticket keeps the whole key",
         "keys are short",
-        "stores/asking.py",
+        "stores/encoding.py",
         "    return _packed(brief(claims))\n",
         "    return _packed(tuple(claims))\n",
         "tests/stores/test_conformance.py::TestValkeyStore",
@@ -294,7 +294,7 @@ LEASES = (
     "renew or lease or part or grace or living",
 )
 POISON = ("tests/stores/test_faults.py::TestRefusals", "-k", "one_of_many_renewals and not redis")
-TOGETHER = "stores/redis/renew_many.lua"
+TOGETHER = "stores/redis/lua/renew_many.lua"
 
 RENEWING = (
     upkeep(

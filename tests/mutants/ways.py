@@ -17,7 +17,7 @@ HEADERS = [
     worker(
         "a replacement is the task that it replaces",
         "it has its id, so it is another message of it: delivered again, it is taken for a copy",
-        "worker/headers",
+        "worker/messages/headers",
         "{retries}:{replaced}",
         "{retries}",
         f"{REPLACED}::test_a_replacement_that_is_delivered_again_runs[site]",
@@ -25,7 +25,7 @@ HEADERS = [
     worker(
         "a task is replaced once",
         "it is a replacement or it is none; but a replacement replaces itself by the next page",
-        "worker/headers",
+        "worker/messages/headers",
         'replaced = sent.get("retries") or 0, sent.get("replaced_task_nesting") or 0',
         'replaced = sent.get("retries") or 0, bool(sent.get("replaced_task_nesting"))',
         f"{REPLACED}::test_each_retry_and_each_replacement_is_another_wait",
@@ -33,7 +33,7 @@ HEADERS = [
     worker(
         "a retry is the task that it repeats",
         "it has its id too",
-        "worker/headers",
+        "worker/messages/headers",
         "{retries}:{replaced}",
         "{replaced}",
         f"{REPLACED}::test_each_retry_and_each_replacement_is_another_wait",
@@ -41,7 +41,7 @@ HEADERS = [
     worker(
         "headers are the sender's business",
         "they become attributes of the request, and one of them says that it has a permit",
-        "worker/request",
+        "worker/main_process/request",
         "        drop_internal(sent)",
         "        pass",
         FORGED,
@@ -49,7 +49,7 @@ HEADERS = [
     worker(
         "a permit is whatever has its name",
         "the main process has dropped what a message brought; but not with a Request class of another",
-        "worker/permit",
+        "worker/pool_process/permit",
         "    return permit if isinstance(permit, TaskPermit) else None\n",
         "    return permit\n",
         FORGED,
@@ -57,7 +57,7 @@ HEADERS = [
     worker(
         "what is to be released is whatever has its name",
         "a task without a limit drops nothing from its headers, and releases the permit of another",
-        "worker/local",
+        "worker/pool_process/postrun",
         "    if not isinstance(pending, PendingRelease):",
         "    if pending is not None and not isinstance(pending, PendingRelease):\n"
         "        pending = PendingRelease(*pending)\n"
@@ -70,7 +70,7 @@ BROKERS = [
     worker(
         "what waits is published as a task is sent",
         "by the connection for writing; but no worker consumes there",
-        "worker/publisher",
+        "worker/messages/publisher",
         "    connection = app.connection_for_read(connect_timeout=timeout)\n",
         "    connection = app.connection_for_write(connect_timeout=timeout)\n",
         f"{HERE}/test_brokers.py::test_what_waits_stays_with_the_broker_that_workers_read[site-requeue]",
@@ -86,7 +86,7 @@ BROKERS = [
     worker(
         "a fanout exchange is one as any other",
         "the queue is known by its name; but Redis keeps none, and no worker reads the list",
-        "worker/request",
+        "worker/main_process/request",
         "        if self._limiter.loses_fanouts and ",
         "        if False and ",
         f"{FANOUT}::test_a_limited_task_fails_on_redis[hold]",
@@ -102,7 +102,7 @@ BROKERS = [
     worker(
         "the router is asked for a task's queue",
         "but a router may want the arguments of a call",
-        "worker/doubts",
+        "worker/options/task_checks",
         "        if named is None and isinstance(router, MapRoute):  # ",
         "        if named is None:  # ",
         FANOUT_START,
@@ -110,7 +110,7 @@ BROKERS = [
     worker(
         "a queue is known by its name alone",
         "a Broadcast has an alias, and another name in each process",
-        "worker/doubts",
+        "worker/options/task_checks",
         "    return queues.get(name) or queues.aliases.get(name)\n",
         "    return queues.get(name)\n",
         f"{FANOUT}::test_a_task_that_is_routed_there_stops_the_worker",
@@ -118,7 +118,7 @@ BROKERS = [
     worker(
         "a task with a Strategy is limited",
         "it has our class; but none of its messages becomes a request",
-        "worker/options",
+        "worker/options/options",
         "    if task.Strategy != Task.Strategy:\n",
         "    if False:\n",
         OPTIONS,
@@ -126,7 +126,7 @@ BROKERS = [
     worker(
         "a purged message has its id in its headers",
         "those of protocol 1 have it in their body",
-        "worker/purge",
+        "ops/purge",
         '    request = Context({**message.headers, **_from_body(app, task_id, message), "id": task_id})\n',
         '    request = Context({**message.headers, "id": message.headers["id"]})\n',
         PURGE,
@@ -134,7 +134,7 @@ BROKERS = [
     worker(
         "the body of protocol 1 is as that of protocol 2",
         "but it is a mapping, with the chord in it",
-        "worker/purge",
+        "ops/purge",
         "        if isinstance(body, dict):  # ",
         "        if False:  # ",
         PURGE,
@@ -145,7 +145,7 @@ AWAY = [
     worker(
         "two URLs are enough",
         "the next attempt tries others; but each message waits for it",
-        "worker/publisher",
+        "worker/messages/publisher",
         "ensure_connection(max_retries=others,",
         "ensure_connection(max_retries=min(others, 1),",
         f"{BROKER}::test_the_url_that_worked_is_tried_first",
@@ -153,7 +153,7 @@ AWAY = [
     worker(
         "each connection begins with the first URL",
         "a new one is a fresh start; but those that are down cost their time-outs each time",
-        "worker/publisher",
+        "worker/messages/publisher",
         "self._connection or _confirming(",
         "_confirming(",
         f"{BROKER}::test_the_url_that_worked_is_tried_first",
@@ -161,7 +161,7 @@ AWAY = [
     worker(
         "kombu goes on to the next URL",
         "but not when its time is over: one that hangs is asked for ever",
-        "worker/publisher",
+        "worker/messages/publisher",
         "            connection.maybe_switch_next()  # ",
         "            pass  # ",
         f"{BROKER}::test_a_url_that_hangs_does_not_keep_from_the_next",
@@ -169,7 +169,7 @@ AWAY = [
     worker(
         "an outage is said at each attempt",
         "it is true each time; but it lasts for hours",
-        "worker/publisher",
+        "worker/messages/publisher",
         "            if not self._away:  # ",
         "            if True:  # ",
         f"{BROKER}::test_an_outage_is_said_once",
@@ -177,7 +177,7 @@ AWAY = [
     worker(
         "an outage ends without a word",
         "its beginning was said, and now it stands there as the last word",
-        "worker/publisher",
+        "worker/messages/publisher",
         "        if self._away:\n            logger",
         "        if False:\n            logger",
         f"{BROKER}::test_an_outage_is_said_once",
@@ -185,7 +185,7 @@ AWAY = [
     worker(
         "a message that cannot be put back is returned",
         "another worker may do better; but a quorum queue drops it after a few deliveries",
-        "worker/waiting",
+        "worker/messages/waiting",
         "    return tried_for < longest and not isinstance(error, Unroutable)\n",
         "    return False\n",
         f"{BROKER}::test_what_cannot_be_put_back_stays_in_hand",
@@ -193,7 +193,7 @@ AWAY = [
     worker(
         "a message without a way back is kept",
         "it is tried for ever, and does not run while its worker lives",
-        "worker/waiting",
+        "worker/messages/waiting",
         "    return tried_for < longest and not isinstance(error, Unroutable)\n",
         "    return tried_for < longest\n",
         f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
@@ -201,7 +201,7 @@ AWAY = [
     worker(
         "a message is kept however long it takes",
         "RabbitMQ ends the channel after its consumer_timeout, and Celery the worker",
-        "worker/waiting",
+        "worker/messages/waiting",
         "    return tried_for < longest and not isinstance(error, Unroutable)\n",
         "    return not isinstance(error, Unroutable)\n",
         f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
@@ -209,7 +209,7 @@ AWAY = [
     worker(
         "what lasts is asked how long it has lasted in vain",
         "each failure is the first",
-        "worker/errands",
+        "worker/messages/scheduler",
         "        tried_for = now - entry.since\n",
         "        tried_for = 0.0\n",
         f"{ERRANDS}::test_what_lasts_for_a_time_is_given_up_then",
@@ -217,7 +217,7 @@ AWAY = [
     worker(
         "a message's queue is looked up when it goes back",
         "its consumer knows its tags; but it forgets them when it is cancelled",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "queue_of(self._app, self._by_tag, info)",
         "queue_of(self._app, None, info)",
         f"{BROKER}::test_a_shutdown_puts_each_message_back_into_its_own_queue",
@@ -225,7 +225,7 @@ AWAY = [
     worker(
         "what lasts is given up too",
         "a time-out is a time-out",
-        "worker/errands",
+        "worker/messages/scheduler",
         "> self._timeout and not entry.errand.lasts(error, tried_for):\n",
         "> self._timeout:\n",
         f"{ERRANDS}::test_what_lasts_is_not_given_up",
@@ -233,7 +233,7 @@ AWAY = [
     worker(
         "each failure is said",
         "it may be another one; but it fails for hours, and every few seconds",
-        "worker/errands",
+        "worker/messages/scheduler",
         "logging.DEBUG if entry.attempts else logging.WARNING",
         "logging.WARNING",
         f"{ERRANDS}::test_what_lasts_is_not_given_up",
@@ -241,7 +241,7 @@ AWAY = [
     worker(
         "pauses double for ever",
         "after an hour of outage the next attempt is an hour away",
-        "worker/errands",
+        "worker/messages/scheduler",
         "    return min(AGAIN * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)\n",
         "    return AGAIN * 2.0 ** min(attempts, 30)\n",
         f"{ERRANDS}::test_pauses_grow_and_are_bounded",
@@ -249,7 +249,7 @@ AWAY = [
     worker(
         "a shutdown waits for pauses",
         "what pauses now is tried later; but then the worker is gone",
-        "worker/errands",
+        "worker/messages/scheduler",
         "                entry.due = min(entry.due, now)  # ",
         "                pass  # ",
         f"{ERRANDS}::test_a_flush_waits_for_no_pause",

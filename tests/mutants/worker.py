@@ -33,7 +33,7 @@ ACKNOWLEDGING = [
     worker(
         "acknowledged when accepted",
         "as Celery does: a process that dies before its permit takes the waiting task along",
-        "worker/request",
+        "worker/main_process/request",
         "        if self._accepting and not self.task.acks_late:\n            return\n",
         "",
         f"{BEFORE}[early-SUCCESS-after asked]",
@@ -41,7 +41,7 @@ ACKNOWLEDGING = [
     worker(
         "acknowledged before the new message is published",
         "a refusal travels through on_success, where every early ack seemed to be due",
-        "worker/request",
+        "worker/main_process/request",
         "                    if not failed:  # else",
         "                    if True:  # else",
         f"{PUT_BACK}[early-before publish]",
@@ -49,7 +49,7 @@ ACKNOWLEDGING = [
     worker(
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
-        "worker/waiting",
+        "worker/messages/waiting",
         "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n"
         "        request.went_back()\n",
         "        request.went_back()\n"
@@ -59,7 +59,7 @@ ACKNOWLEDGING = [
     worker(
         "a message that went back stays unacknowledged",
         "the successor runs, and the old one comes again when the worker ends",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         '        """The broker has the message that takes this one\'s place."""\n'
         "        self.acknowledge()  # type: ignore[attr-defined]\n",
         '        """The broker has the message that takes this one\'s place."""\n',
@@ -68,7 +68,7 @@ ACKNOWLEDGING = [
     worker(
         "late acks are early when the permit is noted",
         "the permit is the moment of the ack, whichever it is",
-        "worker/request",
+        "worker/main_process/request",
         "            self._request_dict.pop(name, None)\n        if not self.task.acks_late:\n",
         "            self._request_dict.pop(name, None)\n        if True:\n",
         f"{NOTED}[late_lost-SUCCESS]",
@@ -76,7 +76,7 @@ ACKNOWLEDGING = [
     worker(
         "a task whose process died early has failed",
         "WorkerLostError, although its body never began",
-        "worker/request",
+        "worker/main_process/request",
         "            isinstance(exc, DIED)\n            and not self.task.acks_late\n",
         "            False\n            and not self.task.acks_late\n",
         f"{BEFORE}[early-SUCCESS-before acquire]",
@@ -84,7 +84,7 @@ ACKNOWLEDGING = [
     worker(
         "a task whose process died with its permit is delivered again",
         "it may have begun, and early acks promise that it runs once at most",
-        "worker/request",
+        "worker/main_process/request",
         "            and not self.acknowledged\n"
         "            and not self._already_revoked  # type: ignore[attr-defined]\n"
         "            and not self._already_cancelled  # type: ignore[attr-defined]\n"
@@ -96,7 +96,7 @@ ACKNOWLEDGING = [
     worker(
         "a key function that kills its process does so for ever",
         "who died before its permit is always delivered again",
-        "worker/request",
+        "worker/main_process/request",
         '            and not self.message.delivery_info.get("redelivered")\n',
         "",
         f"{CAUGHT}::test_what_always_dies_before_its_permit_fails",
@@ -104,7 +104,7 @@ ACKNOWLEDGING = [
     worker(
         "nothing is flushed at a shutdown",
         "what is being published is acknowledged later, on a connection that is closed",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "                limiter.porter.flush(_longest_flush(limiter.settings.publish_timeout))\n",
         "                pass\n",
         f"{CAUGHT}::test_a_shutdown_waits_for_what_is_being_published",
@@ -112,7 +112,7 @@ ACKNOWLEDGING = [
     worker(
         "an ack from another thread wakes nobody",
         "the event loop will run soon anyway",
-        "worker/alarm",
+        "worker/permits/loop_waker",
         '            os.write(self._write, b"!")\n',
         "            pass\n",
         f"{CAUGHT}::test_the_alarm_is_heard",
@@ -120,7 +120,7 @@ ACKNOWLEDGING = [
     worker(
         "nobody is told that a permit was noted",
         "the releaser reads the notes twice a second, and that is soon enough for an early ack",
-        "worker/gate",
+        "worker/pool_process/gate",
         "        limiter.alarm.ring()  # its message is to be acknowledged now\n",
         "        pass\n",
         f"{CAUGHT}::test_an_early_ack_is_sent_while_the_task_runs",
@@ -128,7 +128,7 @@ ACKNOWLEDGING = [
     worker(
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "        return self._connection == self._limiter.connections\n",
         "        return True\n",
         f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_put_back",
@@ -139,7 +139,7 @@ RELEASING = [
     worker(
         "released when revoked",
         "the signal was sent, so the task is over; but it cleans up, or does not listen",
-        "worker/request",
+        "worker/main_process/request",
         "            ledger.ended(self.holder, _gone(self.worker_pid), publication)\n",
         "            ledger.ended(self.holder, publication=publication)\n",
         f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
@@ -147,7 +147,7 @@ RELEASING = [
     worker(
         "a dying process is gone",
         "one look is enough",
-        "worker/releaser",
+        "worker/permits/releaser",
         "            elif each.gone():\n",
         "            elif each.gone() or True:\n",
         f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
@@ -155,7 +155,7 @@ RELEASING = [
     worker(
         "a process that is waited for is never gone",
         "the release after a kill is left to the lease",
-        "worker/process",
+        "worker/permits/process",
         "        return True  # reaped already\n",
         "        return False\n",
         f"{CAUGHT}::test_a_process_is_gone_once_it_ended",
@@ -163,7 +163,7 @@ RELEASING = [
     worker(
         "a failure keeps its permit",
         "its process gave it back; but it may have died",
-        "worker/request",
+        "worker/main_process/request",
         "        finally:\n            self._ended(reported=return_ok)\n",
         "        finally:\n            pass\n",
         f"{ENDS}::test_gives_the_permit_back[early-kill-FAILURE]",
@@ -171,7 +171,7 @@ RELEASING = [
     worker(
         "a success keeps its permit",
         "Celery's generated on_success is trusted to call ours",
-        "worker/request",
+        "worker/main_process/request",
         "            cls.on_success = on_success  # type: ignore[attr-defined]\n",
         "            cls.on_success = generated  # type: ignore[attr-defined]\n",
         f"{COPIES}::test_a_success_is_an_end",
@@ -179,7 +179,7 @@ RELEASING = [
     worker(
         "a shutdown does not wait for its releases",
         "daemon threads end with the process",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        limiter_of(c.app).close(FAREWELL, flush=_longest_flush(FAREWELL))\n",
         "        pass\n",
         f"{CAUGHT}::test_the_last_step_waits_for_releases",
@@ -195,7 +195,7 @@ RELEASING = [
     worker(
         "the end waits for an errand as long as it takes",
         "it is nearly done",
-        "worker/errands",
+        "worker/messages/scheduler",
         "            self._thread.join(timeout)\n",
         "            self._thread.join()\n",
         f"{HERE}/test_errands.py::test_the_end_waits_in_bounds",
@@ -203,7 +203,7 @@ RELEASING = [
     worker(
         "a note is taken before it is entered",
         "a handler that interrupts it enters the later ones first",
-        "worker/note",
+        "worker/permits/note",
         "            note = self._unread[0]\n",
         "            note = self._unread.popleft()\n",
         f"{INTERRUPTED}::test_notes_are_entered_while_another_thread_sleeps_there",
@@ -211,7 +211,7 @@ RELEASING = [
     worker(
         "notes are read by one at a time",
         "a lock is a lock; a handler that sleeps keeps it",
-        "worker/note",
+        "worker/permits/note",
         "self._lock.acquire(timeout=STUCK)",
         "self._lock.acquire()",
         f"{INTERRUPTED}::test_a_soft_shutdown_while_notes_are_entered",
@@ -220,7 +220,7 @@ RELEASING = [
     worker(
         "a note that is read twice is asked twice",
         "the delivery forgets that it holds a permit",
-        "worker/ledger",
+        "worker/permits/ledger",
         "self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))",
         "self._deliveries[holder] = Delivery(holder, tuple(claims))",
         f"{INTERRUPTED}::test_entered_twice_changes_nothing",
@@ -228,7 +228,7 @@ RELEASING = [
     worker(
         "a permit is kept that ended while it was entered",
         "who looked it up is sure that it is there",
-        "worker/ledger",
+        "worker/permits/ledger",
         "        if permit.holder not in self._deliveries:  # ended meanwhile: it would be renewed for ever\n"
         "            self._keeper.discard(permit.holder)\n",
         "",
@@ -237,7 +237,7 @@ RELEASING = [
     worker(
         "an unanswered release is given up",
         "the lease will do",
-        "worker/releaser",
+        "worker/permits/releaser",
         "            self._releases.append(release)\n",
         "",
         f"{CAUGHT}::test_an_unanswered_release_is_repeated",
@@ -245,7 +245,7 @@ RELEASING = [
     worker(
         "an unanswered acquire is not released",
         "no answer is a no",
-        "worker/refused_request",
+        "worker/main_process/refused_request",
         "        if refused.asked:\n",
         "        if True:\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
@@ -253,7 +253,7 @@ RELEASING = [
     worker(
         "the holder is the task's id",
         "one task runs once: a retry or a redelivery is refused as released, or shares a permit",
-        "worker/request",
+        "worker/main_process/request",
         '        self.holder = f"{self.id}:{os.urandom(8).hex()}"\n',
         "        self.holder = self.id\n",
         f"{CAUGHT}::test_each_delivery_is_a_holder_of_its_own",
@@ -261,7 +261,7 @@ RELEASING = [
     worker(
         "asked is noted after the acquire",
         "there is nothing to release before: but a process may die between the two",
-        "worker/gate",
+        "worker/pool_process/gate",
         "    books.asked(headers.holder, claims)\n"
         "    since = time.monotonic()\n"
         "    answer = _answered(task, limiter, claims, headers, patience)\n",
@@ -273,7 +273,7 @@ RELEASING = [
     worker(
         "a note names a claim by its key's beginning",
         "the name in the store is made anew, of what is left of a long key",
-        "worker/note",
+        "worker/permits/note",
         "    return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]\n",
         "    return [claim.semaphore, key, claim.limit, claim.weight]\n",
         f"{CAUGHT}::test_a_note_of_a_long_key",
@@ -281,7 +281,7 @@ RELEASING = [
     worker(
         "a note holds the whole key",
         "it is short enough as the store keeps it; but what does not fit into one write is refused",
-        "worker/note",
+        "worker/permits/note",
         "claim.key[:64]",
         "claim.key[:]",
         f"{CAUGHT}::test_a_note_of_many_limits_with_long_keys",
@@ -292,7 +292,7 @@ RENEWING = [
     worker(
         "renewals stop when a shutdown begins",
         "a worker that finishes its tasks needs no more leases",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "    def stop(self, parent: Any) -> None:\n",
         "    def stop(self, parent: Any) -> None:\n        self.limiter.side.keeper.stop()\n",
         f"{CAUGHT}::test_renews_during_a_warm_shutdown",
@@ -300,7 +300,7 @@ RENEWING = [
     worker(
         "the released are renewed on",
         "a permit that was given back is announced as lost at the next renewal",
-        "worker/ledger",
+        "worker/permits/ledger",
         "        delivery = self._deliveries.pop(holder, None)\n        self._keeper.discard(holder)\n",
         "        delivery = self._deliveries.pop(holder, None)\n",
         f"{CAUGHT}::test_what_ended_is_not_announced_as_lost",
@@ -316,7 +316,7 @@ RENEWING = [
     worker(
         "the note of a release before the release",
         "a process that dies between the two leaks its permit",
-        "worker/local",
+        "worker/pool_process/postrun",
         "        outgoing = side.store.release(holder, claims, publication)\n",
         "        notes.released(holder, frozenset())\n"
         "        outgoing = side.store.release(holder, claims, publication)\n",
@@ -325,7 +325,7 @@ RENEWING = [
     worker(
         "the main process never releases",
         "the task's own process does",
-        "worker/ledger",
+        "worker/permits/ledger",
         "            if not delivery.released:\n",
         "            if False:\n",
         f"{GIVES_BACK}[after release-late]",
@@ -334,7 +334,7 @@ RENEWING = [
     worker(
         "a held permit is not renewed",
         "a lease is long enough",
-        "worker/ledger",
+        "worker/permits/ledger",
         "        self._keeper.add(permit, since, gone)\n",
         "",
         f"{CAUGHT}::test_renews_during_a_warm_shutdown",
@@ -342,7 +342,7 @@ RENEWING = [
     worker(
         "the dead are renewed",
         "the main process hears of the end of each, sooner or later",
-        "worker/ledger",
+        "worker/permits/ledger",
         "gone = None if pid is None else partial(is_gone, pid)",
         "gone = None",
         f"{FORGOTTEN}::test_its_process_dies",
@@ -350,7 +350,7 @@ RENEWING = [
     worker(
         "what could not be given back is renewed",
         "the main process hears of the end of each, sooner or later",
-        "worker/local",
+        "worker/pool_process/postrun",
         "        side.breaker.failed(error)\n        notes.unreleased(holder)\n",
         "        side.breaker.failed(error)\n",
         f"{FORGOTTEN}::test_its_process_cannot_give_the_permit_back",
@@ -358,7 +358,7 @@ RENEWING = [
     worker(
         "what cannot be given back while the breaker is open is renewed",
         "the main process hears of the outage, too",
-        "worker/local",
+        "worker/pool_process/postrun",
         "        notes.unreleased(holder)  # the main process goes on trying\n",
         "",
         f"{HERE}/test_local.py",
@@ -382,7 +382,7 @@ RENEWING = [
     worker(
         "a lease begins when the store has answered",
         "the server counted from before",
-        "worker/gate",
+        "worker/pool_process/gate",
         "    books.held(answer, since)\n",
         "    books.held(answer, time.monotonic())\n",
         f"{CAUGHT}::test_a_lease_counts_from_before_the_store_was_asked",
@@ -422,7 +422,7 @@ RENEWING = [
     worker(
         "a task that is ended for its loss lost its process",
         "the state says WorkerLostError or Terminated, and not why",
-        "worker/request",
+        "worker/main_process/request",
         "        if self._loss is not None and isinstance(exc, DIED):\n",
         "        if False:\n",
         f"{FAULTS}::test_on_lost_terminate",
@@ -433,7 +433,7 @@ PUTTING_BACK = [
     worker(
         "a wait is a retry",
         "retries + 1, as by self.retry: waiting spends them",
-        "worker/message",
+        "worker/messages/message",
         "    headers[TICKET] = ticket\n",
         '    headers["retries"] = headers.get("retries", 0) + 1\n    headers[TICKET] = ticket\n',
         *UNCHANGED,
@@ -441,7 +441,7 @@ PUTTING_BACK = [
     worker(
         "compression is lost",
         "the body is what kombu handed out, and stays so",
-        "worker/message",
+        "worker/messages/message",
         'compression = headers.pop("compression", None)',
         'compression = headers.pop("compression", None) and None',
         f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
@@ -449,7 +449,7 @@ PUTTING_BACK = [
     worker(
         "the compression header stays",
         "all headers are passed on as they are, over a body that is not compressed any more",
-        "worker/message",
+        "worker/messages/message",
         '    compression = headers.pop("compression", None)\n',
         "    compression = None\n",
         *UNCHANGED,
@@ -457,7 +457,7 @@ PUTTING_BACK = [
     worker(
         "expires is dropped",
         "eta is enough",
-        "worker/message",
+        "worker/messages/message",
         "    headers[TICKET] = ticket\n",
         '    headers.pop("expires", None)\n    headers[TICKET] = ticket\n',
         f"{WAITING}::test_expires_while_it_waits",
@@ -465,7 +465,7 @@ PUTTING_BACK = [
     worker(
         "expiration is passed on in milliseconds",
         "as it stands in the message; publish takes seconds",
-        "worker/message",
+        "worker/messages/message",
         "float(expiration) / 1000",
         "float(expiration)",
         f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
@@ -473,7 +473,7 @@ PUTTING_BACK = [
     worker(
         "priority is dropped",
         "a property of the transport's",
-        "worker/message",
+        "worker/messages/message",
         '    "expiration",  # given in another unit\n',
         '    "expiration",\n    "priority",\n',
         *UNCHANGED,
@@ -481,7 +481,7 @@ PUTTING_BACK = [
     worker(
         "properties are dropped",
         "headers are what a task is made of",
-        "worker/message",
+        "worker/messages/message",
         "        if value is not None and name not in OF_THE_TRANSPORT\n",
         '        if value is not None and name == "priority"\n',
         *UNCHANGED,
@@ -489,7 +489,7 @@ PUTTING_BACK = [
     worker(
         "the ticket is not sent along",
         "each delivery is a wait of its own: no time-out ever ends it",
-        "worker/message",
+        "worker/messages/message",
         "    headers[TICKET] = ticket\n",
         "",
         f"{WAITING}::test_wait_timeout",
@@ -497,7 +497,7 @@ PUTTING_BACK = [
     worker(
         "the body sees our headers",
         "and self.retry sends them along to another wait",
-        "worker/headers",
+        "worker/messages/headers",
         "        for name in OF_ONE_WAIT:\n",
         "        for name in ():\n",
         *UNCHANGED,
@@ -505,7 +505,7 @@ PUTTING_BACK = [
     worker(
         "a retry sends our way out along",
         "it is on the request for the tracer, which alone looks for it",
-        "worker/headers",
+        "worker/messages/headers",
         "dropped = {*OF_ONE_WAIT, LEAVES}",
         "dropped = {*OF_ONE_WAIT}",
         *TRACER,
@@ -513,7 +513,7 @@ PUTTING_BACK = [
     worker(
         "a wait without end",
         "a store that says timed out is asked again",
-        "worker/refusal",
+        "worker/pool_process/refusal",
         "    if refusal.reason is Reason.TIMED_OUT:\n",
         "    if False:\n",
         f"{WAITING}::test_wait_timeout",
@@ -521,7 +521,7 @@ PUTTING_BACK = [
     worker(
         "the dropped have no state",
         "whoever waits for the result waits for ever",
-        "worker/refusal",
+        "worker/pool_process/refusal",
         "        tell_dropped(task, text)\n",
         "        pass\n",
         f"{WAITING}::test_drop_and_fail",
@@ -529,7 +529,7 @@ PUTTING_BACK = [
     worker(
         "what is ready waits again",
         "who waits has no result yet",
-        "worker/result",
+        "worker/pool_process/result",
         "        if known not in states.READY_STATES:\n",
         "        if known != states.SUCCESS:\n",
         f"{TRACKING}::test_what_is_ready_stays",
@@ -537,7 +537,7 @@ PUTTING_BACK = [
     worker(
         "who runs waits",
         "each message that is refused says that its task waits",
-        "worker/result",
+        "worker/pool_process/result",
         "ticket is None or refusal.reason in NOT_ITS_TURN",
         "ticket is None",
         f"{TRACKING}::test_another_message_of_the_task_tells",
@@ -545,7 +545,7 @@ PUTTING_BACK = [
     worker(
         "a wait that is over still waits",
         "the result says the rest",
-        "worker/gate",
+        "worker/pool_process/gate",
         "        if headers.ticket and limiter.settings.track_waiting:\n",
         "        if False:\n",
         f"{TRACKING}::test_a_wait_that_is_over_says_so",
@@ -556,7 +556,7 @@ ASKING = [
     worker(
         "a store that fails fails the task",
         "an exception is an exception",
-        "worker/gate",
+        "worker/pool_process/gate",
         "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
         "        raise\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
@@ -564,7 +564,7 @@ ASKING = [
     worker(
         "a store that fails is a permit",
         "better too many than none",
-        "worker/gate",
+        "worker/pool_process/gate",
         "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
         "        return Permit(headers.holder, 1, tuple(claims), 0.0, 0.0, 0)\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
@@ -588,7 +588,7 @@ ASKING = [
     worker(
         "a new process knows no epoch",
         "after a loss it admits itself at once, before the living put their permits back",
-        "worker/gate",
+        "worker/pool_process/gate",
         "        side.store.epoch = headers.epoch\n",
         "        pass\n",
         f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
@@ -596,7 +596,7 @@ ASKING = [
     worker(
         "a delivery brings no epoch",
         "the same, on the other side",
-        "worker/request",
+        "worker/main_process/request",
         "        sent[EPOCH] = self._limiter.side.store.epoch\n",
         "",
         f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
@@ -621,7 +621,7 @@ ASKING = [
     worker(
         "eager tasks are not limited",
         "they are only for tests",
-        "worker/gate",
+        "worker/pool_process/gate",
         "    if request.called_directly or permit_of(request) is not None:\n",
         "    if request.called_directly or request.is_eager or permit_of(request) is not None:\n",
         f"{POOLS}::test_eager",
@@ -632,7 +632,7 @@ LEAVING = [
     worker(
         "a refusal keeps the frames that it came through",
         "it is pickled without them",
-        "worker/tracer",
+        "worker/pool_process/tracer",
         "            refused.with_traceback(None)  # its frames would keep the task's arguments alive\n",
         "",
         *TRACER,
@@ -640,7 +640,7 @@ LEAVING = [
     worker(
         "a refusal keeps the error that it came from",
         "from None has hidden it",
-        "worker/tracer",
+        "worker/pool_process/tracer",
         "            refused.__context__ = None\n",
         "",
         *TRACER,
@@ -648,7 +648,7 @@ LEAVING = [
     worker(
         "a refusal is reported as Celery would",
         "all that a task raises is taken apart and sent",
-        "worker/gate",
+        "worker/pool_process/gate",
         "            leave(task, refused)\n",
         "            pass\n",
         *TRACER,
@@ -660,7 +660,7 @@ STOPPING = [
     worker(
         "Celery closes what it has lost",
         "kombu reads an answer under way, which fails, and then restores by a connection that is gone",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        give_up_unanswered(c.connection)\n",
         "        pass\n",
         f"{HERE}/test_lost_broker.py",
@@ -668,7 +668,7 @@ STOPPING = [
     worker(
         "what cannot be read of a lost connection is an error",
         "so it is; but Celery ends the worker for it",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "    except Exception:\n        # Celery would end",
         "    except OSError:\n        # Celery would end",
         f"{UNREAD}::test_a_connection_that_cannot_be_read_is_closed_all_the_same",
@@ -676,7 +676,7 @@ STOPPING = [
     worker(
         "unread messages are left to the end of the connection",
         "kombu puts them back when it closes the channels",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        give_back_unread(c.connection)\n",
         "        pass\n",
         f"{UNREAD}::test_of_an_idle_worker_that_shuts_down[celery.granted]",
@@ -684,7 +684,7 @@ STOPPING = [
     worker(
         "unread messages are read while the worker still consumes",
         "Celery cancels its own consumers a moment later",
-        "worker/bootstep",
+        "worker/main_process/bootstep",
         "        ignore_errors(c, c.task_consumer.cancel)",
         "        pass",
         f"{UNREAD}::test_of_a_worker_that_shuts_down_warm[celery]",
@@ -692,7 +692,7 @@ STOPPING = [
     worker(
         "a server that hangs holds up the shutdown",
         "an answer of Redis comes in time",
-        "worker/unread",
+        "worker/holding/unread",
         "    if _has_answered(channel):",
         "    if True:",
         f"{UNREAD}::test_a_server_that_hangs_holds_up_no_shutdown",
@@ -700,7 +700,7 @@ STOPPING = [
     worker(
         "an answer that came during a signal handler is left unread",
         "select says whether there is something to read",
-        "worker/unread",
+        "worker/holding/unread",
         "    return bool(connection.can_read(0))",
         "    return False",
         f"{UNREAD}::test_a_signal_handler_outlasts_the_wait",

@@ -14,9 +14,9 @@ from celery.exceptions import TaskRevokedError
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Outgoing
+from celery_semaphore.ops.purge import purge
 from celery_semaphore.testing import Clock, MemoryStore
-from celery_semaphore.worker.message import packed
-from celery_semaphore.worker.purge import purge
+from celery_semaphore.worker.messages.message import packed
 
 TAKE_UP = 20.0
 

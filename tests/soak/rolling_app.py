@@ -13,7 +13,7 @@ from celery.utils.log import get_logger
 from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.worker.bootstep import SemaphoreConsumerStep
+from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep
 from tests.soak.kinds import MIXED, PLAIN, WAITS
 from tests.support.counter import Counter
 from tests.worker import faults

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from celery_semaphore.worker.bootstep import COLD_ANSWER_S, COLD_FLUSH_S
+from celery_semaphore.worker.main_process.bootstep import COLD_ANSWER_S, COLD_FLUSH_S
 
 from .fleet import END_TIMEOUT_S, Life
 

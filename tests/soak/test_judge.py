@@ -205,7 +205,7 @@ FRAME = '  File "/x/{}", line 1{} in {}\n'.format
 def test_a_worker_that_hangs() -> None:
     amqp = FRAME("amqp/transport.py", "", "write")
     handler = FRAME("celery/worker.py", "", "on_cold_shutdown")
-    ours = FRAME("celery_semaphore/worker/bootstep.py", "", "stop")
+    ours = FRAME("celery_semaphore/worker/main_process/bootstep.py", "", "stop")
     tail = f"Thread 1\n{ours}Current thread 2 (most recent call first):\n"
     assert not is_ours(hangs_in(tail + amqp + handler))
     assert is_ours(hangs_in(tail + amqp + ours))
@@ -216,7 +216,7 @@ def test_a_worker_that_hangs_in_the_handler_of_a_signal() -> None:
     """What the handler interrupted may have been ours."""
     waits = "Current thread 2 (most recent call first):\n" + FRAME("amqp/transport.py", "", "_read")
     handler = FRAME("celery/apps/worker.py", "", "_handle_request")
-    ours = FRAME("celery_semaphore/worker/ledger.py", "", "held")
+    ours = FRAME("celery_semaphore/worker/permits/ledger.py", "", "held")
     assert not is_ours(hangs_in(waits + handler + ours))
     assert is_ours(hangs_in(waits + ours + handler))
     assert is_ours(hangs_in(waits + ours))
@@ -225,13 +225,15 @@ def test_a_worker_that_hangs_in_the_handler_of_a_signal() -> None:
 def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
     """Our request stands between two methods of Celery's, where nothing of ours would be without us."""
     waits = "Current thread 2 (most recent call first):\n" + FRAME("/kombu/hub.py", "", "call_soon")
-    celery, ours = "celery/worker/request.py", "celery_semaphore/worker/request.py"
+    celery, ours = "celery/worker/request.py", "celery_semaphore/worker/main_process/request.py"
     ends = FRAME(celery, "", "on_success") + FRAME(ours, "", "on_success")
     passed_on = FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_settle")
     passed_on += FRAME(ours, "", "acknowledge")
     assert not is_ours(hangs_in(waits + passed_on + ends))
     assert is_ours(hangs_in(waits + FRAME(ours, "", "acknowledge") + ends))
-    assert is_ours(hangs_in(waits + passed_on + FRAME("celery_semaphore/worker/note.py", "", "a")))
+    assert is_ours(
+        hangs_in(waits + passed_on + FRAME("celery_semaphore/worker/permits/note.py", "", "a"))
+    )
     assert is_ours(hangs_in(waits + FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_ended")))
 
 
@@ -245,7 +247,7 @@ def test_a_worker_whose_shutdown_was_used_up_before_our_step(
     """Its handler of QUIT waits for the broker, for the pool, and its control for the broker once more: 15 s in all."""
     one = life(way, told=90.0, cold=None if way == "TERM" else 100.0, hung=True)
     stops = f"our step stops at {100.0 + END_TIMEOUT_S - had}\n" if had else ""
-    frames = FRAME("celery_semaphore/worker/errands.py", "", "flush")
+    frames = FRAME("celery_semaphore/worker/messages/scheduler.py", "", "flush")
     log = f"{stops}Current thread 2 (most recent call first):\n{frames}"
     assert len(list(stuck_in_ours([(one, log)]))) == faults
     assert ("cut short" in hung_as(one, log)) == (not faults or way == "TERM")

@@ -11,7 +11,7 @@ import pytest
 from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Kind, Permit, Publication, Reason, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.stores.asking import asks
+from celery_semaphore.stores.encoding import asks
 from celery_semaphore.stores.redis import RedisStore, scripts
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
@@ -459,7 +459,9 @@ class TestHandOnInSeveralCalls:
 @pytest.mark.slow
 class TestManyWaiters:
     def test_a_long_line_costs_no_more(self, valkey: RedisServer, open_at: OpenAt) -> None:
-        store = open_at(valkey.url, lease=600.0, timeout=30.0)  # the holder keeps its permit on a slow machine too
+        store = open_at(
+            valkey.url, lease=600.0, timeout=30.0
+        )  # the holder keeps its permit on a slow machine too
         lines = (1_000, 300_000)
         for many in lines:
             store.acquire(claim(of=f"line{many}"), "holder")

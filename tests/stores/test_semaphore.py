@@ -20,7 +20,7 @@ from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis import RedisStore
 from tests.support.counter import Counter, CounterServer
-from tests.support.holdings import forgotten_after
+from tests.support.held_permits import forgotten_after
 from tests.support.process import ROOT, wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer

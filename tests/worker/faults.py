@@ -24,10 +24,11 @@ from kombu.common import QoS
 from kombu.transport.redis import MultiChannelPoller
 
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.worker import publisher, releaser
-from celery_semaphore.worker.note import NotePipe
-from celery_semaphore.worker.publisher import Publisher
-from celery_semaphore.worker.request import LimitedRequestMixin
+from celery_semaphore.worker.main_process.request import LimitedRequestMixin
+from celery_semaphore.worker.messages import publisher
+from celery_semaphore.worker.messages.publisher import Publisher
+from celery_semaphore.worker.permits import releaser
+from celery_semaphore.worker.permits.note import NotePipe
 
 OWNERS: dict[str, type] = {
     "asked": NotePipe,

@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from celery_semaphore.worker.ledger import Ledger
-from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.permits.ledger import Ledger
+from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
 
 

@@ -21,17 +21,17 @@ from celery_semaphore.core.key import LONGEST
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker.alarm import Alarm
-from celery_semaphore.worker.bootstep import SemaphoreConsumerStep
-from celery_semaphore.worker.headers import EPOCH, HOLDER
-from celery_semaphore.worker.ledger import Ledger
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.message import publication
-from celery_semaphore.worker.note import NotePipe
-from celery_semaphore.worker.process import is_gone
-from celery_semaphore.worker.refusal import Refused
-from celery_semaphore.worker.releaser import Releaser
-from celery_semaphore.worker.route import Route
+from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep
+from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
+from celery_semaphore.worker.messages.message import publication
+from celery_semaphore.worker.messages.route import Route
+from celery_semaphore.worker.permits.ledger import Ledger
+from celery_semaphore.worker.permits.loop_waker import Alarm
+from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.permits.process import is_gone
+from celery_semaphore.worker.permits.releaser import Releaser
+from celery_semaphore.worker.pool_process.refusal import Refused
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer

@@ -13,12 +13,12 @@ from celery.worker import state
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.errands import NotNow
-from celery_semaphore.worker.headers import sent_back
-from celery_semaphore.worker.message import packed, publication, unpacked
-from celery_semaphore.worker.publisher import Publisher, Returned
-from celery_semaphore.worker.route import Route
-from celery_semaphore.worker.waiting import BringBack, Park, PutBack
+from celery_semaphore.worker.messages.headers import sent_back
+from celery_semaphore.worker.messages.message import packed, publication, unpacked
+from celery_semaphore.worker.messages.publisher import Publisher, Returned
+from celery_semaphore.worker.messages.route import Route
+from celery_semaphore.worker.messages.scheduler import NotNow
+from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 
 ONE = Claim("one", None, 1)
 SENT = sent_back("x:0", 1, None)  # the header of a message that went back once

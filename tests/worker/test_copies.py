@@ -17,10 +17,10 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim, Permit, Publication, Reason, Refusal
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker import local
-from celery_semaphore.worker.headers import HOLDER, TICKET, sent_back
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.refusal import Refused
+from celery_semaphore.worker.messages.headers import HOLDER, TICKET, sent_back
+from celery_semaphore.worker.pool_process import postrun
+from celery_semaphore.worker.pool_process.refusal import Refused
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
@@ -58,7 +58,7 @@ def delivered(task: Any, ends: str = "SUCCESS", **headers: Any) -> None:
     try:
         task.before_start("x", (), {})
     finally:
-        local._release(task, ends)
+        postrun._release(task, ends)
         task.pop_request()
 
 
@@ -89,7 +89,7 @@ def test_what_a_signal_cut_off_may_run_again(app: Celery) -> None:
 
     task = limited(app, told_to_end)
     limiter_of(app).serve(None)
-    local.watch_ends()  # as a worker does at its start
+    postrun.watch_ends()  # as a worker does at its start
     request = {HOLDER: "x:1", "id": "x", TICKET: SENT}
     with pytest.raises(SystemExit):
         build_tracer(task.name, task, app=app)("x", (), {}, request)

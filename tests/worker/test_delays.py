@@ -9,7 +9,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
 from celery_semaphore.core.saturation import OnSaturated, Patience
-from celery_semaphore.worker.refusal import Refused, refusal_of
+from celery_semaphore.worker.pool_process.refusal import Refused, refusal_of
 from tests.support.process import wait_until
 
 from .conftest import Site

@@ -16,13 +16,13 @@ from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker.errands import Errands, NotNow, pause_after
-from celery_semaphore.worker.ledger import Ledger
-from celery_semaphore.worker.note import NotePipe
-from celery_semaphore.worker.publisher import Publisher, Returned
-from celery_semaphore.worker.route import Unroutable
-from celery_semaphore.worker.sweeper import Sweeper
-from celery_semaphore.worker.waiting import BringBack, Park, PutBack
+from celery_semaphore.worker.messages.publisher import Publisher, Returned
+from celery_semaphore.worker.messages.route import Unroutable
+from celery_semaphore.worker.messages.scheduler import Errands, NotNow, pause_after
+from celery_semaphore.worker.messages.sweeper import Sweeper
+from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
+from celery_semaphore.worker.permits.ledger import Ledger
+from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer

@@ -9,11 +9,11 @@ from celery import Celery
 
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreTimeout
-from celery_semaphore.worker import local
-from celery_semaphore.worker.headers import ASKING, INTERNAL, KEY, PERMIT, TICKET, WEIGHT
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.note import NotePipe
-from celery_semaphore.worker.refusal import Refused
+from celery_semaphore.worker.messages.headers import ASKING, INTERNAL, KEY, PERMIT, TICKET, WEIGHT
+from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.pool_process import postrun
+from celery_semaphore.worker.pool_process.refusal import Refused
 
 from .conftest import Site
 from .test_copies import SENT, app, delivered, limited, request_of  # noqa: F401 - a fixture
@@ -88,6 +88,6 @@ def test_the_end_of_a_task_releases_no_other(app: Celery) -> None:  # noqa: F811
     limiter.serve(NotePipe())
     limiter.side.store.acquire([ONE], "other:1")
     task.push_request(id="x", **{ASKING: ["other:1", [ONE], None]})
-    local._release(task, "SUCCESS")
+    postrun._release(task, "SUCCESS")
     task.pop_request()
     assert limiter.side.store.snapshot("one").occupied == 1

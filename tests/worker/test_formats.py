@@ -12,8 +12,8 @@ from celery import Celery
 from celery_semaphore.core.formats import FORMAT, NewerFormat
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.headers import TICKET, Carried, sent_back
-from celery_semaphore.worker.message import packed, unpacked
+from celery_semaphore.worker.messages.headers import TICKET, Carried, sent_back
+from celery_semaphore.worker.messages.message import packed, unpacked
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 

@@ -13,9 +13,9 @@ from celery.bootsteps import CLOSE
 from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
-from celery_semaphore.worker import bootstep
-from celery_semaphore.worker.bootstep import _bounded_answers
-from celery_semaphore.worker.granted import GrantedQueues, _processes
+from celery_semaphore.worker.main_process import bootstep
+from celery_semaphore.worker.main_process.bootstep import _bounded_answers
+from celery_semaphore.worker.main_process.granted import GrantedQueues, _processes
 from tests.support.proxy import Proxy
 
 from .conftest import Site

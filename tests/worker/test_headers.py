@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_semaphore.worker.headers import TICKET, Headers, sent_back
+from celery_semaphore.worker.messages.headers import TICKET, Headers, sent_back
 
 from .conftest import Site
 from .test_copies import limited, request_of

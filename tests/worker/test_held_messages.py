@@ -18,17 +18,22 @@ from kombu.common import QoS
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker import held_messages as module
-from celery_semaphore.worker.answer import Answer
-from celery_semaphore.worker.bootstep import _close_lost
-from celery_semaphore.worker.headers import Headers
-from celery_semaphore.worker.held import Held
-from celery_semaphore.worker.held_messages import FEW, RETRY_DELAY_S, REVOKED_S, HeldMessages
-from celery_semaphore.worker.pool_line import goes_first
-from celery_semaphore.worker.prefetch import Prefetch, restore_in_loop
-from celery_semaphore.worker.redelivery import redelivery_of
-from celery_semaphore.worker.refusal import Refused
-from celery_semaphore.worker.session import Session
+from celery_semaphore.worker.holding import held_messages as module
+from celery_semaphore.worker.holding.answer import Answer
+from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.held_messages import (
+    FEW,
+    RETRY_DELAY_S,
+    REVOKED_S,
+    HeldMessages,
+)
+from celery_semaphore.worker.holding.pool_line import goes_first
+from celery_semaphore.worker.holding.prefetch import Prefetch, restore_in_loop
+from celery_semaphore.worker.holding.redelivery import redelivery_of
+from celery_semaphore.worker.holding.session import Session
+from celery_semaphore.worker.main_process.bootstep import _close_lost
+from celery_semaphore.worker.messages.headers import Headers
+from celery_semaphore.worker.pool_process.refusal import Refused
 
 from .test_copies import limited, request_of
 
@@ -114,7 +119,7 @@ def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr("celery_semaphore.worker.redelivery.time", clock)
+    monkeypatch.setattr("celery_semaphore.worker.holding.redelivery.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
@@ -526,7 +531,7 @@ def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: Held
 
 
 def test_the_prefetch_is_raised_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("celery_semaphore.worker.prefetch.MAX_RAISED_MESSAGES", 2)
+    monkeypatch.setattr("celery_semaphore.worker.holding.prefetch.MAX_RAISED_MESSAGES", 2)
     c = Consumer()
     prefetch = Prefetch(c)
     assert [prefetch.increase() for _ in range(3)] == [True, True, False]

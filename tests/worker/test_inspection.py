@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
-from celery_semaphore.worker.held import Held
-from celery_semaphore.worker.inspection import expected_turns
+from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.main_process.inspection import expected_turns
 
 
 def held(name: str, *semaphores: str) -> Held:

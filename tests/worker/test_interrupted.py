@@ -11,9 +11,9 @@ from uuid import uuid4
 from celery_semaphore.core.events import Announcer
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Outgoing
-from celery_semaphore.worker.bell import Bell
-from celery_semaphore.worker.ledger import Ledger
-from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.permits.ledger import Ledger
+from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.permits.signal_safe_event import Bell
 from tests.support.process import wait_until
 
 from .conftest import Site

@@ -6,8 +6,8 @@ from celery_semaphore.core.events import Announcer
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import MemoryStore
-from celery_semaphore.worker.ledger import Ledger
-from celery_semaphore.worker.releaser import Releaser
+from celery_semaphore.worker.permits.ledger import Ledger
+from celery_semaphore.worker.permits.releaser import Releaser
 
 API = (Claim("api", None, 5),)
 

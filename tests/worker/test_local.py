@@ -1,4 +1,4 @@
-"""A task ends in a process of the pool while its store is away: see worker/local.py."""
+"""A task ends in a process of the pool while its store is away: see worker/pool_process/postrun.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from celery.worker.request import Request
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker import local
-from celery_semaphore.worker.headers import HOLDER
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.note import NotePipe
+from celery_semaphore.worker.messages.headers import HOLDER
+from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.pool_process import postrun
 
 from .test_copies import request_of
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_given_back_is_renewed_no_more(
     assert list(side.keeper._kept) == ["x:1"]
     if known:
         side.breaker.failed(StoreUnavailable("hung"))
-    local._release(task, "SUCCESS")
+    postrun._release(task, "SUCCESS")
     limiter.drain()
     assert list(side.keeper._kept) == []
     assert asked == ([] if known else ["x:1"])
@@ -72,7 +72,7 @@ def test_what_was_cut_off_is_not_over(
     monkeypatch.setattr(limiter.side.ledger, "over", noted.append)
     task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
     task.before_start("x", (), {})
-    local._release(task, state)
+    postrun._release(task, state)
     limiter.drain()
     assert noted == (["x:1"] if over else [])
     notes.close()

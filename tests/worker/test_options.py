@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from celery import Celery, Task
 from celery.worker.request import Request
+from celery_semaphore.worker.options.options.task_checks import check_tasks, doubts
 
 from celery_semaphore import Limit, LimitedTask, LimitedTaskMixin, SemaphoreError
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
-from celery_semaphore.worker.doubts import check_tasks, doubts
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.request import LimitedRequestMixin
+from celery_semaphore.worker.main_process.request import LimitedRequestMixin
 
 SETTINGS = Settings("memory://")
 

@@ -10,7 +10,7 @@ import pytest
 from celery_semaphore import PermitLost
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.permit import TaskPermit
+from celery_semaphore.worker.pool_process.permit import TaskPermit
 
 LEASE = 0.3
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from celery_semaphore.worker import receivers
-from celery_semaphore.worker.receivers import ReceiverThread
+from celery_semaphore.worker.permits import receivers
+from celery_semaphore.worker.permits.receivers import ReceiverThread
 from tests.support.greenlets import GreenletPool, greenlets
 from tests.support.process import wait_until
 
@@ -157,7 +157,7 @@ def test_a_signal_handler_may_add_whatever_it_interrupted(thread: ReceiverThread
 @greenlets
 def test_greenlets_go_on_while_a_receiver_sleeps(pool: GreenletPool) -> None:
     script = """
-from celery_semaphore.worker.receivers import ReceiverThread
+from celery_semaphore.worker.permits.receivers import ReceiverThread
 thread = ReceiverThread(lambda call: call())
 thread.start()
 thread.add(lambda: time.sleep(30))

@@ -13,8 +13,8 @@ from kombu import Connection, Consumer, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from celery_semaphore.worker.held import Held
-from celery_semaphore.worker.redelivery import (
+from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.redelivery import (
     AmqpRedelivery,
     QuorumRedelivery,
     RedisRedelivery,

@@ -17,7 +17,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.settings import Settings
-from celery_semaphore.worker import sweeper
+from celery_semaphore.worker.messages import sweeper
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 

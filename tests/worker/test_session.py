@@ -15,10 +15,10 @@ from celery_semaphore.core.saturation import OnSaturated, Patience
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker import session as module
-from celery_semaphore.worker.held import Held
+from celery_semaphore.worker.holding import session as module
+from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.session import BUSY_S, Session
 from celery_semaphore.worker.limiter import Limiter
-from celery_semaphore.worker.session import BUSY_S, Session
 from tests.support.process import wait_until
 
 CLAIMS = (Claim("one", None, 1),)

@@ -15,8 +15,8 @@ from celery.signals import task_postrun
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.worker.headers import HOLDER
 from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.messages.headers import HOLDER
 
 
 @pytest.fixture

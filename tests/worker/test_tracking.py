@@ -11,10 +11,10 @@ import pytest
 from celery import Celery, states
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
-from celery_semaphore.worker.headers import TICKET, sent_back
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.refusal import Refused
-from celery_semaphore.worker.result import can_track
+from celery_semaphore.worker.messages.headers import TICKET, sent_back
+from celery_semaphore.worker.pool_process.refusal import Refused
+from celery_semaphore.worker.pool_process.result import can_track
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 

@@ -18,8 +18,8 @@ import pytest
 from kombu import Connection
 from kombu.simple import SimpleQueue
 
-from celery_semaphore.worker.bootstep import _close_lost
-from celery_semaphore.worker.unread import LATE_S, give_back_unread, unanswered
+from celery_semaphore.worker.holding.unread import LATE_S, give_back_unread, unanswered
+from celery_semaphore.worker.main_process.bootstep import _close_lost
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..asking import Ask
-from .books import GRANT
+from ..encoding import Ask
 from .resource import Entry
+from .state import GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.store import Outgoing
-    from .books import Books
     from .resource import Resource
+    from .state import Books
     from .waiter import Waiter
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from ..asking import microseconds
+from ..encoding import microseconds
 
 if TYPE_CHECKING:
     from ...core.permit import Publication
     from ...core.ticket import TicketFields
-    from .books import Books
+    from .state import Books
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Permit, Publication, Renewal
-from ..asking import Ask, asks
+from ..encoding import Ask, asks
 from .messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .books import Books
+    from .state import Books
 
 
 def renewed_in_newer(books: Books, permit: Permit) -> Renewal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Kind
 from ...core.ticket import nonce_of
-from ..asking import asks, brief, microseconds, seconds
+from ..encoding import asks, brief, microseconds, seconds
 from .waiter import Waiter
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ...core.permit import Claim
     from ...core.ticket import TicketFields
-    from .books import Books
     from .resource import Resource
+    from .state import Books
 
 
 def attach(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Permit, Publication, Renewal
 from ...core.ticket import TicketFields
-from ..asking import Ask, asks, microseconds
+from ..encoding import Ask, asks, microseconds
 from .messages import Messages
 from .resource import Own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .books import Books
+    from .state import Books
 
 
 def renewed(books: Books, permit: Permit) -> Renewal:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, Standing, Turns
 from ...core.ticket import nonce_of
-from ..asking import DEFAULT_MEAN, asks, brief, check_ticket, microseconds, seconds
-from .books import GRANT
+from ..encoding import DEFAULT_MEAN, asks, brief, check_ticket, microseconds, seconds
+from .state import GRANT
 from .waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.session import HeldWait
-    from ..asking import Ask
-    from .books import Books
+    from ..encoding import Ask
     from .resource import Resource
+    from .state import Books
 
 
 def ask(books: Books, session: str, begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> Turns:

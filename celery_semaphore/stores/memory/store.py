@@ -18,7 +18,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ..asking import (
+from ..encoding import (
     Ask,
     asks,
     check_holder,
@@ -27,14 +27,14 @@ from ..asking import (
     check_ticket,
     microseconds,
 )
-from ..turn import Turn
+from ..non_reentrant_lock import Turn
 from . import sessions
-from .asking import Asking
-from .books import Books
+from .acquisition import Asking
 from .handing_on import hand_on
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
 from .permits import release, renewed
+from .state import Books
 from .view import view
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Held, Snapshot, Ticket
-from ..asking import seconds
+from ..encoding import seconds
 from .resource import Resource
 
 if TYPE_CHECKING:
-    from .books import Books
+    from .state import Books
     from .waiter import Waiter
 
 

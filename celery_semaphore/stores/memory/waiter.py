@@ -12,7 +12,7 @@ from ...core.ticket import HIGHEST_PRIORITY
 if TYPE_CHECKING:
     from ...core.permit import Claim
     from ...core.ticket import TicketFields
-    from ..asking import Ask
+    from ..encoding import Ask
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
 from ...core.session import Turns
 from ...core.ticket import HIGHEST_PRIORITY
-from ..asking import Ask, seconds, unpacked
+from ..encoding import Ask, seconds, unpacked
 from .names import original
 
 

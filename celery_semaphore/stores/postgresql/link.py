@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 
 from ...errors import StoreUnavailable
-from ..places import Places
+from ..connection_limit import Places
 from .connection import Connection, Parameter, Row, translated
 
 T = TypeVar("T")

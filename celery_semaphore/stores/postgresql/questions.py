@@ -8,7 +8,7 @@ from typing import Any
 from ...core.permit import Grant, Permit, Publication
 from ...core.session import EXPECTED, HeldWait
 from ...core.ticket import nonce_of
-from ..asking import asks, check_ticket, microseconds, packed
+from ..encoding import asks, check_ticket, microseconds, packed
 from .names import stored
 
 

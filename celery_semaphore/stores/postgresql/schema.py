@@ -16,8 +16,8 @@ from .link import Link
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
-    *("memory", "ticket", "burial", "sessions", "look", "permits", "line", "asking", "messages"),
-    *("acquire", "acquire_else", "hand_on", "pass_on", "release", "release_else"),
+    *("epoch", "ticket", "released", "sessions", "look", "permits", "line", "refuse", "messages"),
+    *("acquire", "acquire_slow_path", "hand_on", "pass_on", "release", "release_slow_path"),
     *("renew", "outbox", "reap", "ask", "name", "view", "newer"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")

@@ -24,7 +24,7 @@ from ...core.permit import (
 from ...core.session import NAMED, Standing
 from ...core.ticket import TicketFields
 from ...errors import SemaphoreError
-from ..asking import (
+from ..encoding import (
     ROUNDS,
     asks,
     check_holder,

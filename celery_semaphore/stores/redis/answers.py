@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
-from ..asking import Ask, check_ticket, seconds, unpacked
+from ..encoding import Ask, check_ticket, seconds, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

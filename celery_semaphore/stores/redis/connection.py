@@ -12,7 +12,7 @@ import redis
 
 from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
-from ..places import Places
+from ..connection_limit import Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

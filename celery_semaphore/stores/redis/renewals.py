@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import NewerFormat
 from ...core.permit import Permit, Renewal, Renewals
-from ..asking import Ask, asks, microseconds
+from ..encoding import Ask, asks, microseconds
 from . import scripts
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import NoScriptError
 
-from ..asking import Ask, microseconds
+from ..encoding import Ask, microseconds
 from .answers import figures
 from .connection import Link, Word, exchanged, is_final, pack, run_id_of, said
 from .keys import Keys

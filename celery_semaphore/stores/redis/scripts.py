@@ -32,7 +32,7 @@ class Script:
     """
 
     def __init__(self, *parts: str) -> None:
-        here = files(__package__)
+        here = files(__package__) / "lua"
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
         self.source = "\n".join([f'local FORMAT, GRANT_S = "{FORMAT}", {GRANT_S}', *texts])
@@ -46,21 +46,21 @@ class Script:
         return b"*%d\r\n%b%b" % (3 + keys + words, head, pack((keys,)))
 
 
-BEGIN = ("_call", "_memory", "_index")
+BEGIN = ("_call", "_prelude", "_index")
 NEWER = ("_call", "_newer", "_index")  # in a store of a newer format
-ENDS = ("_burial", "_ends")
+ENDS = ("_released", "_ends")
 LINE = (*ENDS, "_line")
 HAND_ON = ("_permits", "_line", "_hand_on")
 
 ACQUIRE = Script(
     *(*BEGIN, "_permits", "acquire"),
-    *(*LINE, "_holding", "_messages", "_asking", "acquire_else"),
+    *(*LINE, "_holding", "_messages", "_refuse", "acquire_slow_path"),
 )
-RELEASE = Script(*BEGIN, "_burial", "_ran", "release", "_ends", *HAND_ON, "release_else")
-RELEASE_NEWER = Script(*NEWER, "_burial", "_ran", "release_newer")
+RELEASE = Script(*BEGIN, "_released", "_ran", "release", "_ends", *HAND_ON, "release_slow_path")
+RELEASE_NEWER = Script(*NEWER, "_released", "_ran", "release_newer")
 RENEW = Script(*BEGIN, "_permits", *ENDS, "_holding", "renew")
 RENEW_MANY = Script(*BEGIN, "renew_many")
-RENEW_NEWER = Script(*NEWER, "_burial", "renew_newer")
+RENEW_NEWER = Script(*NEWER, "_released", "renew_newer")
 ATTACH = Script(*BEGIN, *ENDS, *HAND_ON, "_holding", "attach")
 END = Script(*BEGIN, *ENDS, *HAND_ON, "end")
 PROMOTE = Script(*BEGIN, *ENDS, *HAND_ON, "promote")

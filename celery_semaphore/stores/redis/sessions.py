@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, HeldWait, Standing, Turns
 from ...core.ticket import nonce_of
-from ..asking import Ask, asks, check_name, check_ticket, microseconds, packed, seconds
+from ..encoding import Ask, asks, check_name, check_ticket, microseconds, packed, seconds
 from . import scripts
 from .answers import text
 

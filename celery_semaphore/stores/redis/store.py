@@ -19,7 +19,7 @@ from ...core.permit import (
     Wait,
 )
 from ...core.ticket import TicketFields
-from ..asking import (
+from ..encoding import (
     ROUNDS,
     Ask,
     asks,

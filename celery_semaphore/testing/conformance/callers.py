@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.caller import Caller
+from ...core.blocking_waiter import Caller
 from .crowd import Bodies
 from .suite import LEASE, Suite, admitted, claim
 

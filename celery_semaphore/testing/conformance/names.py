@@ -17,7 +17,7 @@ from ...core.key import LONGEST
 from ...core.names import LONGEST_NAME
 from ...core.permit import Kind, Publication, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
-from ...stores.asking import brief
+from ...stores.encoding import brief
 from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
 
 if TYPE_CHECKING:

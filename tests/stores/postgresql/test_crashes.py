@@ -53,7 +53,9 @@ def run(store: Store, permit: Permit, renewed: float) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         asked = time.monotonic()
         try:
-            renewal = store.renew([permit]).get(permit.holder)  # no answer while another has the row
+            renewal = store.renew([permit]).get(
+                permit.holder
+            )  # no answer while another has the row
             if renewal is Renewal.LOST:
                 return
             renewed = asked if renewal else renewed

@@ -1,0 +1,110 @@
+"""Purge: end parked tasks where they lie, without a broker and without workers.
+
+Each is taken out of its line first, and forgotten once its end is stored. Whoever dies in between leaves it in the
+store, which offers it again: a worker sends it, and it is parked anew, unless its end is known by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any
+
+from celery.app.task import Context
+from kombu.serialization import loads, prepare_accept_content
+
+from ..core.names import task_id_of
+from ..core.permit import Grant, Kind
+from ..core.store import Store
+from ..core.ticket import nonce_of
+from ..settings import Settings
+from ..worker.messages.message import Parked, unpacked
+from ..worker.messages.publisher import Publisher
+from ..worker.messages.waiting import BringBack
+from ..worker.pool_process.revoked import end_unrun
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500  # taken out of the line together
+
+
+def purge(app: Any, store: Store, resource: str) -> list[str]:
+    """End all that are parked there as ``REVOKED``: the ids of their tasks.
+
+    Who comes back by itself lies with the broker, and who was handed a permit is on its way: both go on.
+    """
+    names, purged = iter(_parked(store, resource)), list[str]()
+    while batch := set(islice(names, BATCH)):
+        purged += _discard(app, store, batch)
+    return purged
+
+
+def _parked(store: Store, resource: str) -> Iterator[str]:
+    """By the names that their messages were given: their tasks' ids."""
+    seen = store.snapshot(resource, store.snapshot(resource, 0).waiting)
+    for waiter in seen.waiters:
+        if waiter.kind is Kind.PARK:
+            yield _task_of(waiter.id)
+
+
+def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
+    done, others, outgoing = list[Grant](), list[Grant](), store.end(sorted(names))
+    try:
+        while grants := store.take(outgoing):
+            for grant in grants:
+                message = unpacked(grant.payload)
+                if grant.token or _task_of(grant.ticket) not in names:
+                    others.append(grant)
+                else:
+                    _end(app, _task_of(grant.ticket), message)
+                    done.append(grant)
+    finally:
+        store.sent(done)
+        if others:
+            _send(app, store, others)
+    return [_task_of(grant.ticket) for grant in done]
+
+
+def _task_of(ticket: str) -> str:
+    """Return the id of the task that waits with this ticket; a message of protocol 1 has it in its body."""
+    return task_id_of(nonce_of(ticket))
+
+
+def _end(app: Any, task_id: str, message: Parked) -> None:
+    request = Context({**message.headers, **_from_body(app, task_id, message), "id": task_id})
+    end_unrun(app.tasks.get(request.get("task")) or app.Task(), request, "purged")
+
+
+def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:
+    """Read the chain and the chord that the task belongs to; by protocol 1 its name and group as well."""
+    try:
+        body = _loaded(app, message)
+        if isinstance(body, dict):  # protocol 1, which knows no chain
+            group = body.get("taskset") or body.get("group")
+            return {"task": body["task"], "group": group, "chord": body.get("chord")}
+        return dict(body[2] or {})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the body cannot be read here
+        # Only what kind of error it is: its text may have the whole body in it.
+        logger.warning("task %s: its chord cannot be told: %s", task_id, type(error).__name__)
+        return {}
+
+
+def _loaded(app: Any, message: Parked) -> Any:
+    accept = prepare_accept_content(app.conf.accept_content)  # type: ignore[no-untyped-call]
+    kind, encoding = message.content_type, message.content_encoding
+    return loads(message.body, kind, encoding, accept)  # type: ignore[no-untyped-call]
+
+
+def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
+    """They were in the outbox, too, and would be offered again only when their permits have ended."""
+    settings = Settings.from_app(app)
+    publisher = Publisher(app, settings.publish_timeout)
+    try:
+        BringBack(
+            store, publisher, frozenset(), granted=settings.granted_queues, grants=grants
+        ).run()
+    except Exception as error:  # noqa: BLE001 - whatever it is, they stay in the store
+        logger.warning("parked tasks on their way come later: %r", error)
+    finally:
+        publisher.disconnect()

@@ -1,0 +1,237 @@
+"""All resources of one store at one instant: which claims are admitted, and why others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...core.permit import Reason
+from ...core.session import GRANT_S
+from ..encoding import Ask, microseconds
+from .epoch import Epoch
+from .resource import NOTHING, Entry, Own, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ...core.ticket import TicketFields
+    from .messages import Remembered
+    from .waiter import Waiter
+
+
+GRANT = microseconds(GRANT_S)
+
+
+@dataclass
+class Books:
+    """``enter`` sets the instant; all else happens at it."""
+
+    lease: int
+    take_up: int
+    resources: dict[str, Resource] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)  # set by operators
+    messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
+    sessions: dict[str, int] = field(default_factory=dict)  # awake: when each asked last
+    now: int = 0
+
+    def __post_init__(self) -> None:
+        self.epoch = Epoch(self.lease)
+
+    def enter(self, now: int, known: int | None) -> int:
+        self.now = now
+        return self.epoch.enter(now, known or 0, self._furthest)
+
+    @property
+    def _furthest(self) -> int:
+        """The clock stepped back where anything lies further ahead: that is cut when it is seen.
+
+        It is three times what it can be, as on the other stores, where leases may differ for a while.
+        """
+        return self.now + 3 * max(self.lease, self.take_up)
+
+    @property
+    def in_grace(self) -> bool:
+        return self.now < self.epoch.grace_until
+
+    def at(self, name: str) -> Resource:
+        found = self.resources.setdefault(name, Resource(name))
+        found.touched = self.now
+        return found
+
+    def remembered(self, name: tuple[str, str]) -> Remembered | None:
+        """What is known of a task's messages; forgets what nobody needs any more."""
+        while self.messages and next(iter(self.messages.values())).until <= self.now:
+            del self.messages[next(iter(self.messages))]
+        found = self.messages.get(name)
+        return found if found and found.until > self.now else None
+
+    def drop(self, wanted: Sequence[Ask]) -> None:
+        for at in [self.at(ask.resource) for ask in wanted]:
+            at.cut(self._furthest)
+            if not self.in_grace:  # else the store was away: no holder could renew or come back
+                for lapsed in at.drop(self.now, self.lease, self.take_up):
+                    self._not_taken_up(at, lapsed)
+
+    def _not_taken_up(self, at: Resource, grant: Entry) -> None:
+        """E7: the session that did not ask since the grant was made, or for as long as one lasts, sleeps; else this wait alone is in transit."""
+        if grant.ticket and (waiter := at.tickets.get(grant.ticket.nonce)):
+            if self.sessions.get(waiter.session, 0) <= max(grant.since, self.now - GRANT):
+                self.sessions.pop(waiter.session, None)
+            at.send_off(waiter, self.now)
+
+    # -- sessions
+
+    def is_awake(self, session: str) -> bool:
+        return self.sessions.get(session, 0) > self.now - self.lease
+
+    def wake(self, session: str) -> None:
+        self.sessions[session] = self.now
+        self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
+
+    def is_reachable(self, waiter: Waiter) -> bool:
+        awake = not waiter.session or self.is_awake(waiter.session)
+        return awake and not waiter.in_transit
+
+    def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
+        """Return the first that a permit can be granted to; those before it whose session sleeps are in transit (H5)."""
+        limit = self.limit(at.name)
+        at.line_up_again(limit)
+        for waiter in at.line(before):
+            if waiter.in_transit or waiter.aside:
+                continue
+            if not self.is_reachable(waiter):
+                at.send_off(waiter, self.now)
+            elif limit == 0 or waiter.weight_at(at.name) <= (limit or waiter.ask_at(at.name).limit):
+                return waiter
+            else:
+                at.set_aside(waiter)
+        return None
+
+    def look_at(self, wanted: Sequence[Ask]) -> None:
+        """As a sweep does. One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
+        self.drop(wanted)
+        for ask in wanted if not self.in_grace else ():
+            self._send_off_set_aside(self.at(ask.resource))
+
+    def _send_off_set_aside(self, at: Resource) -> None:
+        for waiter in at.line():
+            if waiter.aside and not self.is_reachable(waiter):
+                at.send_off(waiter, self.now)
+
+    def limit(self, name: str, declared: int | None = None) -> int | None:
+        """What an operator set, for the key or else for its semaphore; else what was declared last."""
+        semaphore = name.partition("/")[0]
+        known = self.resources.get(name)
+        newest = known.declared if known else None
+        return self.limits.get(
+            name, self.limits.get(semaphore, declared if newest is None else newest)
+        )
+
+    def refusal(self, ask: Ask, ticket: TicketFields) -> Reason | None:
+        """Why this claim refuses, if it does."""
+        at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
+        occupied = at.occupied() + ask.weight
+        if limit == 0:
+            return Reason.PAUSED
+        if ask.weight > limit:
+            return Reason.UNSATISFIABLE
+        if self.in_grace:
+            return Reason.RECOVERING
+        if occupied > limit or self.first(at, before=ticket):
+            return Reason.SATURATED
+        return None
+
+    def permit_of(self, wanted: Sequence[Ask], holder: str) -> tuple[Entry | None, bool]:
+        """Return what a holder has, and whether that is all of it, and alive."""
+        found = [self.at(ask.resource).holders.get(holder) for ask in wanted]
+        return next(filter(None, found), None), self._is_whole(wanted, found)
+
+    def grant_to(self, wanted: Sequence[Ask], nonce: str) -> tuple[Entry | None, bool]:
+        """Return likewise what was handed to a wait."""
+        found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
+        return next(filter(None, found), None), self._is_whole(wanted, found)
+
+    def _is_whole(self, wanted: Sequence[Ask], found: Sequence[Entry | None]) -> bool:
+        return all(
+            entry and entry.weight == ask.weight and self._lives(ask, entry)
+            for ask, entry in zip(wanted, found, strict=True)
+        )
+
+    def _lives(self, ask: Ask, entry: Entry) -> bool:
+        """A grant of an earlier epoch may have been taken up and given back: its ticket asks anew."""
+        if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(ask)):
+            return False
+        return entry.ends > self.now or self.in_grace
+
+    def has_room_for_living(self, ask: Ask, own: Own = NOTHING) -> bool:
+        limit = self.limit(ask.resource, ask.limit) or 0
+        return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch.id, own)
+
+    def new_token(self, wanted: Sequence[Ask]) -> int:
+        token = max(self.now, *(self.at(ask.resource).token + 1 for ask in wanted))
+        for ask in wanted:
+            self.at(ask.resource).token = token
+        return token
+
+    def write(
+        self,
+        wanted: Sequence[Ask],
+        holder: str,
+        token: int,
+        since: int,
+        restored: Sequence[str] = (),
+    ) -> None:
+        for ask in wanted:
+            at = self.at(ask.resource)
+            at.token = max(at.token, token)
+            entry = Entry(token, since, ask.weight, self.now + self.lease, self.epoch.id)
+            at.holders[holder] = replace(entry, restored=ask.resource in restored)
+
+    def known(self, wanted: Sequence[Ask], nonce: str) -> TicketFields | None:
+        """Return the ticket of this wait as it is known here: an operator may have promoted it.
+
+        One that stands in two lines is as urgent as it is in either.
+        """
+        found = [self.at(ask.resource).ticket_of(nonce) for ask in wanted]
+        return min(filter(None, found), key=lambda ticket: ticket.turn, default=None)
+
+    def standing(self, wanted: Sequence[Ask], nonce: str) -> list[Resource]:
+        """Return where this wait has a record."""
+        ats = [self.at(ask.resource) for ask in wanted]
+        return [at for at in ats if nonce in at.tickets]
+
+    def forget_ticket(self, wanted: Sequence[Ask], nonce: str) -> Waiter | None:
+        """Take it out of whatever line it stands in."""
+        found = None
+        for ask in wanted:
+            found = self.at(ask.resource).forget(nonce) or found
+        return found
+
+    def end_grant(self, wanted: Sequence[Ask], nonce: str) -> None:
+        for ask in wanted:
+            self.at(ask.resource).grants.pop(nonce, None)
+
+    def taken_up(self, wanted: Sequence[Ask], nonce: str) -> None:
+        """What was handed to it is its holder's, and so is its message, which was delivered."""
+        self.end_grant(wanted, nonce)
+        self.forget_ticket(wanted, nonce)
+
+    def granted(self, name: str, token: int) -> str | None:
+        """Return the nonce of the wait that was handed the permit of this token, if any."""
+        grants = self.at(name).grants.items()
+        return next((nonce for nonce, entry in grants if entry.token == token), None)
+
+    def with_messages(self, names: Iterable[str]) -> list[Resource]:
+        """Return where messages of these names are, after what is overdue there has ended.
+
+        One whose grant is overdue stands in line again only then.
+        """
+        found = [at for at in self.resources.values() if at.has_message(names)]
+        self.drop([Ask(at.name, 0, 0) for at in found])
+        return found
+
+    def end_part(self, wanted: Sequence[Ask], holder: str) -> None:
+        """A permit on some of its claims is none."""
+        for ask in wanted:
+            self.at(ask.resource).holders.pop(holder, None)
+            self.at(ask.resource).bury(holder, self.now + self.lease)

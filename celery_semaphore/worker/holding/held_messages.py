@@ -1,0 +1,267 @@
+"""Held messages: of tasks that were refused, unacknowledged in this worker until they are granted.
+
+Only the event loop touches them (with gevent and eventlet, which have none, the greenlets of Celery's timer). A
+refusal may come in another thread: it only queues the message, and wakes the loop. M1 and P1 are rows
+of docs/architecture.md, chapter 2.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import Any
+
+from celery.worker import state
+
+from ...core.permit import Claim
+from .held import Held
+from .pool_line import goes_first
+from .prefetch import Prefetch
+from .redelivery import Redelivery
+from .session import Session
+
+logger = logging.getLogger(__name__)
+
+FEW = 100  # messages that have left, and may stay in the timetable
+REVOKED_S = 0.5  # between two looks for what was revoked
+RETRY_DELAY_S = 5.0  # after the broker did not take messages back
+
+
+class HeldMessages:
+    """Those that came by one connection to the broker, with one timer for all."""
+
+    def __init__(
+        self,
+        c: Any,
+        redelivery: Redelivery | None,
+        in_loop: Callable[[Callable[[], object]], object],
+        session: Session,
+        leave: Callable[[str, Sequence[Claim]], object],
+    ) -> None:
+        self.session = session
+        session.visit = self._visit
+        self._c = c
+        self._in_loop = in_loop
+        self._leave_line = leave
+        self._prefetch = Prefetch(c)
+        self._redelivery = redelivery
+        self._arrivals: deque[Held] = deque()
+        self._messages: set[Held] = set()
+        self._timetable: list[tuple[float, int, Held]] = []  # a heap; some may have left
+        self._numbers = count()
+        self._wakes_at = inf
+        self._looked_at = 0.0  # for what was revoked
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def start(self) -> None:
+        """Begin to ask, where messages may be held."""
+        if self._redelivery is not None:
+            self.session.start()
+
+    def line(self) -> list[Held]:
+        """Return all that are held, the first in line first."""
+        return sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
+
+    def session_for(self, message: Any) -> str:
+        """Name the session that asks for the grant of this message's task if it must wait; empty if none will."""
+        redelivery = self._redelivery
+        if redelivery is None or not self._is_own(message) or not redelivery.may_take(message):
+            return ""
+        return self.session.name if self._has_room() else ""
+
+    def hold(self, held: Held) -> bool:
+        """Hold a message; return whether that is possible. From any thread."""
+        if not self._takes(held.request.message) or not (held.wait or self._has_room()):
+            return False
+        self._arrivals.append(held)
+        self._in_loop(self._receive)
+        return True
+
+    def begin(self, held: Held, *, granted: bool = False) -> None:
+        """Run a held message again: by a fresh request, which another holder's permit is acquired for."""
+        self._leave(held)
+        request: Any = None
+        try:
+            if held.request.revoked():  # or expired: it ends here, without a process
+                self._end_wait(held)
+                return
+            request = held.request.again(held.ticket)
+            self._hand_over(held, request, granted=granted)
+        except Exception:
+            if request is not None:
+                state.task_ready(request)  # or its session would wait for a process with it
+            logger.exception(
+                "task %s could not be run again, the broker delivers it", held.request.id
+            )
+            held.request.came_to_nothing()  # M5
+
+    def _hand_over(self, held: Held, request: Any, *, granted: bool) -> None:
+        state.task_reserved(request)
+        hand_over = partial(self._c.on_task_request, request)
+        request.granted = granted
+        if granted and held.wait is not None:
+            self.session.begun(held.wait, request)
+            goes_first(self._c, hand_over)
+        else:
+            hand_over()
+
+    def give_back_all(self) -> None:
+        """Give everything back to the broker, in the order of the line, and hold nothing from now on: M3."""
+        redelivery, self._redelivery = self._redelivery, None
+        waiting = self.line()
+        self.forget()
+        if not (waiting and redelivery):
+            return
+        logger.info("%d waiting tasks go back to the broker", len(waiting))
+        try:
+            redelivery.give_back(waiting)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection is about to be closed
+            logger.warning(
+                "the broker delivers waiting tasks again when its connection ends: %r", error
+            )
+
+    def forget(self) -> None:
+        """Forget what a connection delivered that is lost: the broker delivers it again: M4. Hold nothing any more."""
+        self._redelivery = None
+        self.session.end()
+        self._arrivals.clear()
+        for held in self._messages:
+            state.task_ready(held.request)
+        self._messages.clear()
+        self._timetable.clear()
+        self._wakes_at = inf
+
+    def _has_room(self) -> bool:
+        """Tell whether one more may be held, beside those that are, and those that will be if they are refused."""
+        if self._window is None:
+            return True
+        name = self.session.name
+        asking = len(
+            [1 for each in state.reserved_requests if getattr(each, "session", "") == name]
+        )
+        return len(self._messages) + len(self._arrivals) + asking < self._window
+
+    def _takes(self, message: Any) -> bool:
+        if self._redelivery is None or not self._is_own(message):
+            return False
+        try:
+            return self._redelivery.takes(message)
+        except self._c.connection_errors as error:
+            logger.warning("a waiting task is published again, not held: %r", error)
+            return False
+
+    def _is_own(self, message: Any) -> bool:
+        """Tell whether the prefetch of its channel can be raised: that of granted queues is the number of processes: P5."""
+        return message.channel is self._c.task_consumer.channel
+
+    def _visit(self) -> None:
+        """Begin what was granted, and end what was revoked."""
+        for held in self.session.granted():
+            self.begin(held, granted=True)  # M1
+        now = time.monotonic()
+        if (state.revoked or state.revoked_stamps) and now - self._looked_at >= REVOKED_S:
+            self._looked_at = now
+            self._end_revoked()
+
+    def _end_revoked(self) -> None:
+        for held in list(self._messages):
+            request = held.request
+            may_be = request.id in state.revoked or (
+                state.revoked_stamps and request.stamped_headers
+            )
+            try:
+                if may_be and request.revoked():
+                    self._leave(held)
+                    self._end_wait(held)
+            except Exception:
+                logger.exception("task %s was revoked, which could not be told", request.id)
+
+    def _end_wait(self, held: Held) -> None:
+        """Take the wait out of the store: a permit that was granted to it goes to the next one."""
+        if held.wait is not None:
+            self._leave_line(held.wait.ticket, held.wait.claims)
+
+    def _receive(self) -> None:
+        if self._redelivery is None:
+            self._arrivals.clear()  # the broker delivers them again: M4
+        while self._arrivals:
+            held = self._arrivals.popleft()
+            held.raised = self._window is None and self._prefetch.increase()
+            self._messages.add(held)
+            state.requests[held.request.id] = held.request  # where Celery's query_task finds it
+            self._note(held)
+            if held.wait is not None:
+                self.session.add(held, held.wait, held.expected, held.request.made_at)
+        self._set_timer()
+
+    @property
+    def _window(self) -> int | None:
+        return None if self._redelivery is None else self._redelivery.window
+
+    def _note(self, held: Held) -> None:
+        heappush(self._timetable, (held.acts_at, next(self._numbers), held))
+
+    def _leave(self, held: Held) -> None:
+        self._messages.discard(held)
+        self._tidy()
+        self.session.discard(held)
+        state.task_ready(held.request)
+        if held.raised:
+            self._prefetch.decrease()
+            held.raised = False
+
+    def _tidy(self) -> None:
+        """Drop what has left, once that is the larger part: it may act in an hour, and keeps its message alive."""
+        if len(self._timetable) > 2 * len(self._messages) + FEW:
+            self._timetable = [each for each in self._timetable if each[2] in self._messages]
+            heapify(self._timetable)
+
+    def _set_timer(self) -> None:
+        """Wake when the first one is due; a timer that was set for later finds that it is not meant."""
+        if self._timetable and (at := self._timetable[0][0]) < self._wakes_at:
+            self._wakes_at = at
+            self._c.timer.call_after(max(at - time.monotonic(), 0.0), self._wake, (at,))
+
+    def _wake(self, at: float) -> None:
+        if at != self._wakes_at:
+            return
+        self._wakes_at = inf
+        late: list[Held] = []
+        for held in self._due():
+            if held.due <= held.keep_until:
+                self.begin(held)  # M1
+            else:  # M2
+                late.append(held)
+        self._give_back(late)
+        self._set_timer()
+
+    def _due(self) -> Iterable[Held]:
+        now = time.monotonic()
+        while self._timetable and self._timetable[0][0] <= now:
+            held = heappop(self._timetable)[2]
+            if held in self._messages:
+                yield held
+
+    def _give_back(self, late: list[Held]) -> None:
+        """Give back those that the broker would deliver to another worker soon, or close the channel for."""
+        if not (late and self._redelivery):
+            return
+        late.sort(key=lambda held: held.turn)
+        try:
+            self._redelivery.give_back(late)
+        except Exception as error:  # noqa: BLE001 - if the connection is lost Celery finds it out
+            logger.warning("%d waiting tasks could not be given back yet: %r", len(late), error)
+            for held in late:
+                held.keep_until = time.monotonic() + RETRY_DELAY_S
+                self._note(held)
+            return
+        for held in late:
+            self._leave(held)

@@ -1,0 +1,297 @@
+"""Session: asks for the grants of what one connection to the broker has brought, and this worker holds.
+
+The rows are those of docs/architecture.md, chapter 8. How it fails:
+
+* a stopped worker, or an event loop that hangs: each question waits until the loop has answered the one before, so the
+  session falls asleep, and the next in line is another worker's
+* a lost answer, or a store that was away: the next answer has every grant, and all that is held is named
+* a refusal that began while the session slept: its wait is in transit, and is named when it arrives
+* a granted task that finds no free process: its grant is prolonged for as long as two grants last; then the session sleeps until
+  a process took it, for another worker may have one
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Any
+
+from celery.worker import state
+
+from ...core.forecast import SLOWEST_S, Forecast
+from ...core.lease import BEATS
+from ...core.names import new_name
+from ...core.permit import Claim
+from ...core.session import GRANT_S, NAMED, HeldWait, Turns
+from ...core.store import Outgoing, Store
+from ...core.ticket import nonce_of
+from ...errors import SemaphoreError
+from ..permits.signal_safe_event import Bell
+from .held import Held
+
+logger = logging.getLogger(__name__)
+
+VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
+BUSY_S = 0.1  # between two looks for a free process
+
+
+Begun = tuple[HeldWait, Any, float]  # its wait, the fresh request, and the monotonic time
+
+
+class Session:
+    """One thread, from ``start`` until ``end``. The event loop alone adds, discards and begins.
+
+    ``visit`` is called in the loop while there may be something to begin.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        in_loop: Callable[[Callable[[], object]], object],
+        found: Callable[[Outgoing], None],
+    ) -> None:
+        self.name = new_name()
+        self.sessions = 1  # that are awake, as far as is known
+        self.visit: Callable[[], object] = lambda: None
+        self._store = store
+        self._in_loop = in_loop
+        self._found = found
+        self._bell = Bell()
+        # Changed by single steps that Python keeps whole, without a lock: the loop must not wait for this thread.
+        self._waiting: dict[str, list[Held]] = {}
+        self._held_for = Counter[str]()  # how many messages, by resource
+        self._begun: dict[str, Begun] = {}
+        self._granted: set[str] = set()
+        self._arrived = deque[tuple[HeldWait, float]]()
+        self._unnamed = deque[HeldWait]()
+        # A permit was given back since the last question began: a visit to the loop takes the ring of it.
+        self._freed = False
+        self._next_at = 0.0  # monotonic time of the next question
+        self._woke_at = inf  # what was asked before may be in transit
+        self._visited_at = 0.0
+        self._visiting = False
+        self._ended = False
+        # The thread's own.
+        self._forecast = Forecast(self._waits)
+        self._epoch: int | None = None
+        self._named_at = 0.0
+        self._missed = False  # a question had no answer
+        self._asleep = False
+        self._thread = threading.Thread(
+            target=self._run, name="celery-semaphore-turns", daemon=True
+        )
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._thread.start()
+
+    # -- for the loop
+
+    def add(self, held: Held, wait: HeldWait, turn: float, made_at: float) -> None:
+        """Ask for its grant; its ``turn`` is expected at this monotonic time.
+
+        It was refused, and its request ``made_at`` this one.
+        """
+        nonce = nonce_of(wait.ticket)
+        self._waiting[nonce] = [*self._waiting.get(nonce, ()), held]
+        self._held_for.update(claim.resource for claim in wait.claims)
+        now = time.monotonic()
+        # Refused while the session slept, or so long ago that its grant may have ended on the way.
+        if made_at <= self._woke_at or now - made_at > GRANT_S:
+            self._unnamed.append(wait)
+        self._arrived.append((wait, turn))
+        if nonce in self._granted or now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
+            self._bell.ring()
+
+    def discard(self, held: Held) -> None:
+        """It is held no more."""
+        if held.wait is None:
+            return
+        nonce = nonce_of(held.wait.ticket)
+        before = self._waiting.pop(nonce, [])
+        left = [each for each in before if each is not held]
+        if left:
+            self._waiting[nonce] = left
+        if len(left) < len(before):
+            self._held_for.subtract(claim.resource for claim in held.wait.claims)
+            self._held_for += Counter()  # without those that are held no more
+
+    def granted(self) -> Iterable[Held]:
+        """Those that have a grant, each once. Of two messages of one wait both begin, and one runs."""
+        for nonce in self._granted & self._waiting.keys():
+            self._granted.discard(nonce)
+            yield from self._waiting.get(nonce, ())
+
+    def freed(self, claims: Iterable[Claim]) -> None:
+        """Ask soon if anything is held that waits for one of these: this worker gave a permit back. From any thread."""
+        if any(self._held_for[claim.resource] for claim in claims):
+            self._freed = True
+            self._bell.ring()
+
+    def turns(self) -> dict[str, float | None]:
+        """Return when the turns of what is held are expected, by nonce, in monotonic time; None: nobody knows."""
+        return self._forecast.turns()
+
+    def begun(self, wait: HeldWait, request: Any) -> None:
+        """Keep its grant while the request waits for a process."""
+        self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
+
+    def end(self) -> None:
+        """Let the session sleep for good; what is held goes elsewhere."""
+        self._ended = True
+        self._waiting = {}
+        self._bell.ring()
+
+    def join(self, timeout: float) -> None:
+        """Wait until the store knows that it ended, so many seconds at most."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                pause, least = self.ask()
+            except Exception as error:  # noqa: BLE001 - whatever it is, this thread must go on
+                self._failed(error)
+                pause, least = SLOWEST_S, SLOWEST_S
+            self._rest(pause, least)
+        self._sleep()
+
+    def _rest(self, pause: float, least: float) -> None:
+        self._next_at = time.monotonic() + pause
+        if not self._ended:
+            time.sleep(least)  # what arrives may be the next, but no crowd shall ask one by one
+            self._bell.wait(0.0 if self._freed else max(pause - least, 0.0))
+
+    def ask(self) -> tuple[float, float]:
+        """Ask once, and wait until the loop was here.
+
+        Return the seconds until the next question, and those before which no arrival brings it forward.
+        """
+        if self._missed:
+            self._granted = set()
+            self._visit_loop()  # what was revoked ends all the same
+        if self._is_stuck():
+            if not self._asleep:
+                self._sleep()
+            return BUSY_S, 0.0
+        self._asleep = False
+        self._next_at = inf  # whatever arrives now rings
+        self._freed = False
+        self._expect_arrived()
+        begun, first = self._unstarted(), self._forecast.first()
+        waits = [wait for wait, _, _ in begun.values()]
+        expected: dict[str, float] = {}
+        try:
+            turns = self._store.ask(self.name, begun=waits, look=first)
+            expected = turns.expected
+        finally:
+            self._forecast.learn(first, expected, time.monotonic())
+        for nonce in begun.keys() - turns.granted:
+            self._forget(nonce, begun[nonce])  # taken up, or over
+        self._granted = set(turns.granted)
+        self.sessions = turns.sessions
+        self._visit_loop()
+        self._name(turns)
+        self._expect_arrived()
+        self._forecast.tidy(len(self._waiting))
+        if not (self._waiting or self._begun):
+            return self._store.lease / BEATS, 0.0
+        return self._forecast.pause(turns.sessions, time.monotonic())
+
+    def _expect_arrived(self) -> None:
+        while self._arrived:
+            self._forecast.add(*self._arrived.popleft())
+
+    def _waits(self, wait: HeldWait) -> bool:
+        return any(each.wait is wait for each in self._waiting.get(nonce_of(wait.ticket), ()))
+
+    def _unstarted(self) -> dict[str, Begun]:
+        """Return what began, and has neither a permit nor ended since."""
+        begun = self._begun.copy()
+        over = [
+            nonce
+            for nonce, (_, request, _) in begun.items()
+            if not request.granted or request not in state.reserved_requests
+        ]
+        for nonce in over:
+            self._forget(nonce, begun.pop(nonce))
+        return begun
+
+    def _forget(self, nonce: str, begun: Begun) -> None:
+        """Forget one that began, unless another message of its wait has begun meanwhile."""
+        if self._begun.get(nonce) is begun:
+            self._begun.pop(nonce, None)
+
+    def _is_stuck(self) -> bool:
+        """Tell whether something that was granted waits for a process for long."""
+        long_ago = time.monotonic() - GRANT_S
+        return any(
+            since < long_ago and request.time_start is None
+            for _, request, since in self._unstarted().values()
+        )
+
+    def _visit_loop(self) -> None:
+        """Let the loop begin what was granted; unless it comes, there is no further question."""
+        now = time.monotonic()
+        if not (self._granted & self._waiting.keys()) and now - self._visited_at < VISIT_S:
+            return
+        self._visiting = True
+        self._in_loop(self._received)
+        while self._visiting and not self._ended:
+            self._bell.wait(SLOWEST_S)
+        self._bell.wait(0.0)  # rung by the visit; what arrived before this is looked at next
+        self._visited_at = time.monotonic()
+
+    def _received(self) -> None:
+        """The loop is here."""
+        try:
+            if not self._ended:
+                self.visit()
+        finally:
+            self._visiting = False
+            self._bell.ring()
+
+    def _name(self, turns: Turns) -> None:
+        """Name all that is held after the store lost sight of it, and once in a lease; else what arrived too late for that."""
+        now = time.monotonic()
+        lost = turns.slept or self._missed or turns.epoch != self._epoch
+        if lost:
+            self._woke_at = now
+        all_of_them = lost or now - self._named_at > self._store.lease
+        if all_of_them:
+            self._unnamed.clear()
+            waits = [
+                each.wait for some in self._waiting.copy().values() for each in some if each.wait
+            ]
+        else:
+            waits = [self._unnamed.popleft() for _ in range(len(self._unnamed))]
+        for start in range(0, len(waits), NAMED):
+            self._store.name(self.name, waits[start : start + NAMED])
+        if waits:
+            self._found(self._store.reap())  # which grants what can be granted to them
+        if all_of_them:
+            self._named_at = now
+        self._epoch, self._missed = turns.epoch, False
+
+    def _failed(self, error: Exception) -> None:
+        """Tell it once for each outage, if anything waits."""
+        if not self._missed and self._waiting:
+            reason = error if isinstance(error, SemaphoreError) else repr(error)
+            unexpected = not isinstance(error, SemaphoreError)
+            text = "permits of waiting tasks cannot be asked for, trying on: %s"
+            logger.warning(text, reason, exc_info=unexpected)
+        self._missed = True
+
+    def _sleep(self) -> None:
+        self._asleep = self._missed = True  # what is held is named when it asks again
+        try:
+            self._store.sleep(self.name)
+        except SemaphoreError as error:
+            logger.debug("the store finds out by itself that this worker asks no more: %s", error)

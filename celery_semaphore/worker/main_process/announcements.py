@@ -1,0 +1,46 @@
+"""Announcements: what the worker's main process does when something happened to a permit."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+from ...core.events import Event, PermitLost, PermitReleased, PermitRestored
+from ...core.names import task_id_of
+from ..permits.ledger import Ledger
+from ..permits.receivers import ReceiverThread
+from ..signals import permit_lost, permit_released
+
+logger = logging.getLogger(__name__)
+
+
+class Announcements:
+    """Log it, end the task if its permit is lost, and have the signals sent.
+
+    Called by the thread that renews and by the event loop, so receivers must not run here: a slow one
+    would let leases end, or hold up all other tasks.
+    """
+
+    def __init__(self, ledger: Ledger, receivers: ReceiverThread) -> None:
+        self._ledger = ledger
+        self._receivers = receivers
+
+    def __call__(self, event: Event) -> None:
+        """Handle one event."""
+        match event:
+            case PermitLost(permit, reason):
+                logger.error("%s lost its permit: %s", permit.holder, reason)
+                task = self._ledger.task_of(permit.holder)
+                self._ledger.lost(permit, reason)
+                self._send(permit_lost, task, urgent=True, permit=permit, reason=reason)
+            case PermitRestored(permit):
+                logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+            case PermitReleased(permit, held, task):
+                self._send(permit_released, task, urgent=False, permit=permit, held=held)
+
+    def _send(self, signal: Any, task: Any, *, urgent: bool, permit: Any, **fields: Any) -> None:
+        if signal.receivers:
+            task_id = task_id_of(permit.holder)
+            send = partial(signal.send, sender=task, task_id=task_id, permit=permit, **fields)
+            self._receivers.add(send, urgent=urgent)

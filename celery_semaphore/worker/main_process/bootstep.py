@@ -1,0 +1,227 @@
+"""Bootsteps: open the store when a worker starts, keep its permits, close when the pool is gone."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+from celery import bootsteps
+from celery.concurrency.prefork import TaskPool as PreforkPool
+from kombu.common import ignore_errors
+
+from ...errors import ConfigurationError, StoreUnavailable
+from ..holding.held_messages import HeldMessages
+from ..holding.prefetch import restore_in_loop
+from ..holding.redelivery import redelivery_of
+from ..holding.session import Session
+from ..holding.shutdown import ends_cold
+from ..holding.unread import give_back_unread, give_up_unanswered
+from ..limiter import Limiter, limiter_of
+from ..messages.route import is_amqp
+from ..options.task_checks import any_parks, check_tasks, doubts
+from ..permits.note import NotePipe
+from ..pool_process.postrun import watch_ends
+from ..pool_process.result import UNTRACKED, can_track
+from .announcements import Announcements
+from .events import buffer_refusals
+from .granted import GrantedQueues
+from .inspection import add_inspect_command
+
+logger = logging.getLogger(__name__)
+
+FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
+ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
+COLD_ANSWER_S = 1.0  # ... in a cold shutdown: Celery has waited for several, and a supervisor kills a slow worker ...
+NONE_COMES_S = 0.1  # ... and if it did in vain
+COLD_FLUSH_S = 2.0  # for which a cold shutdown waits for what goes back: without it the broker delivers that again
+
+
+class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Checks the limited tasks and their store, and starts the threads that renew and release."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self.limiter = limiter_of(parent.app)
+        prefork = issubclass(parent.pool_cls, PreforkPool)
+        if prefork:
+            _check_prefork(parent, self.limiter)
+        tasks, settings = parent.app.tasks.values(), self.limiter.settings
+        check_tasks(tasks, settings, prefork=prefork)
+        self.limiter.parks = any_parks(tasks, settings)
+        for doubt in doubts(tasks):
+            logger.warning(doubt)
+        if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
+            logger.warning(UNTRACKED)
+        _check_store(self.limiter)
+        # Made before the pool's processes are, which inherit it.
+        self.limiter.serve(NotePipe() if prefork else None)
+        watch_ends()
+        add_inspect_command()
+
+    def start(self, parent: Any) -> None:
+        """The pool is up."""
+        self.limiter.pool = parent.pool
+        side = self.limiter.side
+        side.announce.subscribe(Announcements(side.ledger, side.receivers))
+        self.limiter.start()
+        self.limiter.sweeper.start()
+
+    def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
+        """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
+        # Not the notes' own pipe: each task writes three, and few of them are urgent.
+        hub.add_reader(self.limiter.alarm.fileno(), self.limiter.heard)
+
+    def stop(self, parent: Any) -> None:
+        """Tasks still run: their permits are kept until the consumer step's shutdown."""
+
+
+class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Knows the worker's connection to the broker, and is the last to hear that the pool is gone."""
+
+    # The last to start is the first to stop: no step of Celery may wait for an answer before it is bounded.
+    requires = ("celery.worker.consumer:Tasks", "celery.worker.consumer.control:Control")
+    granted: GrantedQueues | None = None
+    held: HeldMessages | None = None
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        # Celery has no signal for it, and closes the connection before it stops the steps.
+        close_lost = c.on_connection_error_after_connected
+        c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
+        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))
+
+    def start(self, c: Any) -> None:
+        """Connected."""
+        limiter = limiter_of(c.app)
+        limiter.connections += 1
+        limiter.consumer = c.task_consumer
+        buffer_refusals(c)
+        if c.hub:
+            limiter.in_loop = partial(_call_in_loop, c, limiter)
+        if limiter.settings.hold:  # else P1
+            session = Session(limiter.side.store, limiter.in_loop, limiter.handed_on)
+            self.held = limiter.held = HeldMessages(
+                c,
+                redelivery_of(c, limiter.porter.put_back),
+                limiter.in_loop,
+                session,
+                limiter.side.releaser.release,
+            )
+            self.held.start()
+        if limiter.parks and limiter.settings.granted_queues:
+            self.granted = self.granted or GrantedQueues(c, limiter)
+            self.granted.connect()
+
+    def register_with_event_loop(self, _c: Any, _hub: Any) -> None:
+        """A loop that has a hub is about to begin."""
+        if self.granted is not None:
+            self.granted.consume()
+
+    def stop(self, c: Any) -> None:
+        """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
+        limiter = limiter_of(c.app)
+        ends = c.blueprint.state != bootsteps.RUN  # a shutdown, whichever; not a new connection
+        try:
+            with _bounded_answers(c) if ends else nullcontext():
+                if self.granted is not None:
+                    self.granted.cancel()
+                if ends:
+                    _cease_to_consume(c)
+        finally:  # whatever kombu raises
+            held, limiter.held = self.held, None
+            if held is not None and ends:
+                held.give_back_all()  # other workers may run them while tasks run here
+            elif held is not None:
+                held.forget()
+            if ends:
+                # What went back must be acknowledged while there is a connection, or it runs twice.
+                limiter.porter.flush(_longest_flush(limiter.settings.publish_timeout))
+            limiter.connections += 1
+
+    def shutdown(self, c: Any) -> None:
+        """The pool is gone, after a warm and after a cold shutdown."""
+        if self.held is not None:
+            self.held.session.join(FAREWELL)
+        limiter_of(c.app).close(FAREWELL, flush=_longest_flush(FAREWELL))
+
+
+def _longest_flush(warm: float) -> float:
+    """Return for how many seconds to wait for what goes to the broker, if it is so many at a warm shutdown."""
+    return min(COLD_FLUSH_S, warm) if ends_cold() else warm
+
+
+def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
+    c.call_soon(call)
+    limiter.alarm.ring()  # the loop may sleep
+
+
+def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
+    """Close a connection that is lost, as Celery does."""
+    if (held := limiter_of(c.app).held) is not None:
+        held.forget()  # its timer must begin none of what the broker delivers again
+    try:
+        give_up_unanswered(c.connection)
+    except Exception:
+        # Celery would end the worker, for a connection that it is about to make anew.
+        logger.warning("a lost connection was not read to its end", exc_info=True)
+    close(error)
+
+
+@contextmanager
+def _bounded_answers(c: Any) -> Iterator[None]:
+    """Wait for no answer of RabbitMQ for ever: Celery's handler of QUIT may cut in two what TERM wants to be answered.
+
+    Then none comes any more, and Celery would wait for several others: so they are not waited for at all.
+    """
+    connection = c.connection
+    if connection is None or not connection.connected or not is_amqp(c.app):
+        yield
+        return
+    socket, since = connection.connection.transport.sock, time.monotonic()
+    longest = COLD_ANSWER_S if ends_cold() else ANSWER_S
+    socket.settimeout(longest)
+    yield
+    if time.monotonic() - since >= longest:
+        socket.settimeout(NONE_COMES_S)
+
+
+def _cease_to_consume(c: Any) -> None:
+    """Cancel the worker's own consumers, as Celery is about to, and leave no message unread."""
+    if c.connection is not None:
+        ignore_errors(c, c.task_consumer.cancel)  # type: ignore[no-untyped-call]
+        give_back_unread(c.connection)
+
+
+def _check_prefork(parent: Any, limiter: Limiter) -> None:
+    if limiter.settings.url.startswith("memory:"):
+        msg = (
+            "semaphore_url='memory://' holds for one process, and this pool has several: each would"
+            " have the whole limit. Use redis://..., or --pool=threads."
+        )
+        raise ConfigurationError(msg)
+    if getattr(parent, "pool_start_method", "fork") != "fork":
+        msg = (
+            f"worker_pool_start_method={parent.pool_start_method!r}: the pool's processes must be forked,"
+            " to inherit the pipe by which they tell of their permits."
+        )
+        raise ConfigurationError(msg)
+
+
+def _check_store(limiter: Limiter) -> None:
+    try:
+        for warning in limiter.side.store.check(parks=limiter.parks):
+            logger.warning(warning)
+        # Learn the store's epoch before anybody runs: a worker that knows none could not tell, if the
+        # store forgot a moment later, that others hold permits.
+        limiter.side.store.reap()
+    except StoreUnavailable as error:
+        # Tasks without a limit can run, and the store may come back: no reason not to start.
+        logger.critical(
+            "limited tasks wait until the store of semaphores can be reached: %s", error
+        )

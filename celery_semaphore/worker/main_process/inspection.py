@@ -1,0 +1,90 @@
+"""Inspection: ``celery inspect semaphore``, what each worker knows of its own limited tasks, without its store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from celery.worker.control import Panel
+
+from ...core.names import task_id_of
+from ...core.ticket import nonce_of
+
+if TYPE_CHECKING:
+    from ...core.permit import Claim
+    from ..holding.held import Held
+    from ..limiter import Limiter
+    from ..permits.ledger import Delivery
+
+SHOWN = 100  # of each list: one answer must not fill the broker
+HELP = "Show the tasks that have permits, and those that are held until they are granted one."
+
+
+def add_inspect_command() -> None:
+    """Let workers answer ``celery inspect semaphore``, and Celery's command line know it."""
+    Panel.register(
+        name="semaphore", type="inspect", help=HELP, signature="[shown=100]", args=[("shown", int)]
+    )(inspect_worker)
+
+
+def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
+    """Answer with at most so many of each. Durations are in seconds.
+
+    What is parked, in transit, or waits outside tasks is in no worker: ``celery semaphore show`` asks the store.
+    """
+    from ..limiter import LIMITER  # the command line loads this module with each of its commands
+
+    limiter: Limiter | None = state.app.__dict__.get(LIMITER)
+    if limiter is None:  # no task of this worker is limited
+        return {}
+    limiter.drain()
+    permits = limiter.side.ledger.permits()
+    held = limiter.held.line() if limiter.held else []
+    turns = expected_turns(held, limiter.held.session.turns() if limiter.held else {})
+    now = time.monotonic()
+    return {
+        "permits": [_permit(each, now) for each in permits[:shown]],
+        "more_permits": max(len(permits) - shown, 0),
+        "waiting": [_waiting(*each, now) for each in zip(held[:shown], turns, strict=False)],
+        "more_waiting": max(len(held) - shown, 0),
+    }
+
+
+def _permit(delivery: Delivery, now: float) -> dict[str, Any]:
+    return {
+        "id": task_id_of(delivery.holder),
+        "name": getattr(delivery.task, "name", None),
+        "semaphores": _semaphores(delivery.claims),
+        "held_for": round(now - delivery.since, 3),
+    }
+
+
+def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Iterator[float | None]:
+    """Yield when each turn is expected; None where nobody knows, as in a pause, nor of those behind that one."""
+    still = set[tuple[str, ...]]()  # resources whose lines do not move, as one wait names them
+    for held in line:
+        if held.wait is None:
+            yield held.due
+            continue
+        resources = tuple(claim.resource for claim in held.wait.claims)
+        turn = told.get(nonce_of(held.wait.ticket), held.expected)
+        if turn is None:
+            still.add(resources)
+        yield None if resources in still else turn
+
+
+def _waiting(held: Held, turn: float | None, now: float) -> dict[str, Any]:
+    claims = held.wait.claims if held.wait else ()
+    return {
+        "id": held.request.id,
+        "name": held.request.name,
+        "semaphores": _semaphores(claims),
+        "expected_in": None if turn is None else round(max(turn - now, 0.0), 3),
+    }
+
+
+def _semaphores(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    return [
+        {"semaphore": each.semaphore, "key": each.key, "weight": each.weight} for each in claims
+    ]

@@ -1,0 +1,254 @@
+"""LimitedRequest: one delivery of a limited task, as the worker's main process sees it.
+
+Celery calls ``Request`` at every end of a task. What must hold, whatever the end:
+
+* with early acks, the message is acknowledged when the permit is noted (not when a process accepts
+  the task, as Celery does), or when it went back; a process that dies before leaves it unacknowledged
+* the permit is released when the process reported the end, or once that process is gone
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
+from billiard.exceptions import Terminated
+from celery.exceptions import WorkerLostError
+from celery.worker import state
+from celery.worker.request import Request
+
+from ...errors import PermitLost
+from ..holding.answer import Answer
+from ..limiter import limiter_of
+from ..messages.headers import (
+    EPOCH,
+    FANOUT,
+    HOLDER,
+    OF_ONE_WAIT,
+    SESSION,
+    TICKET,
+    drop_internal,
+    is_sent_back,
+    publication_of,
+)
+from ..messages.route import came_by_fanout, queue_by_tag
+from ..permits.process import is_gone
+from ..pool_process.refusal import Refused
+from .refused_request import RefusedRequestMixin
+
+logger = logging.getLogger(__name__)
+
+DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
+
+
+class LimitedRequestMixin(RefusedRequestMixin):
+    """Goes before a task's own ``Request`` class."""
+
+    id: str
+    message: Any
+    task: Any
+    worker_pid: int | None
+    acknowledged: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._limiter = limiter_of(self._app)  # type: ignore[attr-defined]
+        self._connection = self._limiter.connections
+        self._by_tag = queue_by_tag(self._limiter.consumer, self.message.delivery_info)
+        self._accepting = False
+        self._loss: str | None = None
+        self._returned = False  # to the broker, which delivers it again
+        self._answer = Answer()
+        self._since = self.made_at = time.monotonic()  # when the broker delivered the message
+        self.granted = False  # whether it was held until it was granted
+        self._drop_foreign_ticket()
+        # Unique for each delivery: two runs of one task id do overlap, and are two holders.
+        self.holder = f"{self.id}:{os.urandom(8).hex()}"
+        came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
+        if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
+            came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
+        sent: dict[str, Any] = self._request_dict
+        drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
+        expire = self._limiter.settings.copies_expire
+        self._publication = publication_of(sent, came_by["redelivered"], expire)
+        if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):  # type: ignore[attr-defined]
+            sent[FANOUT] = came_by["exchange"]
+        sent[HOLDER] = self.holder
+        sent[EPOCH] = self._limiter.side.store.epoch
+        if (held := self._limiter.held) is not None:
+            sent[SESSION] = held.session_for(self.message)
+
+    def _drop_foreign_ticket(self) -> None:
+        """Let a task wait from the beginning whose header no worker wrote: no store could take any text."""
+        header = self._request_dict.get(TICKET)
+        if header is None or is_sent_back(header, self.id):
+            return
+        del self._request_dict[TICKET]
+        logger.warning(
+            "task %.60s: its header %s is none of a waiting task's and is ignored (%s of %d characters)",
+            self.id,
+            TICKET,
+            type(header).__name__,
+            len(str(header)),
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # Celery generates a subclass whose on_success does not call ours.
+        super().__init_subclass__(**kwargs)
+        if generated := cls.__dict__.get("on_success"):
+
+            def on_success(self: LimitedRequestMixin, result: Any, **kwargs: Any) -> None:
+                failed, _, _ = result
+                try:
+                    generated(self, result, **kwargs)
+                finally:
+                    if not failed:  # else on_failure was called, and may have sent it back
+                        self._ended(reported=True)
+
+            cls.on_success = on_success  # type: ignore[attr-defined]
+
+    # -- the beginning
+
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        """A process took the task; it has no permit yet."""
+        self._accepting = True
+        try:
+            super().on_accepted(pid, time_accepted)  # type: ignore[misc]
+        finally:
+            self._accepting = False
+        self._limiter.side.ledger.watch(self.holder, self)
+
+    def acknowledge(self) -> None:
+        """Acknowledge, except where Celery would before the task has a permit."""
+        if self._accepting and not self.task.acks_late:
+            return
+        self._answer.give(super().acknowledge)  # type: ignore[misc]
+
+    def reject(self, requeue: bool = False) -> None:
+        """Reject, unless it was acknowledged meanwhile."""
+        self._returned = requeue
+        self._answer.give(partial(super().reject, requeue))  # type: ignore[misc]
+
+    def permit_held(self, since: float) -> None:
+        """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
+        self.granted = False
+        for name in OF_ONE_WAIT:
+            self._request_dict.pop(name, None)
+        if not self.task.acks_late:
+            self.acknowledge()
+        self.started(since)
+
+    # -- the ends
+
+    def on_failure(
+        self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
+    ) -> None:
+        """Every end but success."""
+        # First: what the process noted must be known, or it would be entered after the end, and stay.
+        self._limiter.drain()
+        exc = _bare(exc_info.exception)
+        if isinstance(exc, Refused):
+            self._go_back(exc)
+            return
+        if self._died_without_permit(exc):
+            self._deliver_again()
+            return
+        if self._loss is not None and isinstance(exc, DIED):
+            exc_info, return_ok = self._lost_permit(), False
+        try:
+            super().on_failure(  # type: ignore[misc]
+                exc_info, send_failed_event=send_failed_event, return_ok=return_ok
+            )
+        finally:
+            self._ended(reported=return_ok)
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """A time limit passed; at a hard one the process is killed after this."""
+        super().on_timeout(soft, timeout)  # type: ignore[misc]
+        if not soft:
+            self._ended(reported=False)
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """Revoked while it runs: the process is being killed."""
+        self._accepting = False  # on_accepted may get here, and the revoked message must be acked
+        super().terminate(pool, signal)  # type: ignore[misc]
+        self._ended(reported=False)
+
+    def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
+        """A cold shutdown, or a lost connection: the process is being killed."""
+        self._limiter.drain()
+        if self._limiter.side.ledger.is_over(self.holder):
+            return  # while it gives the permit back, and is not acknowledged yet: it would run twice
+        super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
+        if self.worker_pid is not None and self._limiter.notes is not None:
+            self._limiter.side.ledger.ended(self.holder, _gone(self.worker_pid))
+
+    def _ended(self, *, reported: bool) -> None:
+        """Release the permit: at once, or when the process is gone that has not reported its end."""
+        self._limiter.drain()
+        ledger = self._limiter.side.ledger
+        cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
+        if not self.task.acks_late and not self.acknowledged and not cancelled:
+            self.acknowledge()
+        publication = None if self._returned or cancelled else self._publication
+        if reported or self.worker_pid is None:
+            ledger.ended(self.holder, publication=publication)
+        elif self._limiter.notes is not None:
+            ledger.ended(self.holder, _gone(self.worker_pid), publication)
+        # Else the task runs in this process, which goes on: task_postrun tells its end.
+
+    def _died_without_permit(self, exc: Any) -> bool:
+        """Whether an early-ack task must be delivered again: its body never began.
+
+        Once only: a key function that kills its process must not do so for ever.
+        """
+        return (
+            isinstance(exc, DIED)
+            and not self.task.acks_late
+            and not self.acknowledged
+            and not self._already_revoked  # type: ignore[attr-defined]
+            and not self._already_cancelled  # type: ignore[attr-defined]
+            and not self._limiter.side.ledger.holds(self.holder)
+            and not self.message.delivery_info.get("redelivered")
+        )
+
+    def _deliver_again(self) -> None:
+        state.task_ready(self)
+        logger.warning("task %s lost its process before it had a permit, delivered again", self.id)
+        self.reject(requeue=True)
+        self._ended(reported=False)
+
+    # -- losing the permit
+
+    def permit_lost(self, reason: str) -> None:
+        """The lease ended while the task runs."""
+        if not self.task.semaphore_options.terminates(self._limiter.settings):
+            return
+        self._loss = reason
+        if self.worker_pid is not None:
+            runs = partial(self._limiter.side.ledger.has, self.holder)
+            self._limiter.kill(self.worker_pid, runs)
+
+    def _lost_permit(self) -> Any:
+        try:
+            msg = f"task {self.id}: {self._loss}"
+            raise PermitLost(msg)  # noqa: TRY301 - Celery wants its traceback
+        except PermitLost:
+            return ExceptionInfo()
+
+
+class LimitedRequest(LimitedRequestMixin, Request):  # type: ignore[misc]
+    """The ``Request`` class of a limited task."""
+
+
+def _gone(pid: int) -> Callable[[], bool]:
+    return lambda: is_gone(pid)
+
+
+def _bare(exc: Any) -> Any:
+    return exc.exc if isinstance(exc, ExceptionWithTraceback) else exc

@@ -1,0 +1,125 @@
+"""A task message as it came: publish it again with nothing changed but ``eta`` and our header.
+
+Celery's own ways (``retry``, ``signature_from_request``) decode and encode the message again and
+change it in several places; here body, headers and properties are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kombu.utils.json import dumps, loads
+
+from ...core.formats import FORMAT, check_format
+from .headers import TICKET
+from .route import Route
+
+# What the transport itself sets on each publication; every other property is kept as it is.
+OF_THE_TRANSPORT = {
+    "application_headers",
+    "body_encoding",
+    "content_encoding",
+    "content_type",
+    "delivery_info",
+    "delivery_tag",
+    "expiration",  # given in another unit
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A message as it lies in the store, with its queue and the one by which it shall come back."""
+
+    queue: str
+    way: str
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+    content_type: str | None
+    content_encoding: str | None
+    body: bytes | str
+
+
+def packed(message: Any, queue: str, way: str) -> bytes:
+    """Return it for the store: everything but the body as JSON, which keeps dates and bytes, a line feed, the body.
+
+    In all formats the first line is JSON that has the ``format`` of the whole.
+    """
+    body, text = message.body, isinstance(message.body, str)
+    rest = {
+        "format": FORMAT,
+        "queue": queue,
+        "way": way,
+        "headers": message.headers,
+        "properties": {
+            name: value
+            for name, value in message.properties.items()
+            if name not in OF_THE_TRANSPORT or name == "expiration"
+        },
+        "content_type": message.content_type,
+        "content_encoding": message.content_encoding,
+        "text": text,
+    }
+    head: str = dumps(rest)  # type: ignore[no-untyped-call]
+    return head.encode() + b"\n" + (body.encode() if text else bytes(body))
+
+
+def unpacked(payload: bytes) -> Parked:
+    """Return what ``packed`` was given; its headers are as they came, so that they can go out again.
+
+    Raises ``NewerFormat`` for what a later release packed: sent by this one it might not be whole.
+    """
+    head, _, body = payload.partition(b"\n")
+    rest = loads(head.decode())  # type: ignore[no-untyped-call]
+    check_format("its message", rest.pop("format", FORMAT))
+    return Parked(body=body.decode() if rest.pop("text") else body, **rest)
+
+
+def publication(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
+    """What to give to ``Producer.publish`` so that the message comes back after ``delay`` seconds."""
+    headers = _undelayed(message.headers)
+    # The body that kombu hands out is decompressed already: it must be compressed again.
+    compression = headers.pop("compression", None)
+    # None for at once: a worker whose clock is late would hold it, and a permit may be kept for it.
+    due = datetime.now(UTC) + timedelta(seconds=delay)
+    headers["eta"] = due.isoformat() if delay > 0 else None
+    headers[TICKET] = ticket
+    properties = message.properties
+    kept = {
+        name: value
+        for name, value in properties.items()
+        if value is not None and name not in OF_THE_TRANSPORT
+    }
+    if (expiration := properties.get("expiration")) is not None:
+        kept["expiration"] = float(expiration) / 1000  # milliseconds as text; publish takes seconds
+    return {
+        "body": message.body,
+        "headers": headers,
+        "compression": compression,
+        "content_type": message.content_type,
+        "content_encoding": message.content_encoding,
+        **kept,
+        "exchange": route.exchange,
+        "routing_key": route.routing_key,
+    }
+
+
+def _undelayed(headers: dict[str, Any]) -> dict[str, Any]:
+    """Without what RabbitMQ noted while it kept a delay.
+
+    It would take the next delay for a cycle of dead letters, and drop the message.
+    """
+    headers = dict(headers)
+    deaths = headers.pop("x-death", None) or []
+    if others := [death for death in deaths if not _is_delay(death.get("queue"))]:
+        headers["x-death"] = others
+    for which in ("first", "last"):
+        if _is_delay(headers.get(f"x-{which}-death-queue")):
+            for what in ("queue", "exchange", "reason"):
+                headers.pop(f"x-{which}-death-{what}", None)
+    return headers
+
+
+def _is_delay(queue: Any) -> bool:
+    return str(queue).startswith("celery_delayed_")

@@ -1,0 +1,147 @@
+"""Publisher: puts messages into queues, with confirms, on a connection of its own, never blocking for long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kombu.exceptions import OperationalError
+
+from ...core.breaker import CircuitBreaker
+from .message import publication
+from .route import Unroutable, route_to
+from .scheduler import NotNow
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 5.0  # seconds for which nobody tries to reach a broker that is away
+
+
+class Publisher:
+    """For one thread only.
+
+    Once the broker could not be reached nobody tries for a while: each attempt may take as long as its
+    time-outs, and all that wait behind it would wait for one after the other.
+
+    The connection is kept for its list of URLs: each attempt begins with the one that worked last, or that the last
+    attempt did not get to.
+    """
+
+    def __init__(self, app: Any, timeout: float) -> None:
+        self._app = app
+        self._timeout = timeout
+        self._connection: Any = None
+        self._producer: Any = None
+        self._breaker = CircuitBreaker(longest=LONGEST)
+        self._away = False
+
+    def check(self) -> None:
+        """Raise ``NotNow`` while the broker need not be asked."""
+        if (left := self._breaker.left()) > 0:
+            msg = "the broker could not be reached a moment ago"
+            raise NotNow(msg, left)
+
+    def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
+        """Return once the broker confirmed that it has it; raises whatever went wrong, ``NotNow`` if it is away.
+
+        After an error the message may have arrived nevertheless.
+        """
+        with self._anew_after_errors():
+            self._publish(message, queue, ticket, delay)
+
+    def disconnect(self) -> None:
+        """Connect anew next time."""
+        self._producer = None
+        if self._connection is not None:
+            try:
+                self._connection.collect()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the connection is given up
+                logger.debug("closing a broken connection: %r", error)
+
+    def declare(self, queue: str) -> None:
+        """Make sure that there is such a queue, as Celery does before it sends."""
+        with self._anew_after_errors():
+            self._app.amqp.queues[queue](self._connected().channel).declare()
+
+    @contextmanager
+    def _anew_after_errors(self) -> Iterator[None]:
+        self.check()
+        try:
+            yield
+        except Unroutable:
+            raise
+        except Exception as error:
+            away = self._is_away(error)
+            self.disconnect()
+            if not away:
+                raise
+            self._breaker.failed(error)
+            if not self._away:  # said once: an outage may last for hours
+                logger.warning("waiting tasks stay here until the broker can be reached: %r", error)
+            self._away = True
+            raise NotNow(repr(error), self._breaker.left()) from error
+        self._breaker.succeeded()
+        if self._away:
+            logger.warning("the broker can be reached, waiting tasks go back")
+        self._away = False
+
+    def _is_away(self, error: Exception) -> bool:
+        known = () if self._connection is None else self._connection.connection_errors
+        return isinstance(error, (OSError, OperationalError, *known))
+
+    def _publish(self, message: Any, queue: str, ticket: str, delay: float) -> None:
+        producer = self._connected()
+        driver = self._connection.transport.driver_type
+        route = route_to(self._app, queue, delay, driver)
+        route.prepare(producer.channel)
+        producer.publish(
+            **publication(message, route=route, ticket=ticket, delay=delay),
+            mandatory=driver == "amqp",
+            timeout=self._timeout,
+            confirm_timeout=self._timeout,
+        )
+
+    def _connected(self) -> Any:
+        if self._producer is None:
+            self._connect()
+            amqp = self._connection.transport.driver_type == "amqp"
+            self._producer = self._app.amqp.Producer(
+                self._connection, auto_declare=False, on_return=_returned if amqp else None
+            )
+        return self._producer
+
+    def _connect(self) -> None:
+        """Try each of the broker's URLs once, those that hang for a bounded time in all."""
+        connection = self._connection = self._connection or _confirming(self._app, self._timeout)
+        others = max(len(connection.alt) - 1, 0)
+        try:
+            connection.ensure_connection(max_retries=others, timeout=self._timeout)
+        except Exception:
+            connection.maybe_switch_next()  # kombu does not after the last, nor when the time is over
+            raise
+
+
+def _returned(exception: Any, exchange: str, routing_key: str, _message: Any) -> None:
+    msg = f"the broker has no queue for exchange {exchange!r}, routing key {routing_key!r}"
+    raise Returned(msg) from exception
+
+
+class Returned(Exception):
+    """The broker has no queue for this message."""
+
+
+def _confirming(app: Any, timeout: float) -> Any:
+    """A connection that confirms what it publishes and never blocks for longer than ``timeout``.
+
+    To the broker from which workers read: what waits must come back to them, and where ``broker_write_url`` names
+    another broker, no worker consumes there.
+    """
+    connection = app.connection_for_read(connect_timeout=timeout)
+    options = dict(connection.transport_options)
+    if connection.transport.driver_type == "amqp":
+        options |= {"confirm_publish": True, "read_timeout": timeout, "write_timeout": timeout}
+    elif connection.transport.driver_type == "redis":
+        options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return connection.clone(transport_options=options)

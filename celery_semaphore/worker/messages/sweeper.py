@@ -1,0 +1,69 @@
+"""Sweeper: finds parked messages that must be sent although nobody releases."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from celery.worker import state
+
+from ...core.store import Outgoing, Store
+from ...errors import StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+SWEEP = 2.0  # seconds between two sweeps of one worker ...
+TOGETHER = 10  # ... and of so many, however many there are ...
+RAREST = 10.0  # ... but never longer than this
+
+
+class Sweeper:
+    """One thread in a worker's main process.
+
+    What it finds: grants that no worker took up; parked tasks that were granted by a client without a broker, or by a
+    worker that died; waits that are over; tasks that were revoked. Each is offered to one worker only.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        found: Callable[[Outgoing], None],
+        sessions: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._store = store
+        self._found = found
+        self._sessions = sessions  # of all workers, as far as is known
+        self._known: set[str] = set()  # revoked, and looked for
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="celery-semaphore-sweeps", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+
+    def sweep(self) -> None:
+        """Once."""
+        store, revoked = self._store(), set(state.revoked)
+        outgoing = store.reap()
+        if new := revoked - self._known:
+            outgoing |= store.end(sorted(new))
+        self._known = revoked
+        self._found(outgoing)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(min(SWEEP * max(1.0, self._sessions() / TOGETHER), RAREST)):
+            try:
+                self.sweep()
+            except StoreUnavailable as error:
+                logger.debug("parked tasks could not be looked for: %s", error)
+            except Exception:
+                logger.exception("a sweep for parked tasks failed; the next one comes")

@@ -1,0 +1,65 @@
+"""Misspelt options: attributes of a task that are none of ours, but look like one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.spelling import nearest
+
+LONG = (
+    "semaphore",
+    "on_saturated",
+    "on_lost",
+    "wait_timeout",
+    "requeue_delay",
+    "requeue_max_delay",
+)
+# So short that a task may well have an attribute of its own that looks like one, as in `limits`.
+SHORT = ("limit", "key", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class Misspelt:
+    """An attribute, and the option that was probably meant."""
+
+    name: str
+    value: Any
+    option: str
+    certain: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}={self.value!r} is no option; did you mean {self.option}?"
+            " (If it is an attribute of your own, let a base class of the task define it.)"
+        )
+
+
+def misspelt(task: Any) -> Iterator[Misspelt]:
+    """What a task class, or a class of the user's that it comes from, seems to have meant for us."""
+    limited = task.semaphore is not None
+    for depth, cls in enumerate(task.__mro__):
+        inherited = {name for base in task.__mro__[depth + 1 :] for name in vars(base)}
+        if "semaphore_options" not in inherited:
+            continue  # no class of the user's that knows our options
+        decorated = "_decorated" in vars(cls)  # its attributes are what @app.task was given
+        for name, value in vars(cls).items():
+            if name in inherited or (not decorated and hasattr(value, "__get__")):
+                continue
+            option, surely = _meant(name)
+            # Without a semaphore, which is how other people's tasks come, only that one can be missed.
+            if option is not None and (limited or option == "semaphore"):
+                certain = surely and depth == 0 and (decorated or option == "semaphore")
+                yield Misspelt(name, value, option, certain)
+
+
+def _meant(name: str) -> tuple[str | None, bool]:
+    """The option that a name looks like, and whether hardly anything else would be called so."""
+    known = (*LONG, *SHORT)
+    if name in known or name.startswith("_"):
+        return None, False
+    if name.startswith("semaphore_"):
+        return nearest(name.removeprefix("semaphore_"), known, alike=0.0), True
+    option = nearest(name, known)
+    return option, option in LONG

@@ -1,0 +1,205 @@
+"""Options: what a task class says about its limits, checked once when the task is bound."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from celery import Task
+
+from ...core.limit import Call, Limit
+from ...core.permit import Claim
+from ...core.saturation import OnSaturated, Patience
+from ...core.seconds import positive
+from ...errors import ConfigurationError, SemaphoreError
+from ...settings import Settings
+from .misspelt import misspelt
+
+MOST_LIMITS = 8  # a note to the main process names them all, and must fit into one pipe write
+ON_LOST = ("warn", "terminate")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The limits of one task, and how its calls wait."""
+
+    task: str
+    limits: tuple[Limit, ...]
+    signature: inspect.Signature
+    on_saturated: str | None
+    on_lost: str | None
+    wait_timeout: float | None
+    requeue_delay: float | None
+    requeue_max_delay: float | None
+
+    @classmethod
+    def of(cls, task: Any) -> Options | None:
+        """The options of a task class; None when it is not limited.
+
+        Raises ``ConfigurationError`` that names the task, the option and its value.
+        """
+        _refuse_misspelt(task)
+        if task.semaphore is None:
+            _refuse_orphans(task)
+            return None
+        _refuse_strategy(task)
+        try:
+            return cls._read(task)
+        except ConfigurationError as error:
+            msg = f"task {task.name}: {error}"
+            raise ConfigurationError(msg) from error
+
+    @classmethod
+    def _read(cls, task: Any) -> Options:
+        signature = _signature(task)
+        limits = _limits(task)
+        for limit in limits:
+            limit.check(signature)
+        return cls(
+            task.name,
+            limits,
+            signature,
+            _one_of("on_saturated", task.on_saturated, tuple(OnSaturated)),
+            _one_of("on_lost", task.on_lost, ON_LOST),
+            _seconds("wait_timeout", task.wait_timeout),
+            _seconds("requeue_delay", task.requeue_delay),
+            _seconds("requeue_max_delay", task.requeue_max_delay),
+        )
+
+    @cached_property
+    def _constant(self) -> tuple[Claim, ...] | None:
+        """What every call asks for, where no call can ask for anything else."""
+        if any(limit.depends_on_call for limit in self.limits):
+            return None
+        nothing = Call((), {}, {})
+        return tuple(limit.claim(nothing) for limit in self.limits)
+
+    def claims(
+        self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
+    ) -> tuple[Claim, ...]:
+        """What this call asks for; raises ``SemaphoreError`` with the reason where that is unknown."""
+        if key is None and weight is None and self._constant is not None:
+            return self._constant
+        try:
+            call = self._call(args, kwargs)
+            return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)
+        except SemaphoreError as error:
+            msg = f"task {self.task}: {error}"
+            raise SemaphoreError(msg) from error.__cause__
+
+    def _call(self, args: Any, kwargs: Any) -> Call:
+        try:
+            return Call.bind(self.signature, args, kwargs)
+        except TypeError as error:
+            keys = [f"key={limit.key!r}" for limit in self.limits if isinstance(limit.key, str)]
+            unmade = f"{' and '.join(keys)} cannot be made, for " if keys else ""
+            msg = f"{unmade}the call does not fit the task's parameters: {error}"
+            raise SemaphoreError(msg) from error
+
+    def patience(self, settings: Settings) -> Patience:
+        """How a call waits, the settings' defaults filled in."""
+        longest = min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay)
+        return Patience(
+            OnSaturated(self.on_saturated or settings.on_saturated),
+            min(self.requeue_delay or settings.requeue_delay, longest),
+            longest,
+            self.wait_timeout or settings.wait_timeout,
+        )
+
+    def terminates(self, settings: Settings) -> bool:
+        """Whether a task that lost its permit is ended."""
+        return (self.on_lost or settings.on_lost) == "terminate"
+
+
+def _signature(task: Any) -> inspect.Signature:
+    # task.run of a class is a plain function: its first parameter is self, except where Celery made
+    # it a static method of a decorated function.
+    run = inspect.getattr_static(task, "run")
+    if isinstance(run, staticmethod):
+        return inspect.signature(run.__func__)
+    parameters = list(inspect.signature(run).parameters.values())
+    return inspect.Signature(parameters[1:])
+
+
+def _limits(task: Any) -> tuple[Limit, ...]:
+    limit = inspect.getattr_static(task, "limit")
+    key = _plain(inspect.getattr_static(task, "key"))
+    weight = _plain(inspect.getattr_static(task, "weight"))
+    if isinstance(task.semaphore, (list, tuple)):
+        if (limit, key, weight) != (None, None, 1):
+            msg = "with semaphore=[Limit(...), ...], put limit, key and weight into each Limit."
+            raise ConfigurationError(msg)
+        return _listed(tuple(task.semaphore))
+    if limit is None:
+        msg = f"semaphore={task.semaphore!r} needs a limit, as in limit=5."
+        meant = [str(each) for each in misspelt(task) if each.option == "limit"]
+        raise ConfigurationError(" ".join([msg, *meant]))
+    return (Limit(task.semaphore, _plain(limit), key, weight),)
+
+
+def _listed(limits: tuple[Any, ...]) -> tuple[Limit, ...]:
+    if not limits or not all(isinstance(limit, Limit) for limit in limits):
+        msg = f"semaphore={list(limits)!r} must be a name, or a list of Limit(...)."
+        raise ConfigurationError(msg)
+    if len(limits) > MOST_LIMITS:
+        msg = f"semaphore= lists {len(limits)} limits; a task can have {MOST_LIMITS}."
+        raise ConfigurationError(msg)
+    names = [limit.semaphore for limit in limits]
+    if len(set(names)) < len(names):
+        msg = f"semaphore= lists a name twice: {', '.join(sorted(names))}."
+        raise ConfigurationError(msg)
+    return limits
+
+
+def _plain(option: Any) -> Any:
+    """The function of ``key=function``, which as a class attribute would become a method."""
+    return option.__func__ if isinstance(option, staticmethod) else option
+
+
+def _one_of(option: str, value: Any, known: tuple[str, ...]) -> str | None:
+    if value is not None and value not in known:
+        msg = (
+            f"{option}={value!r} is unknown; it is one of {', '.join(map(repr, map(str, known)))}."
+        )
+        raise ConfigurationError(msg)
+    return value if value is None else str(value)
+
+
+def _seconds(option: str, value: Any) -> float | None:
+    return None if value is None else positive(option, value)
+
+
+def _refuse_misspelt(task: Any) -> None:
+    for found in misspelt(task):
+        if found.certain:
+            msg = f"task {task.name}: {found}"
+            raise ConfigurationError(msg)
+
+
+def _refuse_orphans(task: Any) -> None:
+    given: dict[str, Any] = {
+        "limit": task.limit,
+        "key": task.key,
+        "on_saturated": task.on_saturated,
+    }
+    for option, value in given.items():
+        if value is not None:
+            msg = f"task {task.name}: {option}={value!r} does nothing without semaphore='a name'."
+            raise ConfigurationError(msg)
+
+
+def _refuse_strategy(task: Any) -> None:
+    """Refuse a class that does not let Celery make a request of each message, as celery-batches' ``Batches``.
+
+    Its bodies would run without ``before_start``, where a permit is acquired, and without the ends that release it.
+    """
+    if task.Strategy != Task.Strategy:
+        named = getattr(task.Strategy, "__qualname__", repr(task.Strategy))
+        msg = (
+            f"task {task.name}: semaphore={task.semaphore!r} would not limit it: its class has a Strategy of its own,"
+            f" {named}, which runs its messages past the place where a permit is acquired. Drop semaphore= and use a"
+            " Semaphore inside its body, or let it send tasks that are limited."
+        )
+        raise ConfigurationError(msg)

@@ -1,0 +1,96 @@
+"""Doubts: what is wrong in the tasks of an app, and what only looks so. A worker says it at its start."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from celery.app.routes import MapRoute
+from kombu.entity import Queue
+
+from ...core.saturation import OnSaturated
+from ...errors import ConfigurationError
+from ...settings import Settings
+from ..messages.route import is_amqp, is_fanout
+from .misspelt import misspelt
+
+
+def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> None:
+    """Raise ``ConfigurationError`` for a task that would not be limited as it says."""
+    for task in tasks:
+        if (fault := getattr(task, "semaphore_fault", None)) is not None:
+            raise fault
+        if getattr(task, "semaphore", None) is None:
+            continue
+        options = getattr(task, "semaphore_options", None)
+        if options is None:
+            msg = (
+                f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
+                " its class must come from LimitedTask, and its on_bound must call super(). Declare it with"
+                ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
+            )
+            raise ConfigurationError(msg)
+        options.patience(settings)
+        _refuse_fanout(task)
+        if options.terminates(settings) and not prefork:
+            msg = (
+                f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
+            )
+            raise ConfigurationError(msg)
+
+
+def _refuse_fanout(task: Any) -> None:
+    """Refuse what is known now; a message that comes by such an exchange all the same fails at its gate."""
+    queue = _declared_queue(task)
+    if queue is not None and is_fanout(queue) and not is_amqp(task.app):
+        msg = (
+            f"task {task.name} is routed to {queue.alias or queue.name!r}, a queue of a fanout exchange: a limited task cannot"
+            " come this way, because this broker keeps no queue to which its message could go back when it must"
+            " wait. Route it to a queue for each worker, or let a task without a limit come this way and send the"
+            " limited one."
+        )
+        raise ConfigurationError(msg)
+
+
+def _declared_queue(task: Any) -> Any:
+    """Return the queue that the task itself or a table of routes names, else the default one; None if unknown."""
+    app, named = task.app, getattr(task, "queue", None)
+    for router in app.amqp.router.routes:
+        if named is None and isinstance(router, MapRoute):  # another may want a call's arguments
+            named = (router(task.name) or {}).get("queue")
+    if isinstance(named, Queue):
+        return named
+    queues, name = app.amqp.queues, named or app.conf.task_default_queue
+    return queues.get(name) or queues.aliases.get(name)
+
+
+def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
+    """Whether any of these tasks is parked when it waits."""
+    options = [getattr(task, "semaphore_options", None) for task in tasks]
+    return any(each.patience(settings).on_saturated is OnSaturated.PARK for each in options if each)
+
+
+def doubts(tasks: Iterable[Any]) -> Iterator[str]:
+    """What to warn of."""
+    ours = [task for task in tasks if hasattr(task, "semaphore_options")]
+    for task in ours:
+        yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
+    limited = [task for task in ours if task.semaphore_options is not None]
+    yield from _disagreements(limited)
+
+
+def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:
+    # With a key and without one are different resources, whose limits do not meet.
+    declared: dict[tuple[str, bool], dict[str, int]] = defaultdict(dict)
+    for task in tasks:
+        for limit in task.semaphore_options.limits:
+            if not callable(limit.limit):
+                declared[limit.semaphore, limit.key is not None][task.name] = limit.limit
+    for (semaphore, _), limits in declared.items():
+        if len(set(limits.values())) > 1:
+            said = ", ".join(f"{name} limit={limit}" for name, limit in sorted(limits.items()))
+            yield (
+                f"semaphore {semaphore!r} is declared with different limits: {said}. Whichever asked last"
+                " decides for all: give them the same limit, or semaphores of their own."
+            )

@@ -1,0 +1,1 @@
+"""Permits of a worker's processes: which exist, and how each is released when its process cannot."""

@@ -1,0 +1,103 @@
+"""ReceiverThread: calls the receivers of signals that we send, so that nothing of the worker waits for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from .signal_safe_event import Bell
+
+logger = logging.getLogger(__name__)
+
+MAX_QUEUED = 1000  # calls; beyond it a call is dropped, beyond twice as many an urgent one, too
+IDLE_WAIT_S = 60.0  # between two looks; each call rings
+
+Call = Callable[[], object]
+
+
+class ReceiverThread:
+    """One thread of a worker's main process; in it receivers run one after the other.
+
+    How it fails: while a receiver is slow, calls are queued, then dropped, which is logged once until the
+    queue is empty again. A receiver that hangs holds up all later ones, and nothing else. At shutdown the
+    thread has a bounded time to finish. It is a daemon, so a receiver that hangs does not keep the process.
+    """
+
+    def __init__(self, log_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._log_soon = log_soon  # runs a call in a thread that may log
+        self._calls: deque[Call] = deque()
+        self._bell = Bell()
+        self._behind = False  # calls were dropped since the queue was empty
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="celery-semaphore-receivers", daemon=True
+            )
+            self._thread.start()
+
+    def add(self, call: Call, *, urgent: bool = False) -> None:
+        """Call this soon; an urgent call goes before all others.
+
+        Nothing here takes a lock or logs: a cold shutdown ends tasks in a signal handler, which may have
+        interrupted any step of this, or the log handler of the same thread.
+        """
+        if len(self._calls) >= (2 * MAX_QUEUED if urgent else MAX_QUEUED):
+            if not self._behind:
+                self._behind = True
+                self._log_soon(self._log_dropped)
+            return
+        if urgent:
+            self._calls.appendleft(call)
+        else:
+            self._calls.append(call)
+        self._bell.ring()
+
+    def close(self, timeout: float) -> None:
+        """Finish what is queued within so many seconds, and drop the rest."""
+        self._closing = True
+        self._bell.ring()
+        if self._thread is None:
+            return
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            left = len(self._calls)
+            self._calls.clear()
+            logger.warning(
+                "a receiver of permit_lost, permit_released or task_revoked still runs after %g s: the worker ends,"
+                " and %d signals are not sent",
+                timeout,
+                left,
+            )
+
+    def _run(self) -> None:
+        while self._calls or not self._closing:
+            self._bell.wait(IDLE_WAIT_S)
+            self._call_all()
+
+    def _call_all(self) -> None:
+        while self._calls:
+            try:
+                call = self._calls.popleft()
+            except IndexError:  # close() dropped the rest
+                break
+            try:
+                call()  # not above: an IndexError of its own must not end the round
+            except (Exception, SystemExit):
+                # The thread must go on: without it no signal is sent any more.
+                logger.exception("a receiver failed")
+        if self._behind:
+            self._behind = False
+            logger.warning("receivers of signals keep up again")
+
+    def _log_dropped(self) -> None:
+        logger.error(
+            "receivers of permit_released, permit_lost or task_revoked are too slow: %d signals wait, the next ones are"
+            " dropped; let receivers hand work to a thread or a queue of their own",
+            len(self._calls),
+        )

@@ -1,0 +1,150 @@
+"""Releaser: gives permits back, in a thread of its own, so that no event loop waits for the store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ...core.permit import Claim, Publication
+from ...core.store import Outgoing, Store
+from ...errors import StoreUnavailable
+from .signal_safe_event import Bell
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.05  # seconds between looks at a dying process
+REST = 0.5  # seconds between looks at notes and errands that nobody announces
+AGAIN = 0.5  # seconds between attempts while the store fails
+
+
+@dataclass(slots=True)
+class _Release:
+    holder: str
+    claims: Sequence[Claim]
+    publication: Publication | None
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class _Dying:
+    gone: Callable[[], bool]
+    then: Callable[[], None]
+    over: Callable[[], bool]
+
+
+class Releaser:
+    """One thread that releases; unanswered releases are repeated for one lease, then it has ended.
+
+    All others only leave it errands, which takes no lock: so a signal handler may, whatever it interrupted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        before: Callable[[], None] = lambda: None,
+        handed_on: Callable[[Outgoing], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._handed_on = handed_on
+        self._before = before  # reads what the pool's processes noted
+        self._errands: deque[Callable[[], None]] = deque()
+        self._bell = Bell()
+        self._releases: deque[_Release] = deque()  # these two are the thread's own
+        self._dying: list[_Dying] = []
+        self._retry_at = 0.0  # monotonic; the store failed
+        self._closing = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="celery-semaphore-releases", daemon=True
+            )
+            self._thread.start()
+
+    def release(
+        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+    ) -> None:
+        """Release as soon as possible."""
+        self.soon(partial(self._releases.append, _Release(holder, claims, publication)))
+
+    def when(
+        self, gone: Callable[[], bool], then: Callable[[], None], over: Callable[[], bool]
+    ) -> None:
+        """Call ``then`` once the process is ``gone``, unless it is ``over`` before."""
+        self.soon(partial(self._dying.append, _Dying(gone, then, over)))
+
+    def soon(self, errand: Callable[[], None]) -> None:
+        """Do this in the releaser's thread, after what was noted until then."""
+        self._errands.append(errand)
+        self._bell.ring()
+
+    def close(self, timeout: float) -> None:
+        """Wait until all is released, so many seconds at most, then end the thread."""
+        self._closing = True
+        self._bell.ring()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._closed = True
+        self._bell.ring()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _over(self) -> bool:
+        idle = not self._errands and not self._releases and not self._dying
+        return self._closed or (self._closing and idle)
+
+    def _run(self) -> None:
+        while not self._over():
+            try:
+                self._step()
+            except Exception:
+                # A thread that dies here leaks every later permit for a lease.
+                logger.exception("a release failed; the releaser goes on")
+
+    def _step(self) -> None:
+        self._bell.wait(self._pause())
+        left = len(
+            self._errands
+        )  # before the notes are read: an errand comes after those that it knew of
+        self._before()
+        for _ in range(left):
+            self._errands.popleft()()
+        self._bury()
+        if self._releases and time.monotonic() >= self._retry_at:
+            self._release(self._releases.popleft())
+
+    def _pause(self) -> float:
+        pause = LOOK if self._dying else REST
+        if self._releases:
+            pause = min(pause, max(0.0, self._retry_at - time.monotonic()))
+        return pause
+
+    def _bury(self) -> None:
+        for each in list(self._dying):
+            if each.over():
+                self._dying.remove(each)
+            elif each.gone():
+                self._dying.remove(each)
+                self._before()  # its last words
+                each.then()
+
+    def _release(self, release: _Release) -> None:
+        try:
+            outgoing = self._store.release(release.holder, release.claims, release.publication)
+            self._handed_on(outgoing)
+        except StoreUnavailable as error:
+            if time.monotonic() - release.since > self._store.lease:
+                logger.warning(
+                    "%s was not released, its lease has ended: %s", release.holder, error
+                )
+                return
+            self._releases.append(release)
+            self._retry_at = time.monotonic() + AGAIN

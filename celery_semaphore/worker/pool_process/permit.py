@@ -1,0 +1,76 @@
+"""TaskPermit: what a running task sees of its permit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.permit import Permit, Renewal
+from ...core.store import Store
+from ...errors import PermitLost, StoreUnavailable
+from ..messages.headers import PERMIT
+
+
+class TaskPermit:
+    """``self.permit`` of a limited task that runs.
+
+    An eager run may be covered by permits of the runs that it is part of, too: its own comes first, if it has one.
+    ``token`` is a fencing token: it grows with every admission, so that a resource that remembers the
+    highest it has seen can refuse an older holder. It protects fully at limit 1 only.
+    """
+
+    def __init__(self, permits: Sequence[Permit], store: Store) -> None:
+        self.permits = tuple(permits)
+        self.store = store
+        self._permit = self.permits[0]
+        # Monotonic time of the first check without an answer, by holder.
+        self._unanswered: dict[str, float] = {}
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self._permit.token
+
+    @property
+    def holder(self) -> str:
+        """Who holds it: the task's id and a nonce of this delivery."""
+        return self._permit.holder
+
+    def check(self) -> None:
+        """Ask the store whether the permit is still held, and those that cover an eager run; raises ``PermitLost`` if not.
+
+        A store that does not answer proves nothing, since the main process may well renew: only when
+        checks stayed without an answer for a whole lease is a permit taken for lost.
+        """
+        renewals: Mapping[str, Renewal] = {}
+        outage = None
+        try:
+            renewals = self.store.renew(self.permits)
+        except StoreUnavailable as error:
+            outage = error
+        if lost := [name for name, renewal in renewals.items() if renewal is Renewal.LOST]:
+            msg = f"{', '.join(lost)}: the lease ended, somebody else may hold the permit now"
+            raise PermitLost(msg)
+        self._check_answers(renewals, outage)
+
+    def _check_answers(
+        self, renewals: Mapping[str, Renewal], outage: StoreUnavailable | None
+    ) -> None:
+        """Count for each permit by itself: the answer for one says nothing of another."""
+        now, before = time.monotonic(), self._unanswered
+        silent = [permit.holder for permit in self.permits if permit.holder not in renewals]
+        self._unanswered = {holder: before.get(holder, now) for holder in silent}
+        for holder, since in self._unanswered.items():
+            if now - since > self.store.lease:
+                msg = f"{holder}: the store has not confirmed the permit for {now - since:.0f} s"
+                raise PermitLost(msg) from outage
+
+
+def permit_of(request: Any) -> TaskPermit | None:
+    """Return the permit of a running task's request; None before it has one.
+
+    The type is checked because a message's headers become attributes of its request, whatever they are called.
+    """
+    permit = request.__dict__.get(PERMIT)
+    return permit if isinstance(permit, TaskPermit) else None

@@ -1,0 +1,72 @@
+"""Result: what a task's result says while the task waits, and when it was dropped.
+
+A waiting task stores nothing unless ``semaphore_track_waiting`` is set. It then tells before its message
+goes back or into the store, when nobody else can run it; but the broker may deliver a task again that
+has ended, so what is ready is left alone. Celery's backends cannot do that in one step: an end that the main process stores between
+the read and the write is overwritten, and cannot be told from any wait afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from celery import states
+from celery.backends.base import DisabledBackend
+
+from ...core.permit import Reason, Refusal
+from ...core.ticket import TicketFields
+from ...stores.encoding import seconds
+from .revoked import end_unrun, is_wanted
+
+logger = logging.getLogger(__name__)
+
+WAITING = "WAITING"
+UNTRACKED = (
+    "semaphore_track_waiting does nothing: a result backend is needed whose results can be read and"
+    " overwritten, such as Redis or a database."
+)
+NOT_ITS_TURN = (Reason.COPY, Reason.RUNNING)  # another message of its task tells
+
+
+def can_track(backend: Any) -> bool:
+    """Not rpc, which sends each state as a message: a late one would hide the result."""
+    return not isinstance(backend, DisabledBackend) and "rpc" not in type(backend).__module__
+
+
+def tell_waiting(task: Any, refusal: Refusal) -> None:
+    """That it waits, for what, behind how many, and since when."""
+    ticket = TicketFields.parse(refusal.ticket)
+    if ticket is None or refusal.reason in NOT_ITS_TURN:
+        return
+    claim, since = refusal.claim, datetime.fromtimestamp(seconds(ticket.place), UTC).isoformat()
+    waits = {"semaphore": claim.semaphore, "position": refusal.position, "since": since}
+    _tell(task, WAITING, waits | ({} if claim.key is None else {"key": claim.key}))
+
+
+def tell_started(task: Any) -> None:
+    """That the wait is over, as Celery tells it; it has already if it tracks what is started."""
+    if not task.track_started:
+        _tell(task, states.STARTED, {"pid": os.getpid(), "hostname": task.request.hostname})
+
+
+def tell_dropped(task: Any, text: str) -> None:
+    """Let it end as revoked."""
+    try:
+        end_unrun(task, task.request, f"dropped: {text}")
+    except Exception:
+        logger.exception("task %s was dropped, but this could not be stored", task.name)
+
+
+def _tell(task: Any, state: str, meta: dict[str, Any]) -> None:
+    request, backend = task.request, task.backend
+    if not is_wanted(task, request) or not can_track(backend):
+        return
+    try:
+        known = backend.get_task_meta(request.id, cache=False)["status"]
+        if known not in states.READY_STATES:
+            backend.store_result(request.id, meta, state, request=request)
+    except Exception as error:  # noqa: BLE001 - whatever a backend raises: the task waits, told or not
+        logger.warning("task %s[%s]: %s is not stored: %r", task.name, request.id, state, error)

@@ -1,0 +1,171 @@
+"""How many calls of one process a server gets at once."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.connection_limit import Places
+from celery_semaphore.stores.postgresql import link
+from celery_semaphore.stores.redis.url import MOST
+from tests.support.greenlets import GreenletPool, greenlets
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+from tests.support.servers import RedisServer
+
+from .conftest import OpenAt, claim, one_after_the_other
+
+CROWD = 150
+
+
+@pytest.fixture
+def crowd() -> Iterator[Callable[[Any], list[Any]]]:
+    """Asks a store in as many threads at once; answers what they got, once all have it."""
+
+    def crowd(store: Any) -> list[Any]:
+        def ask(n: int) -> Any:
+            start.wait()
+            return store.acquire(claim(1000), str(n))
+
+        start = threading.Barrier(CROWD)
+        return list(pool.map(ask, range(CROWD)))
+
+    with ThreadPoolExecutor(CROWD) as pool:
+        yield crowd
+
+
+def test_who_finds_all_places_taken_waits_for_one() -> None:
+    assert one_after_the_other(Places(1, 10.0)) == ["first", "second"]
+
+
+def test_but_for_a_bounded_time() -> None:
+    places = Places(2, 0.1)
+    with places, places:
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="all 2 connections"), places:
+            pass
+        assert 0.1 <= time.monotonic() - start < 5
+    with places, places:
+        pass
+
+
+def test_a_failed_call_leaves_its_place() -> None:
+    places = Places(1, 0.1)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), places:
+            _ = 1 / 0
+
+
+def test_a_signal_handler_may_ask_too() -> None:
+    """Wherever it interrupts the thread that asks."""
+    places, heard = Places(2, 10.0), 0
+
+    def again() -> None:  # one at a time: not while a handler runs
+        signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
+
+    def handler(*_: object) -> None:
+        nonlocal heard
+        with places:
+            heard += 1
+        again()
+
+    before = signal.signal(signal.SIGVTALRM, handler)
+    try:
+        again()
+        until = time.monotonic() + 60
+        while heard < 300 and time.monotonic() < until:
+            with places:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert heard >= 300
+    with places, places:
+        pass
+
+
+def test_a_crowd_waits_for_redis(
+    server: RedisServer, open_at: OpenAt, crowd: Callable[[Any], list[Any]]
+) -> None:
+    """More calls at once than connections, while the server is busy for a moment."""
+    store = open_at(server.url)
+    store.release("warm", claim())
+    with server.client() as client:
+        before = client.info("clients")["connected_clients"]
+        client.execute_command("CLIENT", "PAUSE", "300", "WRITE")
+        answers = crowd(store)
+        assert client.info("clients")["connected_clients"] <= before - 1 + MOST
+    assert all(isinstance(answer, Permit) for answer in answers)
+
+
+def test_the_url_says_how_many(
+    server: RedisServer, open_at: OpenAt, crowd: Callable[[Any], list[Any]]
+) -> None:
+    store = open_at(f"{server.url}?max_connections=3")
+    with server.client() as client:
+        before = client.info("clients")["connected_clients"]
+        assert all(isinstance(answer, Permit) for answer in crowd(store))
+        assert client.info("clients")["connected_clients"] <= before + 3
+
+
+def test_a_forked_child_has_places_of_its_own(server: RedisServer, open_at: OpenAt) -> None:
+    store = open_at(f"{server.url}?max_connections=1", timeout=0.5)
+
+    def exchange(connection: Any) -> int:
+        pid = os.fork()
+        if not pid:  # pragma: no cover - in the child
+            os._exit(0 if isinstance(store.acquire(claim(), "child"), Permit) else 1)
+        return os.waitpid(pid, 0)[1]
+
+    assert store._link.ask(exchange) == 0
+
+
+@pytest.mark.parametrize("fixture", ["postgres", "embedded_postgres"])
+def test_a_crowd_waits_for_postgresql(
+    request: pytest.FixtureRequest, fixture: str, crowd: Callable[[Any], list[Any]]
+) -> None:
+    server: PostgresServer = request.getfixturevalue(fixture)
+    store = store_from_url(server.url, timeout=10.0)
+    sessions = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'celery_semaphore' AND datname = 'postgres'
+    """
+
+    def so_many() -> int:
+        [[count]] = server.run(sessions)
+        return int(count)
+
+    before, most = so_many(), 0
+    with server.client() as client, ThreadPoolExecutor(1) as pool:
+        with client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
+            answers = pool.submit(crowd, store)
+            wait_until(lambda: so_many() >= before + link.MOST, 10)
+            most = so_many()
+        assert all(isinstance(answer, Permit) for answer in answers.result(20))
+    assert most == before + link.MOST
+    wait_until(lambda: so_many() <= before + link.KEPT, 10)
+    store.close()
+
+
+ASK = """
+from celery_semaphore.stores.connection_limit import Places
+places = Places(2, 10.0)
+def ask():
+    with places:
+        time.sleep(0.2)
+"""
+
+
+@greenlets
+def test_greenlets_wait_beside_each_other(pool: GreenletPool) -> None:
+    assert 0.8 <= pool.seconds_of_eight(ASK) < 1.6  # two at once

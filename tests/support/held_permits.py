@@ -1,0 +1,17 @@
+"""What Semaphore keeps in this process from its first use on, which the next test must not meet."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from celery_semaphore import semaphore
+from celery_semaphore.core.held_permits import by_store
+
+
+@contextmanager
+def forgotten_after() -> Iterator[None]:
+    """A store of an earlier test knows its epoch, and a keeper would go on and tell the server."""
+    yield
+    for holdings in by_store.values():
+        holdings.close()
+    by_store.clear()
+    semaphore._opened.clear()
