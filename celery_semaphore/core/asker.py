@@ -27,7 +27,7 @@ class Waiting:
     """A call that waits. ``called`` is set when it is worth asking for its permit."""
 
     wait: HeldWait
-    called: threading.Event = field(default_factory=threading.Event)
+    notified: threading.Event = field(default_factory=threading.Event)
 
 
 class Asker:
@@ -115,7 +115,7 @@ class Asker:
     def _tell(self, waiting: dict[str, Waiting], turns: Turns, *, all_of_them: bool) -> None:
         for nonce, each in waiting.items():
             if all_of_them or nonce in turns.granted:
-                each.called.set()
+                each.notified.set()
 
 
 _by_store: dict[Store, Asker] = {}

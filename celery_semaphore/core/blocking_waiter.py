@@ -16,11 +16,11 @@ from .store import Store
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 1.0  # seconds between attempts while the store fails
+RETRY_DELAY_S = 1.0  # seconds between attempts while the store fails
 ASKS = 3  # per lease: where no worker reaps, these acquires end what is overdue
 
 
-class Caller:
+class BlockingWaiter:
     """One blocking acquire, for ``timeout`` seconds; 0 asks once, and does not stand in the line.
 
     The holder is the same each time it asks, so that it may ask again after a lost answer.
@@ -86,7 +86,7 @@ class Caller:
             return None
         timeout, again = None if self._timeout == inf else self._timeout, self._store.lease / ASKS
         return Wait(
-            Kind.CALL,
+            Kind.BLOCK,
             self._ticket,
             shortest=again,
             longest=again,
@@ -109,7 +109,7 @@ class Caller:
             self._holder = new_name()
             return 0.0
         if self._waiting is None and self._ticket is not None:
-            wait = HeldWait(self._ticket, tuple(self._claims), Kind.CALL)
+            wait = HeldWait(self._ticket, tuple(self._claims), Kind.BLOCK)
             self._waiting = self._asker.add(wait)
         return refusal.retry_after
 
@@ -118,12 +118,12 @@ class Caller:
             logger.warning("semaphore %r: trying again: %s", self._claims[0].semaphore, error)
         self._unanswered = True
         self._why = str(error)
-        return PATIENCE
+        return RETRY_DELAY_S
 
     def _pause(self, seconds: float) -> None:
         if seconds > 0 and self._waiting is not None:
-            self._waiting.called.wait(seconds)
-            self._waiting.called.clear()  # it asks now, and so learns of a grant of this very moment
+            self._waiting.notified.wait(seconds)
+            self._waiting.notified.clear()  # it asks now, and so learns of a grant of this very moment
         elif seconds > 0:
             time.sleep(seconds)
 

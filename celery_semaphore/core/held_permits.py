@@ -1,4 +1,4 @@
-"""Holdings: the permits that this process holds outside tasks, renewed until they are given back."""
+"""HeldPermits: the permits that this process holds outside tasks, renewed until they are given back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 OnLost = Callable[[Permit], object]
 
 
-class Holdings:
+class HeldPermits:
     """One process's permits in one store."""
 
     def __init__(self, store: Store) -> None:
@@ -88,11 +88,11 @@ def _ignore(_: Permit) -> None:
     """What is lost is logged, no more."""
 
 
-by_store: dict[Store, Holdings] = {}
+by_store: dict[Store, HeldPermits] = {}
 # A forked child has neither its parent's threads nor its permits.
 os.register_at_fork(after_in_child=by_store.clear)
 
 
-def holdings_in(store: Store) -> Holdings:
+def held_permits_in(store: Store) -> HeldPermits:
     """Those of the running process, made when they are first needed."""
-    return by_store.get(store) or by_store.setdefault(store, Holdings(store))
+    return by_store.get(store) or by_store.setdefault(store, HeldPermits(store))

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from ..errors import ConfigurationError
 
-LONGEST = 128  # bytes of an encoded name; longer ones are kept by their digest
+MAX_NAME_BYTES = 128  # bytes of an encoded name; longer ones are kept by their digest
 READABLE = 48  # bytes of a long name that stay readable before its digest
 _SHORTENED = re.compile(rf"[\w.%-]{{{READABLE}}}~[0-9a-f]{{64}}", re.ASCII)
 
@@ -60,7 +60,7 @@ def _decoded(name: str) -> str:
 def _encoded(text: str) -> str:
     raw = text.encode("utf-8", "surrogatepass")
     name = quote(raw, safe="").replace("~", "%7E")
-    if len(name) <= LONGEST:
+    if len(name) <= MAX_NAME_BYTES:
         return name
     return f"{name[:READABLE]}~{hashlib.sha256(raw).hexdigest()}"
 

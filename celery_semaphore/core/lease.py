@@ -16,8 +16,8 @@ from .store import Outgoing, Store
 logger = logging.getLogger(__name__)
 
 BEATS = 3  # renewals per lease
-ALMOST = 0.9  # of a lease without a renewal: the permit is treated as lost
-PATIENCE = 1.0  # seconds between attempts while the store fails
+LOST_AFTER = 0.9  # of a lease without a renewal: the permit is treated as lost
+RETRY_DELAY_S = 1.0  # seconds between attempts while the store fails
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class LeaseKeeper:
         if self._clock() >= self._due:
             self._due = self._clock() + self._beat()
         for kept in list(self._kept.values()):
-            if kept.missed is not None and self._clock() - kept.missed >= PATIENCE:
+            if kept.missed is not None and self._clock() - kept.missed >= RETRY_DELAY_S:
                 self._give_up(kept)
             elif self._is_overdue(kept):
                 kept.lost = True
@@ -117,7 +117,7 @@ class LeaseKeeper:
 
     def _soon(self) -> float:
         """Seconds after which the grace of a store is found that comes back without its memory."""
-        return min(PATIENCE, self._store.lease / 10)
+        return min(RETRY_DELAY_S, self._store.lease / 10)
 
     def _reap(self) -> None:
         try:
@@ -181,10 +181,10 @@ class LeaseKeeper:
             )
 
     def _is_overdue(self, kept: _Kept) -> bool:
-        return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease
+        return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease
 
     def _run(self) -> None:
-        pause = min(PATIENCE / 2, self._store.lease / 12)
+        pause = min(RETRY_DELAY_S / 2, self._store.lease / 12)
         while not self._stopped.wait(pause):
             try:
                 self.tick()

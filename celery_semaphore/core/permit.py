@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
     REQUEUE = "requeue"  # its message is held by a worker whose session asks for it, or is with the broker
     PARK = "park"  # its message lies in the store until a permit is handed to it
-    CALL = "call"  # waits right there; its process asks for its grant
+    BLOCK = "block"  # waits right there; its process asks for its grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,22 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class MessageId:
     """Which message of a task brought the caller: of all that a crash may leave, one shall run.
 
     A waiting task's message is published anew before the old one is acknowledged. Whoever dies in
     between leaves both. A broker's redelivery of the message that was admitted is no copy of it.
     """
 
-    of: str  # the same for every message of one task, and no other's
-    id: str = ""  # unique to this message; empty: as the task's sender published it
+    task: str  # the same for every message of one task, and no other's
+    number: str = ""  # unique to this message; empty: as the task's sender published it
     redelivered: bool = False  # the broker delivered this very message before
-    remember: float = 3600.0  # seconds for which its copies are recognised
+    remember_for: float = 3600.0  # seconds for which its copies are recognised
 
     @property
     def is_first(self) -> bool:
         """Nothing went before it: what is known under its name is of an earlier task of that id."""
-        return not (self.id or self.redelivered)
+        return not (self.number or self.redelivered)
 
 
 class Reason(StrEnum):

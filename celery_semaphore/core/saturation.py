@@ -19,7 +19,7 @@ class OnSaturated(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitPolicy:
     """How one task waits. All in seconds."""
 
     on_saturated: OnSaturated

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from ..errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
-from .blocking_waiter import Caller
-from .held_permits import OnLost, holdings_in
+from .blocking_waiter import BlockingWaiter
+from .held_permits import OnLost, held_permits_in
 from .limit import is_whole
 from .permit import HIGHEST, Claim, Held, Permit, Renewal
 from .store import Store
@@ -62,14 +62,16 @@ class Semaphore:
         seconds = self._timeout if timeout is None else _seconds(timeout)
         if seconds > 0:
             self._refuse_to_stop_a_loop()
-        holdings = holdings_in(self._store)
-        permit, since = Caller(self._store, (self._claim,), seconds, holdings.check).acquire()
-        holdings.add(permit, since, self._on_lost)
+        held_permits = held_permits_in(self._store)
+        permit, since = BlockingWaiter(
+            self._store, (self._claim,), seconds, held_permits.check
+        ).acquire()
+        held_permits.add(permit, since, self._on_lost)
         return permit
 
     def release(self, permit: Permit) -> None:
         """Give it back; does nothing with a permit that this process does not hold (any more)."""
-        if not holdings_in(self._store).take(permit):
+        if not held_permits_in(self._store).take(permit):
             return
         try:
             self._store.release(permit.holder, permit.claims)
@@ -78,7 +80,7 @@ class Semaphore:
 
     def extend(self, permit: Permit) -> None:
         """Renew it now, not only with the next beat; raises ``PermitLost``."""
-        if not holdings_in(self._store).has(permit):
+        if not held_permits_in(self._store).has(permit):
             msg = f"{permit.holder}: this process does not hold the permit"
             raise PermitLost(msg)
         renewal = self._store.renew([permit]).get(permit.holder)

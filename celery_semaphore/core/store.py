@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from .permit import Answer, Claim, Grant, Permit, Publication, Renewals, Snapshot, Wait
+from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Wait
 from .session import HeldWait, Standing, Turns
 
 Outgoing = frozenset[
@@ -38,7 +38,7 @@ class Store(Protocol):
         claims: Sequence[Claim],
         holder: str,
         wait: Wait | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
         """Admit the holder on all its claims, or refuse and remember its place if it would wait.
 
@@ -70,7 +70,7 @@ class Store(Protocol):
         """
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         """Give the permit back for good, or make sure that there will be none; hand on.
 

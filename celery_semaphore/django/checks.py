@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error, Warning as Doubt, register
 
 from ..errors import ConfigurationError, StoreUnavailable
 from ..settings import Settings
-from ..worker.options.task_checks import any_parks, check_tasks, doubts
+from ..worker.options.task_checks import any_parks, check_tasks, warnings_of
 from .project import celery_app, with_tasks
 
 TAG = "celery_semaphore"
@@ -80,7 +80,7 @@ def _tasks(app: Any) -> Iterator[CheckMessage]:
         said = f"the tasks could not be imported, and are not checked: {error!r}"
         yield Doubt(said, id=f"{TAG}.W006")
     else:
-        yield from (Doubt(said, id=f"{TAG}.W003") for said in doubts(tasks))
+        yield from (Doubt(said, id=f"{TAG}.W003") for said in warnings_of(tasks))
 
 
 def _patient(app: Any) -> Settings:

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 
-from ..ops.control import Heard, TaskAt
+from ..ops.control import Replies, TaskAt
 
 REMEMBER = 15.0  # seconds
-REST = 3.0
+PAUSE_S = 3.0
 
 
 class Names:
     def __init__(
         self,
-        ask: Callable[[Collection[str]], Heard],
+        ask: Callable[[Collection[str]], Replies],
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -30,11 +30,11 @@ class Names:
         self._problem: str | None = None
         self._rests_until = -1.0
 
-    def remembered(self, task_ids: Collection[str]) -> Heard:
+    def remembered(self, task_ids: Collection[str]) -> Replies:
         known = self._known
-        return Heard({i: known[i][1] for i in task_ids if i in known}, self._problem)
+        return Replies({i: known[i][1] for i in task_ids if i in known}, self._problem)
 
-    def asked(self, task_ids: Collection[str]) -> Heard:
+    def asked(self, task_ids: Collection[str]) -> Replies:
         """As remembered, after a question to the workers if it is time for one."""
         if not self._knows(task_ids) and self._asking.acquire(blocking=False):
             try:
@@ -55,7 +55,7 @@ class Names:
     def _learn(self, task_ids: Collection[str]) -> None:
         heard = self._ask(task_ids)
         now = self._now()
-        self._rests_until = now + REST
+        self._rests_until = now + PAUSE_S
         self._problem = heard.problem
         kept = {i: entry for i, entry in self._known.items() if entry[0] > now}
         self._known = kept | {i: (now + REMEMBER, at) for i, at in heard.tasks.items()}

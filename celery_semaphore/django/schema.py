@@ -11,7 +11,7 @@ from ..settings import Settings
 from .project import celery_app
 
 if TYPE_CHECKING:
-    from ..stores.postgresql.schema import Place
+    from ..stores.postgresql.schema import SchemaName
 
 
 class InstallSchema(Operation):  # type: ignore[misc]
@@ -55,19 +55,19 @@ class InstallSchema(Operation):  # type: ignore[misc]
         return f"Install version {self.version} of the semaphores' schema"
 
 
-def _place(alias: str) -> Place | None:
+def _place(alias: str) -> SchemaName | None:
     """Where the schema belongs in this database; None if permits are kept elsewhere."""
     try:
         settings = Settings.from_app(celery_app())
         if not settings.url.startswith("django://"):
             return None
-        from ..stores.django import alias_of, place_of  # noqa: PLC0415 - needs psycopg
+        from ..stores.django import alias_of, schema_of  # noqa: PLC0415 - needs psycopg
 
         if alias_of(settings.url) != alias:
             return None
     except ConfigurationError:  # the system checks say it
         return None
-    return place_of(settings.prefix, settings.transport_options)
+    return schema_of(settings.prefix, settings.transport_options)
 
 
 def _see_what_others_commit(cursor: Any) -> None:
@@ -77,7 +77,7 @@ def _see_what_others_commit(cursor: Any) -> None:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
-def _installed(cursor: Any, place: Place) -> int:
+def _installed(cursor: Any, place: SchemaName) -> int:
     """The newest version that is installed; 0 for none."""
     table = place.named("installed")
     if not _there(cursor, "to_regclass", table):

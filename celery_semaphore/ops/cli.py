@@ -17,7 +17,7 @@ from ..core.permit import HIGHEST
 from ..worker.main_process.inspection import add_inspect_command
 from ..worker.options.hidden_url import hide_url
 from . import schema, tables
-from .directory import place_of
+from .directory import describe
 from .inspector import ASK
 from .terminal import inspecting, known, said_in_one_line, say
 
@@ -163,7 +163,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
         permit = inspector.releasable(holder, resource)
         if not force:
             click.confirm(
-                f"{place_of(resource)}: {permit.task_id} has held a permit for {permit.held_for:.1f} s."
+                f"{describe(resource)}: {permit.task_id} has held a permit for {permit.held_for:.1f} s."
                 " If it still runs, one more than the limit will run. Release it?",
                 abort=True,
             )
@@ -205,7 +205,7 @@ def drop(
         waiting = inspector.tasks(task_ids, resource)
         if not force:
             click.confirm(
-                f"{place_of(resource)}: {len(waiting)} waiting task(s) will never run. Revoke them?",
+                f"{describe(resource)}: {len(waiting)} waiting task(s) will never run. Revoke them?",
                 abort=True,
             )
         inspector.drop(task_ids, resource)
@@ -229,7 +229,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
         resource = known(inspector, name, key)
         if not force:
             click.confirm(
-                f"{place_of(resource)}: {inspector.waiting(resource)} wait there. Their tasks will never run. Purge them?",
+                f"{describe(resource)}: {inspector.waiting(resource)} wait there. Their tasks will never run. Purge them?",
                 abort=True,
             )
         say(ctx, tables.purged(inspector.purge(resource)))

@@ -23,7 +23,7 @@ class TaskAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Replies:
     """What the workers said of some tasks, by task id."""
 
     tasks: Mapping[str, list[TaskAt]] = field(default_factory=dict)
@@ -38,21 +38,21 @@ class Heard:
         return ", ".join(sorted(found)) or None
 
 
-def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Heard:
+def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
     """What each worker that answers within so many seconds knows of these tasks."""
     try:
         answers = _broadcast(app, timeout, "query_task", ids=list(task_ids))
     except Exception as error:  # noqa: BLE001 - whatever the transport raises, what the store knows is shown
-        return Heard(
+        return Replies(
             problem=f"the workers could not be asked: {str(error) or type(error).__name__}"
         )
     if not answers:
-        return Heard(problem=f"no worker answered within {timeout:g} s")
+        return Replies(problem=f"no worker answered within {timeout:g} s")
     tasks: dict[str, list[TaskAt]] = {}
     for worker, known in answers:
         for task_id, (state, info) in known.items() if "error" not in known else ():
             tasks.setdefault(task_id, []).append(TaskAt(info["name"], worker, state == "active"))
-    return Heard(tasks)
+    return Replies(tasks)
 
 
 def revoke(app: Any, task_ids: Collection[str], timeout: float) -> list[str]:
@@ -75,7 +75,7 @@ def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list
     return [pair for answer in answers or () for pair in answer.items()]
 
 
-def named(view: ResourceView, heard: Heard) -> ResourceView:
+def named(view: ResourceView, heard: Replies) -> ResourceView:
     """With what the workers know."""
     permits = [
         replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id, active=True))

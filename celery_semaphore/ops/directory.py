@@ -56,7 +56,7 @@ def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
     return declared
 
 
-def place_of(resource: str) -> str:
+def describe(resource: str) -> str:
     semaphore, key = names_of(resource)
     return f"semaphore {semaphore!r}" + ("" if key is None else f" at key {key!r}")
 
@@ -66,10 +66,10 @@ def _meant(named: str, known: Callable[[], Iterable[str]]) -> str:
         return named
     meant = {name for name in known() if names_of(name) == names_of(named)}
     if len(meant) > 1:
-        msg = f"{place_of(named)}: several are shown like this; give the whole name."
+        msg = f"{describe(named)}: several are shown like this; give the whole name."
         raise SemaphoreError(msg)
     if not meant:
-        msg = f"{place_of(named)}: nobody uses it now, and of so long a name more is needed than what is shown."
+        msg = f"{describe(named)}: nobody uses it now, and of so long a name more is needed than what is shown."
         raise SemaphoreError(msg)
     return meant.pop()
 

@@ -12,14 +12,14 @@ from ..core.permit import Claim, Kind, Snapshot
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
-from .control import Heard, ask_workers, named, revoke
-from .directory import Directory, declared_by, place_of
+from .control import Replies, ask_workers, named, revoke
+from .directory import Directory, declared_by, describe
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
 PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
 
-Ask = Callable[[Collection[str]], Heard]
+ResourceClaim = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
 Purge = Callable[[str], list[str]]
 
@@ -37,7 +37,7 @@ class Inspector:
         store: Store,
         *,
         declared: Mapping[str, int | None] | None = None,
-        ask: Ask = lambda _: Heard(),
+        ask: ResourceClaim = lambda _: Replies(),
         revoke: Revoke = lambda _: [],
         purge: Purge = lambda _: [],
     ) -> None:
@@ -55,7 +55,7 @@ class Inspector:
         return cls(
             store,
             declared=declared_by(app.tasks.values()),
-            ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Heard(),
+            ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Replies(),
             revoke=partial(revoke, app, timeout=timeout or ASK),
             purge=partial(_purge, app, store),
         )
@@ -101,12 +101,12 @@ class Inspector:
                 if mine
                 else f"has no permit{self._hint(resource)}."
             )
-            msg = f"{place_of(resource)}: {holder} {why}"
+            msg = f"{describe(resource)}: {holder} {why}"
             raise SemaphoreError(msg)
         permit = mine[0]
         if permit.granted:
             msg = (
-                f"{place_of(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
+                f"{describe(resource)}: the permit is kept for {permit.task_id}, which is on its way;"
                 f" if it does not come, the permit is free in {permit.lease_left:.0f} s."
             )
             raise SemaphoreError(msg)
@@ -116,7 +116,7 @@ class Inspector:
         """These tasks, as they wait; an error for the first that does not, or is no task."""
         waiting = self._waiting_tasks(task_ids, resource)
         for view in waiting:
-            if view.kind is Kind.CALL:
+            if view.kind is Kind.BLOCK:
                 msg = f"{view.task_id} is no task but a process that waits outside of them."
                 raise SemaphoreError(msg)
         return waiting
@@ -166,7 +166,7 @@ class Inspector:
     def resume(self, resource: str) -> None:
         """End a pause, and whatever limit was set for the same before it."""
         if not self.is_paused(resource):
-            msg = f"{place_of(resource)} is not paused{self._why_not_paused(resource)}."
+            msg = f"{describe(resource)} is not paused{self._why_not_paused(resource)}."
             raise SemaphoreError(msg)
         self.set_limit(None, resource)
 
@@ -211,7 +211,7 @@ class Inspector:
         ended = [task_id for name in parts for task_id in self._purge(name)]
         line = (view for name in parts for view in self._line(name))
         kinds = {view.task_id: view.kind for view in line}
-        others = [task_id for task_id, kind in kinds.items() if kind is not Kind.CALL]
+        others = [task_id for task_id, kind in kinds.items() if kind is not Kind.BLOCK]
         revoked = list[str]()
         for start in range(0, len(others), PAGE):
             some = others[start : start + PAGE]
@@ -250,7 +250,7 @@ class Inspector:
         for task_id in task_ids:
             if task_id not in waiting:
                 why = f"does not wait here, or did not ask for a permit yet{self._hint(resource)}"
-                msg = f"{place_of(resource)}: {task_id} {why}."
+                msg = f"{describe(resource)}: {task_id} {why}."
                 raise SemaphoreError(msg)
         return [waiting[task_id] for task_id in task_ids]
 

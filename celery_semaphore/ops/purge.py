@@ -22,7 +22,7 @@ from ..settings import Settings
 from ..worker.messages.message import Parked, unpacked
 from ..worker.messages.publisher import Publisher
 from ..worker.messages.waiting import BringBack
-from ..worker.pool_process.revoked import end_unrun
+from ..worker.pool_process.revoked import store_revoked
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _task_of(ticket: str) -> str:
 
 def _end(app: Any, task_id: str, message: Parked) -> None:
     request = Context({**message.headers, **_from_body(app, task_id, message), "id": task_id})
-    end_unrun(app.tasks.get(request.get("task")) or app.Task(), request, "purged")
+    store_revoked(app.tasks.get(request.get("task")) or app.Task(), request, "purged")
 
 
 def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Where(StrEnum):
     IN_TRANSIT = "in transit"
 
 
-_REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.CALL: Where.CALLING}
+_REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.BLOCK: Where.CALLING}
 
 
 @dataclass(frozen=True, slots=True)

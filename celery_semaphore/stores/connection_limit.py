@@ -8,7 +8,7 @@ from typing import Self
 from ..errors import StoreUnavailable
 
 
-class Places:
+class ConnectionLimit:
     """So many calls may be under way at once; whoever finds no place waits for one, for a bounded time.
 
     Not a semaphore of Python's: a signal handler that asks the store in the midst of one would wait for

@@ -17,7 +17,7 @@ from django.db.utils import ConnectionDoesNotExist, load_backend
 
 from ..errors import ConfigurationError
 from .postgresql import PostgresStore
-from .postgresql.schema import Place
+from .postgresql.schema import SchemaName
 from .postgresql.url import parameters_from_url
 
 # What Django sets for its own cursors; all else is the driver's.
@@ -38,7 +38,7 @@ def from_url(
     alias, bounds = alias_of(url), parameters_from_url("postgresql://", timeout=timeout, ssl=ssl)
     return PostgresStore(
         bounds | _parameters(alias),
-        place=place_of(prefix, transport_options),
+        place=schema_of(prefix, transport_options),
         lease=lease,
         take_up=take_up,
         timeout=timeout,
@@ -56,9 +56,9 @@ def alias_of(url: str) -> str:
     return alias
 
 
-def place_of(prefix: str, transport_options: Mapping[str, Any]) -> Place:
+def schema_of(prefix: str, transport_options: Mapping[str, Any]) -> SchemaName:
     """The schema is named as the prefix is, unless the transport option ``schema`` names another one."""
-    return Place(
+    return SchemaName(
         transport_options.get("schema", prefix.replace("-", "_")),
         transport_options.get("table_prefix", ""),
     )

@@ -9,17 +9,17 @@ from functools import lru_cache
 
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
-from ..core.permit import HIGHEST, Claim, Publication
+from ..core.permit import HIGHEST, Claim, MessageId
 from ..core.ticket import TicketFields
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
-_LONGEST = 4_000_000_000.0  # seconds
+_LONGEST_S = 4_000_000_000.0  # seconds
 ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ResourceClaim:
     """What a call asks of one resource."""
 
     resource: str
@@ -27,7 +27,7 @@ class Ask:
     weight: int
 
 
-def asks(claims: Sequence[Claim]) -> list[Ask]:
+def resource_claims(claims: Sequence[Claim]) -> list[ResourceClaim]:
     """One for each resource: of two claims on one resource the weights add up."""
     if not claims:
         msg = "a permit needs at least one claim"
@@ -37,12 +37,12 @@ def asks(claims: Sequence[Claim]) -> list[Ask]:
             msg = f"limit={claim.limit}, weight={claim.weight}: {HIGHEST} is the highest that can be counted"
             raise SemaphoreError(msg)
     if len(claims) == 1:
-        return [Ask(claims[0].resource, claims[0].limit, claims[0].weight)]
-    merged: dict[str, Ask] = {}
+        return [ResourceClaim(claims[0].resource, claims[0].limit, claims[0].weight)]
+    merged: dict[str, ResourceClaim] = {}
     for claim in claims:
         before = merged.get(claim.resource)
         weight = claim.weight + (before.weight if before else 0)
-        merged[claim.resource] = Ask(claim.resource, claim.limit, weight)
+        merged[claim.resource] = ResourceClaim(claim.resource, claim.limit, weight)
     return list(merged.values())
 
 
@@ -72,7 +72,7 @@ def unpacked(text: str | bytes) -> tuple[Claim, ...]:
 
 def microseconds(seconds: float) -> int:
     """Whole ones; what is longer than a double can count exactly, such as infinity, is a century."""
-    return round(min(seconds, _LONGEST) * 1_000_000)
+    return round(min(seconds, _LONGEST_S) * 1_000_000)
 
 
 def seconds(microseconds: float | str | bytes) -> float:
@@ -88,12 +88,12 @@ def check_ticket(ticket: str) -> TicketFields:
     return fields
 
 
-def check_holder(holder: str, publication: Publication | None) -> None:
+def check_holder(holder: str, message_id: MessageId | None) -> None:
     """Raise ``SemaphoreError`` for a holder or a message that not every store can keep."""
     check_name("holder", holder)
-    if publication is not None:
-        check_name("task", publication.of)
-        check_name("message", publication.id)
+    if message_id is not None:
+        check_name("task", message_id.task)
+        check_name("message", message_id.number)
 
 
 def check_name(of: str, name: str) -> None:

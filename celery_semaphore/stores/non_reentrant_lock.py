@@ -8,11 +8,11 @@ from typing import Self
 from ..errors import StoreUnavailable
 
 
-class Engaged(StoreUnavailable):
+class AlreadyInCall(StoreUnavailable):
     """Another call is under way, perhaps the very one that was interrupted by this one."""
 
 
-class Turn:
+class NonReentrantLock:
     """A lock that a signal handler may ask for while the thread that it interrupted has it.
 
     It is refused at once: it would wait for ever, and must not see what is half done.
@@ -26,7 +26,7 @@ class Turn:
     def __enter__(self) -> Self:
         if self._owner == get_ident() or not self._lock.acquire(timeout=self._timeout):
             msg = "The store was not asked: another call of this process is under way"
-            raise Engaged(msg)
+            raise AlreadyInCall(msg)
         self._owner = get_ident()
         return self
 

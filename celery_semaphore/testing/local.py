@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..core.permit import Answer, Claim, Permit, Publication, Renewal, Renewals, Wait
+from ..core.permit import Answer, Claim, MessageId, Permit, Renewal, Renewals, Wait
 from ..errors import ConfigurationError
 from ..stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from ..core.store import Outgoing
 
-FAREWELL = 1.0  # seconds for giving back what tests still hold
+SHUTDOWN_TIMEOUT_S = 1.0  # seconds for giving back what tests still hold
 
 
 class LocalStore(MemoryStore):
@@ -33,10 +33,10 @@ class LocalStore(MemoryStore):
         claims: Sequence[Claim],
         holder: str,
         wait: Wait | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
         if not self.unlimited:
-            return super().acquire(claims, holder, wait, publication)
+            return super().acquire(claims, holder, wait, message_id)
         now = time.time()
         self._beyond.add(holder)
         return Permit(holder, time.time_ns(), tuple(claims), now, now + self.lease, 0)
@@ -48,10 +48,10 @@ class LocalStore(MemoryStore):
         return super().renew(counted) | others
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         self._beyond.discard(holder)
-        return super().release(holder, claims, publication)
+        return super().release(holder, claims, message_id)
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
         semaphore.instead.remove(store)
         if store in by_store:
             by_store.pop(store).close()
-        limiter.close(FAREWELL, flush=FAREWELL)
+        limiter.close(SHUTDOWN_TIMEOUT_S, flush=SHUTDOWN_TIMEOUT_S)
         del app.__dict__[LIMITER]
         if before is not None:
             app.__dict__[LIMITER] = before
@@ -116,5 +116,5 @@ def _local_store_of(app: Any) -> LocalStore | None:
     from ..worker.limiter import LIMITER
 
     limiter = app.__dict__.get(LIMITER)
-    store = limiter.side.store if limiter is not None else None
+    store = limiter.process.store if limiter is not None else None
     return store if isinstance(store, LocalStore) else None

@@ -16,22 +16,22 @@ from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
 from .holding.held_messages import HeldMessages
-from .messages.message_mover import Porter
+from .messages.message_mover import MessageMover
 from .messages.route import granted_queue, home_queue, is_amqp
 from .messages.sweeper import Sweeper
 from .permits.ledger import Ledger
-from .permits.loop_waker import Alarm
-from .permits.note import Books, NotePipe
+from .permits.loop_waker import LoopWaker
+from .permits.note import NotePipe, PermitObserver
 from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
 from .permits.releaser import Releaser
 
 LIMITER = "_semaphore_limiter"  # where an app keeps it
-GRACE = 5.0  # seconds a process has to end by itself
+TERMINATION_GRACE_S = 5.0  # seconds a process has to end by itself
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ProcessState:
     """What belongs to one process: connections, locks and threads are never shared across a fork."""
 
     pid: int
@@ -53,7 +53,7 @@ class Limiter:
     def __init__(self, app: Any, store: Store | None = None) -> None:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
-        self.alarm = Alarm()
+        self.waker = LoopWaker()
         self._app = app
         self._carry()
         self.parks = False  # whether any task of this worker does
@@ -64,7 +64,7 @@ class Limiter:
         self.in_loop: Callable[[Callable[[], object]], object] = _call
         self.held: HeldMessages | None = None  # by the connection of now
         self.connections = 0  # how often the worker lost or made its connection to the broker
-        self._side: Side | None = None
+        self._process: ProcessState | None = None
         self._main = 0
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
@@ -85,10 +85,10 @@ class Limiter:
         return 0.0 if is_amqp(self._app) else self.settings.visibility_timeout
 
     @property
-    def side(self) -> Side:
+    def process(self) -> ProcessState:
         """The process's own store, breaker, ledger and threads."""
-        side = self._side
-        return self._made() if side is None else side
+        process = self._process
+        return self._made() if process is None else process
 
     def serve(self, notes: NotePipe | None) -> None:
         """Be a worker's main process: pool processes write their notes to it."""
@@ -100,15 +100,15 @@ class Limiter:
         """Whether this process belongs to a worker that keeps books of permits."""
         return self.notes is not None or self._main == os.getpid()
 
-    def books(self) -> Books:
+    def observer(self) -> PermitObserver:
         """Where a delivery is noted: by the pipe to the main process, or in this process's ledger."""
-        return self.side.ledger if self.notes is None else self.notes
+        return self.process.ledger if self.notes is None else self.notes
 
     def start(self) -> None:
         """Start renewing, releasing and announcing in this process."""
-        self.side.keeper.start()
-        self.side.releaser.start()
-        self.side.receivers.start()
+        self.process.keeper.start()
+        self.process.releaser.start()
+        self.process.receivers.start()
 
     def comes_back_to(self, queue: str) -> str:
         """Where a message of this queue shall come when it has a permit."""
@@ -122,11 +122,11 @@ class Limiter:
         """Read what the pool's processes noted; whether there was anything."""
         if self.notes is None or os.getpid() != self._main:
             return False
-        return self.notes.drain(self.side.ledger)
+        return self.notes.drain(self.process.ledger)
 
-    def heard(self) -> None:
+    def on_wake(self) -> None:
         """The event loop was woken: a permit was noted, or there is something to acknowledge."""
-        self.alarm.heard()
+        self.waker.clear()
         self.drain()
 
     def kill(self, pid: int, runs: Callable[[], bool]) -> None:
@@ -135,7 +135,7 @@ class Limiter:
             return
         self.pool.terminate_job(pid, signal.SIGTERM)
         # Code that holds the GIL does not see a SIGTERM; a task that caught it may be over by then.
-        later = threading.Timer(GRACE, _kill, [pid, runs])
+        later = threading.Timer(TERMINATION_GRACE_S, _kill, [pid, runs])
         later.daemon = True
         later.start()
 
@@ -144,22 +144,22 @@ class Limiter:
 
         Another worker may begin in this process, as tests do it: it gets threads of its own.
         """
-        side, porter = self.side, self.porter
+        process, mover = self.process, self.mover
         self.sweeper.stop()
-        side.ledger.close(timeout)
-        side.receivers.close(timeout)  # after all that is announced
-        porter.flush(flush)
-        porter.close(flush)
-        side.store.close()
-        self._side = None
+        process.ledger.close(timeout)
+        process.receivers.close(timeout)  # after all that is announced
+        mover.flush(flush)
+        mover.close(flush)
+        process.store.close()
+        self._process = None
         self._carry()
 
     def _carry(self) -> None:
-        self.porter = Porter(self._app, self.settings, self._store, done=self.alarm.ring)
-        self.sweeper = Sweeper(self._store, self.porter.bring_back, self._sessions)
+        self.mover = MessageMover(self._app, self.settings, self._store, done=self.waker.wake)
+        self.sweeper = Sweeper(self._store, self.mover.bring_back, self._sessions)
 
     def _store(self) -> Store:
-        return self.side.store
+        return self.process.store
 
     def _sessions(self) -> int:
         return 1 if self.held is None else self.held.session.sessions
@@ -167,7 +167,7 @@ class Limiter:
     def handed_on(self, outgoing: Outgoing) -> None:
         """Send what a release or a look handed on, in a worker's main process."""
         if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
-            self.porter.bring_back(outgoing)
+            self.mover.bring_back(outgoing)
 
     def _happened(self, event: Event) -> None:
         """Ask for the grant that the end of a permit may have made."""
@@ -176,15 +176,15 @@ class Limiter:
 
     def _drain_beside_the_loop(self) -> None:
         if self.drain():
-            self.alarm.ring()
+            self.waker.wake()
 
-    def _made(self) -> Side:
+    def _made(self) -> ProcessState:
         with self._lock:
-            if self._side is None:
-                self._side = self._new()
-            return self._side
+            if self._process is None:
+                self._process = self._new()
+            return self._process
 
-    def _new(self) -> Side:
+    def _new(self) -> ProcessState:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         announce.subscribe(self._happened)
@@ -193,17 +193,19 @@ class Limiter:
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()
-        return Side(os.getpid(), store, breaker, announce, ledger, keeper, releaser, receivers)
+        return ProcessState(
+            os.getpid(), store, breaker, announce, ledger, keeper, releaser, receivers
+        )
 
     def _forked(self) -> None:
         # A lock that another thread held at the fork stays locked here for ever, and the parent's
         # sockets are the parent's: begin anew, knowing what the parent knew of the store's epoch.
-        epoch = self._side.store.epoch if self._side is not None else None
+        epoch = self._process.store.epoch if self._process is not None else None
         self._lock = threading.Lock()
-        self._side = None
+        self._process = None
         if epoch is not None:
-            self._side = self._new()
-            self._side.store.epoch = epoch
+            self._process = self._new()
+            self._process.store.epoch = epoch
 
 
 def _call(now: Callable[[], object]) -> object:

@@ -12,9 +12,9 @@ from ..errors import ConfigurationError, SemaphoreError
 from .messages.headers import KEY, WEIGHT
 from .options.hidden_url import hide_url
 from .options.options import Options
-from .pool_process.gate import guarded
+from .pool_process.gate import with_permit
 from .pool_process.permit import TaskPermit, permit_of
-from .pool_process.tracer import Trace, letting_out
+from .pool_process.tracer import Trace, with_early_exit
 
 # Named, not imported: a process that only sends tasks does not load the worker's code.
 STEPS = {
@@ -63,7 +63,7 @@ class LimitedTaskMixin:
         if options is not None:
             cls.Request = _limited(cls.Request)  # type: ignore[attr-defined]
             # Wrapped, so that a subclass that forgets super() is not unlimited silently.
-            cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]
+            cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]
             add_steps(app)
 
     @property
@@ -79,7 +79,7 @@ class LimitedTaskMixin:
     @__trace__.setter
     def __trace__(self, trace: Trace | None) -> None:
         limited = trace is not None and self.semaphore_options is not None
-        self.__dict__["semaphore_trace"] = letting_out(trace) if trace and limited else trace
+        self.__dict__["semaphore_trace"] = with_early_exit(trace) if trace and limited else trace
 
     def apply_async(
         self,

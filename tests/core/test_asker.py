@@ -37,9 +37,9 @@ class Questions:
 @pytest.fixture
 def held(store: MemoryStore) -> Callable[[str], HeldWait]:
     def wait(holder: str) -> HeldWait:
-        how = Wait(Kind.CALL, session=asker_of(store).session)
+        how = Wait(Kind.BLOCK, session=asker_of(store).session)
         return HeldWait(
-            str(refusal_of(store.acquire(CLAIMS, holder, how)).ticket), CLAIMS, Kind.CALL
+            str(refusal_of(store.acquire(CLAIMS, holder, how)).ticket), CLAIMS, Kind.BLOCK
         )
 
     store.acquire(CLAIMS, "a")
@@ -51,8 +51,8 @@ def test_a_call_is_called_when_it_was_granted(
 ) -> None:
     first, second = (asker_of(store).add(held(holder)) for holder in "bc")
     store.release("a", CLAIMS)
-    assert first.called.wait(SOON)
-    assert not second.called.is_set()
+    assert first.notified.wait(SOON)
+    assert not second.notified.is_set()
 
 
 def test_a_session_that_slept_calls_all(
@@ -61,9 +61,9 @@ def test_a_session_that_slept_calls_all(
     """They are in transit, and stand in line again by their next refusals."""
     both = [asker_of(store).add(held(holder)) for holder in "bc"]
     wait_until(lambda: not store.ask(asker_of(store).session).slept)
-    assert not any(each.called.is_set() for each in both)
+    assert not any(each.notified.is_set() for each in both)
     store.sleep(asker_of(store).session)
-    assert all(each.called.wait(SOON) for each in both)
+    assert all(each.notified.wait(SOON) for each in both)
 
 
 def test_a_killed_session_delays_by_no_more_than_a_second(store: MemoryStore) -> None:

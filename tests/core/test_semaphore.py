@@ -183,7 +183,7 @@ class TestOrder:
         with ExitStack() as threads, api:
             threads.enter_context(thread(lambda: api.release(api.acquire())))
             wait_until(lambda: asker_of(store)._waiting)
-        assert [wait.kind for wait in asked.waits if wait] == [Kind.CALL] * 3
+        assert [wait.kind for wait in asked.waits if wait] == [Kind.BLOCK] * 3
         assert not asker_of(store)._waiting
 
     def test_it_asks_three_times_per_lease(self) -> None:
@@ -251,7 +251,7 @@ class TestTimeout:
 
         def interrupted(*args: Any, **kwargs: Any) -> Waiting:
             waiting = add(*args, **kwargs)
-            waiting.called = Interrupting(error)
+            waiting.notified = Interrupting(error)
             return waiting
 
         asker.add = interrupted  # type: ignore[method-assign]

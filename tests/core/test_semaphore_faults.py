@@ -9,7 +9,7 @@ import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import blocking_waiter
-from celery_semaphore.core.blocking_waiter import Caller
+from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.permit import Answer, Claim, Reason
 from celery_semaphore.core.session import Turns
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
@@ -24,7 +24,7 @@ class TestFailingStore:
 
     @pytest.fixture(autouse=True)
     def _hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocking_waiter, "PATIENCE", 0.02)
+        monkeypatch.setattr(blocking_waiter, "RETRY_DELAY_S", 0.02)
 
     def test_goes_on_trying(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
@@ -37,7 +37,7 @@ class TestFailingStore:
         api.release(permit)
 
     def test_within_its_timeout(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocking_waiter, "PATIENCE", 2 * SOON)
+        monkeypatch.setattr(blocking_waiter, "RETRY_DELAY_S", 2 * SOON)
         Failing(store, times=10**6)
         start = time.monotonic()
         with pytest.raises(SemaphoreTimeout, match=r"0.2 s: gone") as caught:
@@ -59,7 +59,7 @@ class TestFailingStore:
     ) -> None:
         before = time.monotonic()
         asked = LostAnswers(store, times=2)
-        permit, since = Caller(store, [Claim("api", None, 1)], SOON).acquire()
+        permit, since = BlockingWaiter(store, [Claim("api", None, 1)], SOON).acquire()
         assert before <= since <= asked.at[0]
         assert permit.holder == store.snapshot("api").holders[0].holder
 
@@ -67,7 +67,7 @@ class TestFailingStore:
         claims, asked = [Claim("api", None, 1)], Asked(store)
         store.acquire(claims, "a")
         since: list[float] = []
-        with thread(lambda: since.append(Caller(store, claims, SOON).acquire()[1])):
+        with thread(lambda: since.append(BlockingWaiter(store, claims, SOON).acquire()[1])):
             wait_until(lambda: len(asked.answers) == 2)
             store.release("a", claims)
         assert asked.at[1] < since[0] <= asked.at[2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore
-from celery_semaphore.core.held_permits import holdings_in
+from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until
@@ -67,7 +67,7 @@ class TestEnds:
         ):
             assert threading.active_count() == threads + 1
             wait_until(lambda: store.batches.count(3) > 2)
-        assert holdings_in(store)._keeper._kept == {}
+        assert held_permits_in(store)._keeper._kept == {}
 
     def test_extend(self, store: MemoryStore) -> None:
         api = Semaphore("api", 1, store=store)
@@ -196,5 +196,5 @@ class TestForks:
         """The lock of the holdings was another thread's at the fork."""
         api = Semaphore("api", 1, store=store, timeout=SOON)
         api.release(api.acquire())
-        with holdings_in(store)._starting:
+        with held_permits_in(store)._starting:
             assert in_child(lambda: api.acquire(timeout=1).token > 0)

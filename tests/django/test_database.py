@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.stores.postgresql.schema import Place
+from celery_semaphore.stores.postgresql.schema import SchemaName
 from tests.django.conftest import MakeApp
 from tests.support.postgres import PostgresServer
 from tests.support.process import ROOT, Process
@@ -87,7 +87,7 @@ def test_migrate_waits_for_somebody_who_installs_at_this_moment(
 ) -> None:
     command = [sys.executable, "-m", "tests.django.manage", *MIGRATE]
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    place = Place()
+    place = SchemaName()
     lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{place.named('')}', 0))"
     with psycopg.connect(postgres_server.database(name)) as client:
         client.execute(lock.encode())

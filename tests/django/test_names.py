@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import pytest
 
-from celery_semaphore.django.names import REMEMBER, REST, Names
-from celery_semaphore.ops.control import Heard, TaskAt
+from celery_semaphore.django.names import PAUSE_S, REMEMBER, Names
+from celery_semaphore.ops.control import Replies, TaskAt
 from tests.support.process import wait_until
 
 
@@ -19,9 +19,9 @@ class Workers:
         self.asked: list[Collection[str]] = []
         self.now = 0.0
 
-    def __call__(self, task_ids: Collection[str]) -> Heard:
+    def __call__(self, task_ids: Collection[str]) -> Replies:
         self.asked.append(set(task_ids))
-        return Heard(
+        return Replies(
             {i: [TaskAt("export", "w1", active=True)] for i in task_ids if i.startswith("run")}
         )
 
@@ -39,7 +39,7 @@ def names(workers: Workers) -> Names:
 def test_what_is_known_is_not_asked_again_for_a_while(workers: Workers, names: Names) -> None:
     for _ in range(3):
         assert names.asked(["run-1"]).workers_of("run-1", active=True) == "w1"
-        workers.now += REST
+        workers.now += PAUSE_S
     workers.now = REMEMBER
     assert names.asked(["run-1"]).workers_of("run-1", active=True) == "w1"
     assert len(workers.asked) == 2
@@ -51,7 +51,7 @@ def test_however_many_look_workers_are_asked_once_in_a_while(
     for n in range(10):
         names.asked([f"wait-{n}"])
     assert len(workers.asked) == 1
-    workers.now = REST
+    workers.now = PAUSE_S
     names.asked(["wait-1"])
     assert len(workers.asked) == 2
 
@@ -64,17 +64,17 @@ def test_who_only_looks_asks_nobody(workers: Workers, names: Names) -> None:
 def test_what_was_forgotten_takes_no_space(workers: Workers, names: Names) -> None:
     for n in range(100):
         names.asked([f"run-{n}"])
-        workers.now += REST
-    assert len(names._known) <= REMEMBER / REST + 1
+        workers.now += PAUSE_S
+    assert len(names._known) <= REMEMBER / PAUSE_S + 1
 
 
 def test_who_comes_while_somebody_asks_does_not_wait() -> None:
     asked, answer = Event(), Event()
 
-    def slow(_: Collection[str]) -> Heard:
+    def slow(_: Collection[str]) -> Replies:
         asked.set()
         assert answer.wait(10)
-        return Heard({"run-1": [TaskAt("export", "w1", active=True)]})
+        return Replies({"run-1": [TaskAt("export", "w1", active=True)]})
 
     names = Names(slow)
     first = Thread(target=names.asked, args=[["run-1"]])

@@ -173,11 +173,11 @@ class Stores(RuleBasedStateMachine):
                 self._is_the_same(first, self._acquire(one))
 
     def _acquire(self, task: Task, *, heard: bool = True) -> Permit | Refusal:
-        if task.wait and task.wait.kind is Kind.CALL:
+        if task.wait and task.wait.kind is Kind.BLOCK:
             # A refusal wakes the session of a call; PostgreSQL does so before it knows whether it refuses.
             self.ask_for_grants(CALLER, begun=False)
         answer: Permit | Refusal = self.ask(
-            lambda store: store.acquire(task.claims, task.holder, task.wait, task.publication)
+            lambda store: store.acquire(task.claims, task.holder, task.wait, task.message_id)
         )
         if isinstance(answer, Permit):
             task.known_until = min(task.known_until, answer.expires_at + LEASE)
@@ -212,8 +212,8 @@ class Stores(RuleBasedStateMachine):
     @rule(holder=holders, ran=st.booleans(), then=nexts)
     def release(self, holder: str, ran: bool, then: str) -> None:
         one = self.task(holder[0])
-        claims, publication = one.asked[holder]
-        ran_as = publication if ran else None
+        claims, message_id = one.asked[holder]
+        ran_as = message_id if ran else None
         self.hand_on(lambda store: store.release(holder, claims, ran_as), then)
         self.promises.over.add(holder)
         if holder == one.holder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
+from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.testing.conformance.suite import LEASE
 
 API, DISK = Claim("api", None, 1), Claim("disk", None, 1)
@@ -26,7 +26,7 @@ WAITS = {
     "requeue": Wait(Kind.REQUEUE, longest=5.0),
     "held": Wait(Kind.REQUEUE, longest=5.0, session=HOLDER, keeps=2 * LEASE),
     "held, urgent": Wait(Kind.REQUEUE, priority=9, longest=5.0, session=HOLDER),
-    "call": Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3, session=CALLER),
+    "call": Wait(Kind.BLOCK, shortest=LEASE / 3, longest=LEASE / 3, session=CALLER),
     "not": None,
 }
 
@@ -41,12 +41,12 @@ class Task:
     holder: str = ""
     claims: tuple[Claim, ...] = (API,)
     wait: Wait | None = None
-    publication: Publication | None = None
+    message_id: MessageId | None = None
     ticket: str | None = None
     permit: Permit | None = None
     names: list[str] = field(default_factory=list)  # of its parked messages
     # What each holder asked for, and for which message.
-    asked: dict[str, tuple[tuple[Claim, ...], Publication | None]] = field(default_factory=dict)
+    asked: dict[str, tuple[tuple[Claim, ...], MessageId | None]] = field(default_factory=dict)
     known_until: float = float("inf")  # a holder that ended is remembered for a lease
 
     def deliver(self, claims: str | None, wait: str, message: str, *, header: bool = False) -> None:
@@ -57,19 +57,19 @@ class Task:
         self.known_until = float("inf")
         how = WAITS[wait]
         self.wait = how and _with_ticket(how, self.ticket if header else None)
-        self.publication = self._publication(message)
-        self.asked[self.holder] = (self.claims, self.publication)
+        self.message_id = self._message_id(message)
+        self.asked[self.holder] = (self.claims, self.message_id)
 
     @property
     def parks(self) -> bool:
         return self.wait is not None and self.wait.kind is Kind.PARK
 
-    def _publication(self, message: str) -> Publication | None:
+    def _message_id(self, message: str) -> MessageId | None:
         if message == "none":
             return None
         self.messages += message == "next"
         number = "" if message == "first" or not self.messages else f"m{self.messages}"
-        return Publication(self.name, number, redelivered=message == "again")
+        return MessageId(self.name, number, redelivered=message == "again")
 
 
 def _with_ticket(wait: Wait, ticket: str | None) -> Wait:

@@ -30,8 +30,8 @@ LATE_WORDS = [
         "an end is as good as the next",
         "it was sent; but by another worker, and it was an earlier message",
         "v1/outbox.sql",
-        "AND w.line = 'e' AND w.ends = sent.ends;",
-        "AND w.line = 'e';",
+        "AND w.state = 'ended' AND w.ends = sent.ends;",
+        "AND w.state = 'ended';",
     ),
     memory(
         "a moved head has the newest claims",
@@ -367,8 +367,8 @@ CLOCK_STEPS = [
         "a permit is held for less than no time",
         "what the clock says is so",
         "permits",
-        "max(0, books.now - entry.since)",
-        "books.now - entry.since",
+        "max(0, state.now - entry.since)",
+        "state.now - entry.since",
     ),
     postgresql(
         "the grace lasts until its time has come",
@@ -388,7 +388,7 @@ CLOCK_STEPS = [
         "a resource is looked at when its time has come",
         "what ends there is found when somebody asks",
         "v1/reap.sql",
-        "WHERE r.look > now + 13 * _lease",
+        "WHERE r.reap_at > now + 13 * _lease",
         "WHERE false",
     ),
     memory(

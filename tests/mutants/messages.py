@@ -37,7 +37,7 @@ COPIES = [
         "a first message is a copy too",
         "task ids are unique; but senders use them again",
         "_messages",
-        "local said = messages and not first and",
+        "local said = messages and not is_first and",
         "local said = messages and",
     ),
     lua(
@@ -147,7 +147,7 @@ OUTBOX = [
         "what was sent stays",
         "until somebody takes it up; so it is sent again",
         "sent",
-        "        leave(at, nonce)\n",
+        "        dequeue(at, nonce)\n",
         "        local _ = leave\n",
     ),
     lua(
@@ -217,7 +217,7 @@ OUTBOX = [
         "nobody is told that a wait ended",
         "the index says when to look, and nobody sets it",
         "_ends",
-        "    forget_name(at, info.name, nonce)\n    use(at, now)\n",
+        "    forget_name(at, info.name, nonce)\n    mark_in_use(at, now)\n",
         "    forget_name(at, info.name, nonce)\n",
     ),
     lua(
@@ -231,7 +231,7 @@ OUTBOX = [
         "nobody looks when a wait ends",
         "the next look is a lease away",
         "_line",
-        "            use(at, info.ends)\n",
+        "            mark_in_use(at, info.ends)\n",
         "            local _ = use\n",
     ),
     lua(
@@ -272,11 +272,11 @@ OUTBOX = [
         '        elseif session ~= "" then -- E1, E2\n'
         "            asked.session = session\n"
         "        end\n"
-        '        stand(claim.at, ticket, asked, kind == "park" and payload)\n',
+        '        enqueue(claim.at, ticket, asked, kind == "park" and payload)\n',
         "        if payload then\n"
         "            asked.name, asked.ends = before.name, before.ends\n"
         "        end\n"
-        "        stand(claim.at, ticket, asked, payload)\n",
+        "        enqueue(claim.at, ticket, asked, payload)\n",
     ),
     lua(
         "attached again after its grant",
@@ -289,7 +289,7 @@ OUTBOX = [
         "nobody is told of the outbox",
         "whoever released sends it; but a client has no broker, and a worker may die",
         "_hand_on",
-        '        call("ZADD", home.outbox, permit.token, nonce)\n        use(home, now)\n',
+        '        call("ZADD", home.outbox, permit.token, nonce)\n        mark_in_use(home, now)\n',
         '        call("ZADD", home.outbox, permit.token, nonce)\n',
     ),
     lua(
@@ -310,7 +310,7 @@ OUTBOX = [
         "a copy's grant is kept",
         "nobody takes it up: a permit lies idle for as long as that is waited for",
         "acquire_slow_path",
-        "            take_back(claim.at, nonce)\n            use(claim.at, now)\n",
+        "            take_back(claim.at, nonce)\n            mark_in_use(claim.at, now)\n",
         "",
     ),
     lua(
@@ -324,7 +324,7 @@ OUTBOX = [
         "a limit that an acquire raised is handed on by the next release",
         "permits lie idle until then, or for a lease",
         "acquire_slow_path",
-        "    if at.raised and not at.quiet then",
+        "    if at.raised and not at.no_waiters then",
         "    if false then",
     ),
 ]
@@ -341,7 +341,7 @@ CALLERS = [
         "what a wait asked once stands in line when its grant ends",
         "as a message that was not sent: the line stops at it again and again",
         "_ends",
-        "        else -- it was sent, or stood here by what it asked once\n            leave(at, nonce)\n",
+        "        else -- it was sent, or stood here by what it asked once\n            dequeue(at, nonce)\n",
         "        elseif ticket_of(at, nonce) then\n"
         '            call("ZADD", at.parked, 0, ticket_of(at, nonce))\n',
     ),

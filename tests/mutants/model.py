@@ -22,7 +22,7 @@ IN_MEMORY = (
         "a message whose grant is overdue is not in line",
         "it was granted",
         "state",
-        "        self.drop([Ask(at.name, 0, 0) for at in found])\n        return found\n",
+        "        self.drop([ResourceClaim(at.name, 0, 0) for at in found])\n        return found\n",
         "        return found\n",
     ),
 )
@@ -84,8 +84,8 @@ SELDOM = (
         "a message whose grant is overdue is not in line",
         "it was granted",
         "v1/outbox.sql",
-        "AND w.line IN ('p', 'a', 'g'));",
-        "AND w.line IN ('p', 'a'));",
+        "AND w.state IN ('in_line', 'set_aside', 'granted'));",
+        "AND w.state IN ('in_line', 'set_aside'));",
     ),
 )
 

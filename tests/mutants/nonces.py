@@ -38,7 +38,7 @@ MUTANTS = (
         "a message is attached where its text says",
         "the ticket was made a moment ago",
         "outbox",
-        "    ticket = books.known(wanted, ticket.nonce) or ticket\n",
+        "    ticket = state.known(wanted, ticket.nonce) or ticket\n",
         "",
         CONFORMANCE,
         "-k",

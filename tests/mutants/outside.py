@@ -118,8 +118,8 @@ MUTANTS = [
         "anybody may release",
         "the permit was passed on",
         "core/semaphore",
-        "        if not holdings_in(self._store).take(permit):\n            return\n",
-        "        holdings_in(self._store).take(permit)\n",
+        "        if not held_permits_in(self._store).take(permit):\n            return\n",
+        "        held_permits_in(self._store).take(permit)\n",
         f"{FORKS}::test_a_child_gives_nothing_back",
     ),
     outside(

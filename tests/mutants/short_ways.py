@@ -72,8 +72,8 @@ MUTANTS = (
         "who takes up declares nothing",
         "its task was deployed with another limit",
         "acquire",
-        " AND r.declared = _a.limits[1]\n        AND r.look",
-        "\n        AND r.look",
+        " AND r.declared = _a.limits[1]\n        AND r.reap_at",
+        "\n        AND r.reap_at",
     ),
     short(
         "who takes up holds nothing yet",
@@ -149,7 +149,7 @@ MUTANTS = (
         "nobody was set aside",
         "the limit was raised since",
         "pass_on",
-        "at.low IS NULL AND held",
+        "at.too_heavy_above IS NULL AND held",
         "held",
     ),
     short(
@@ -240,7 +240,7 @@ MUTANTS = (
         "nobody looks for a grant that was not taken up",
         "its session may have died",
         "pass_on",
-        "    IF look > least",
+        "    IF reap_at > least",
         "    IF false AND look > least",
     ),
     short(
@@ -261,7 +261,7 @@ MUTANTS = (
         "a wait that was granted stands in line",
         "it would be granted two",
         "pass_on",
-        "    UPDATE celery_semaphore.waiter AS w SET line = 'g' WHERE w.id = head.id;\n",
+        "    UPDATE celery_semaphore.waiter AS w SET state = 'granted' WHERE w.id = head.id;\n",
         "",
     ),
     short(
@@ -275,7 +275,7 @@ MUTANTS = (
         "who hands on leaves no trace",
         "its acquire may still be on its way",
         "release",
-        "            done := celery_semaphore.v1_bury(home, _holder, now + _lease);\n",
+        "            done := celery_semaphore.v1_mark_released(home, _holder, now + _lease);\n",
         "",
     ),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("celery_semaphore", "tests", "pyproject.toml")
-LONGEST = 300.0  # seconds of one run
+RUN_TIMEOUT_S = 300.0  # of one run
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
 
 # A mutant that raises these is not a wrong idea but a wrong spelling; that a full server refuses a
@@ -87,7 +87,7 @@ def run(tree: Path, tests: tuple[str, ...]) -> Outcome:
             command, cwd=tree, env=env, stdout=out, stderr=out, start_new_session=True
         )
         try:
-            code = process.wait(LONGEST)
+            code = process.wait(RUN_TIMEOUT_S)
         except BaseException as error:
             _end(process)
             if not isinstance(error, subprocess.TimeoutExpired):

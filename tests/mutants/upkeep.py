@@ -90,10 +90,10 @@ REFUSING = (
         "the store did not admit it, so it asks again",
         "worker/pool_process/gate.py",
         "    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason\n"
-        "        side.breaker.succeeded()\n"
+        "        process.breaker.succeeded()\n"
         "        raise\n",
         "    except SemaphoreError as error:\n"
-        "        side.breaker.failed(error)\n"
+        "        process.breaker.failed(error)\n"
         '        raise Refused("refused", delay=1.0) from None\n',
         *ALONE,
     ),
@@ -178,7 +178,7 @@ REAPING = (
         "whoever finds it first in PostgreSQL looks",
         "the others wait for its row and find nothing to do there",
         "stores/postgresql/v1/reap.sql",
-        "    UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);\n",
+        "    UPDATE celery_semaphore.resource AS r SET reap_at = now + 1000000 WHERE r.name = ANY (names);\n",
         "",
         f"{HERD}::test_of_postgresql",
     ),
@@ -317,8 +317,8 @@ RENEWING = (
         "what is busy is claimed",
         "the look will wait for it",
         "stores/postgresql/v1/reap.sql",
-        "        WHERE r.look <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))\n",
-        "        WHERE r.look <= now\n",
+        "        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))\n",
+        "        WHERE r.reap_at <= now\n",
         f"{STUCK[0]}::test_others_are_reaped",
         "-k",
         "not embedded",

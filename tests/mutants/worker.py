@@ -88,7 +88,7 @@ ACKNOWLEDGING = [
         "            and not self.acknowledged\n"
         "            and not self._already_revoked  # type: ignore[attr-defined]\n"
         "            and not self._already_cancelled  # type: ignore[attr-defined]\n"
-        "            and not self._limiter.side.ledger.holds(self.holder)\n",
+        "            and not self._limiter.process.ledger.holds(self.holder)\n",
         "            and not self._already_revoked  # type: ignore[attr-defined]\n"
         "            and not self._already_cancelled  # type: ignore[attr-defined]\n",
         f"{NOTED}[early-FAILURE]",
@@ -105,7 +105,7 @@ ACKNOWLEDGING = [
         "nothing is flushed at a shutdown",
         "what is being published is acknowledged later, on a connection that is closed",
         "worker/main_process/bootstep",
-        "                limiter.porter.flush(_longest_flush(limiter.settings.publish_timeout))\n",
+        "                limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))\n",
         "                pass\n",
         f"{CAUGHT}::test_a_shutdown_waits_for_what_is_being_published",
     ),
@@ -121,7 +121,7 @@ ACKNOWLEDGING = [
         "nobody is told that a permit was noted",
         "the releaser reads the notes twice a second, and that is soon enough for an early ack",
         "worker/pool_process/gate",
-        "        limiter.alarm.ring()  # its message is to be acknowledged now\n",
+        "        limiter.waker.wake()  # its message is to be acknowledged now\n",
         "        pass\n",
         f"{CAUGHT}::test_an_early_ack_is_sent_while_the_task_runs",
     ),
@@ -140,8 +140,8 @@ RELEASING = [
         "released when revoked",
         "the signal was sent, so the task is over; but it cleans up, or does not listen",
         "worker/main_process/request",
-        "            ledger.ended(self.holder, _gone(self.worker_pid), publication)\n",
-        "            ledger.ended(self.holder, publication=publication)\n",
+        "            ledger.ended(self.holder, _gone(self.worker_pid), message_id)\n",
+        "            ledger.ended(self.holder, message_id=message_id)\n",
         f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
     ),
     worker(
@@ -180,7 +180,7 @@ RELEASING = [
         "a shutdown does not wait for its releases",
         "daemon threads end with the process",
         "worker/main_process/bootstep",
-        "        limiter_of(c.app).close(FAREWELL, flush=_longest_flush(FAREWELL))\n",
+        "        limiter_of(c.app).close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))\n",
         "        pass\n",
         f"{CAUGHT}::test_the_last_step_waits_for_releases",
     ),
@@ -188,8 +188,8 @@ RELEASING = [
         "the last step waits for the broker as for the store",
         "both are needed to give back what it holds",
         "worker/limiter",
-        "        porter.flush(flush)\n        porter.close(flush)\n",
-        "        porter.flush(timeout)\n        porter.close(timeout)\n",
+        "        mover.flush(flush)\n        mover.close(flush)\n",
+        "        mover.flush(timeout)\n        mover.close(timeout)\n",
         f"{CAUGHT}::test_the_last_step_waits_for_the_broker_in_bounds",
     ),
     worker(
@@ -262,12 +262,12 @@ RELEASING = [
         "asked is noted after the acquire",
         "there is nothing to release before: but a process may die between the two",
         "worker/pool_process/gate",
-        "    books.asked(headers.holder, claims)\n"
+        "    observer.asked(headers.holder, claims)\n"
         "    since = time.monotonic()\n"
-        "    answer = _answered(task, limiter, claims, headers, patience)\n",
+        "    answer = _answered(task, limiter, claims, headers, policy)\n",
         "    since = time.monotonic()\n"
-        "    answer = _answered(task, limiter, claims, headers, patience)\n"
-        "    books.asked(headers.holder, claims)\n",
+        "    answer = _answered(task, limiter, claims, headers, policy)\n"
+        "    observer.asked(headers.holder, claims)\n",
         f"{BEFORE}[early-SUCCESS-after acquire]",
     ),
     worker(
@@ -294,7 +294,7 @@ RENEWING = [
         "a worker that finishes its tasks needs no more leases",
         "worker/main_process/bootstep",
         "    def stop(self, parent: Any) -> None:\n",
-        "    def stop(self, parent: Any) -> None:\n        self.limiter.side.keeper.stop()\n",
+        "    def stop(self, parent: Any) -> None:\n        self.limiter.process.keeper.stop()\n",
         f"{CAUGHT}::test_renews_during_a_warm_shutdown",
     ),
     worker(
@@ -317,9 +317,9 @@ RENEWING = [
         "the note of a release before the release",
         "a process that dies between the two leaks its permit",
         "worker/pool_process/postrun",
-        "        outgoing = side.store.release(holder, claims, publication)\n",
+        "        outgoing = process.store.release(holder, claims, message_id)\n",
         "        notes.released(holder, frozenset())\n"
-        "        outgoing = side.store.release(holder, claims, publication)\n",
+        "        outgoing = process.store.release(holder, claims, message_id)\n",
         f"{GIVES_BACK}[before release-early]",
     ),
     worker(
@@ -351,8 +351,8 @@ RENEWING = [
         "what could not be given back is renewed",
         "the main process hears of the end of each, sooner or later",
         "worker/pool_process/postrun",
-        "        side.breaker.failed(error)\n        notes.unreleased(holder)\n",
-        "        side.breaker.failed(error)\n",
+        "        process.breaker.failed(error)\n        notes.unreleased(holder)\n",
+        "        process.breaker.failed(error)\n",
         f"{FORGOTTEN}::test_its_process_cannot_give_the_permit_back",
     ),
     worker(
@@ -383,8 +383,8 @@ RENEWING = [
         "a lease begins when the store has answered",
         "the server counted from before",
         "worker/pool_process/gate",
-        "    books.held(answer, since)\n",
-        "    books.held(answer, time.monotonic())\n",
+        "    observer.held(answer, since)\n",
+        "    observer.held(answer, time.monotonic())\n",
         f"{CAUGHT}::test_a_lease_counts_from_before_the_store_was_asked",
     ),
     worker(
@@ -399,7 +399,7 @@ RENEWING = [
         "nobody is told of a silent store",
         "as long as it does not say lost, a permit is held",
         "core/lease",
-        "return not kept.lost and self._clock() - kept.confirmed > ALMOST * self._store.lease",
+        "return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease",
         "return False",
         *LEASES,
     ),
@@ -415,7 +415,7 @@ RENEWING = [
         "a failing store is asked at each tick",
         "the sooner the better",
         "core/lease",
-        "        return min(PATIENCE, self._store.lease / 10)\n",
+        "        return min(RETRY_DELAY_S, self._store.lease / 10)\n",
         "        return 0.0\n",
         *LEASES,
     ),
@@ -506,7 +506,7 @@ PUTTING_BACK = [
         "a retry sends our way out along",
         "it is on the request for the tracer, which alone looks for it",
         "worker/messages/headers",
-        "dropped = {*OF_ONE_WAIT, LEAVES}",
+        "dropped = {*OF_ONE_WAIT, EXITS_EARLY}",
         "dropped = {*OF_ONE_WAIT}",
         *TRACER,
     ),
@@ -552,12 +552,12 @@ PUTTING_BACK = [
     ),
 ]
 
-ASKING = [
+PENDING_RELEASE = [
     worker(
         "a store that fails fails the task",
         "an exception is an exception",
         "worker/pool_process/gate",
-        "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
+        "        raise _unanswered(task, headers, policy, error, asked=False) from None\n",
         "        raise\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
     ),
@@ -565,7 +565,7 @@ ASKING = [
         "a store that fails is a permit",
         "better too many than none",
         "worker/pool_process/gate",
-        "        raise _unanswered(task, headers, patience, error, asked=False) from None\n",
+        "        raise _unanswered(task, headers, policy, error, asked=False) from None\n",
         "        return Permit(headers.holder, 1, tuple(claims), 0.0, 0.0, 0)\n",
         f"{FAULTS}::test_the_store_cannot_be_reached[cut]",
     ),
@@ -589,7 +589,7 @@ ASKING = [
         "a new process knows no epoch",
         "after a loss it admits itself at once, before the living put their permits back",
         "worker/pool_process/gate",
-        "        side.store.epoch = headers.epoch\n",
+        "        process.store.epoch = headers.epoch\n",
         "        pass\n",
         f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
     ),
@@ -597,7 +597,7 @@ ASKING = [
         "a delivery brings no epoch",
         "the same, on the other side",
         "worker/main_process/request",
-        "        sent[EPOCH] = self._limiter.side.store.epoch\n",
+        "        sent[EPOCH] = self._limiter.process.store.epoch\n",
         "",
         f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
     ),
@@ -605,17 +605,17 @@ ASKING = [
         "a fork keeps its parent's store",
         "and its locks, which another thread may hold for ever",
         "worker/limiter",
-        "        self._side = None\n        if epoch is not None:\n",
-        "        if epoch is not None and self._side is None:\n",
+        "        self._process = None\n        if epoch is not None:\n",
+        "        if epoch is not None and self._process is None:\n",
         f"{CAUGHT}::test_a_fork_has_a_side_of_its_own",
     ),
     worker(
         "a subclass without super() is not limited",
         "the gate stands in LimitedTask.before_start, and is overridden",
         "worker/task",
-        "            cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]\n",
+        "            cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]\n",
         "            if cls.before_start.__module__.startswith('celery'):\n"
-        "                cls.before_start = guarded(cls.before_start)  # type: ignore[attr-defined]\n",
+        "                cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]\n",
         f"{WAITING}::test_a_subclass_that_forgets_super_is_limited",
     ),
     worker(
@@ -649,7 +649,7 @@ LEAVING = [
         "a refusal is reported as Celery would",
         "all that a task raises is taken apart and sent",
         "worker/pool_process/gate",
-        "            leave(task, refused)\n",
+        "            exit_early(task, refused)\n",
         "            pass\n",
         *TRACER,
     ),
@@ -707,4 +707,12 @@ STOPPING = [
     ),
 ]
 
-MUTANTS = (*ACKNOWLEDGING, *RELEASING, *RENEWING, *PUTTING_BACK, *ASKING, *LEAVING, *STOPPING)
+MUTANTS = (
+    *ACKNOWLEDGING,
+    *RELEASING,
+    *RENEWING,
+    *PUTTING_BACK,
+    *PENDING_RELEASE,
+    *LEAVING,
+    *STOPPING,
+)

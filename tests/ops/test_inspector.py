@@ -11,7 +11,7 @@ from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
-from celery_semaphore.ops.control import Heard, TaskAt
+from celery_semaphore.ops.control import Replies, TaskAt
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.views import SemaphoreView
 from celery_semaphore.testing import Clock, MemoryStore
@@ -102,7 +102,7 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         [
             Wait(Kind.REQUEUE, session="s1"),
             Wait(Kind.PARK),
-            Wait(Kind.CALL, session="s1"),
+            Wait(Kind.BLOCK, session="s1"),
             Wait(Kind.REQUEUE, session="asleep"),
             Wait(Kind.REQUEUE, shortest=60.0),  # published with a delay
         ]
@@ -112,7 +112,7 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         if how.kind is Kind.PARK:
             store.attach(str(answer.ticket), claims(limit=1), b"")
         clock.advance(1)
-    heard = Heard(
+    heard = Replies(
         {
             "w0": [TaskAt("hold", "k1", active=False), TaskAt("hold", "k0", active=True)],
             "w3": [TaskAt("hold", "k3", active=False)],
@@ -171,11 +171,11 @@ def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector
 def test_workers_name_tasks(store: MemoryStore) -> None:
     asked: list[Collection[str]] = []
 
-    def ask(ids: Collection[str]) -> Heard:
+    def ask(ids: Collection[str]) -> Replies:
         asked.append(ids)
         # Another delivery of t1 waits for its countdown on w2.
         tasks = {"t1": [TaskAt("shop.call", "w2", active=False), TaskAt("shop.call", "w1", True)]}
-        return Heard(tasks | {"t3": [TaskAt("shop.call", "w2", active=False)]})
+        return Replies(tasks | {"t3": [TaskAt("shop.call", "w2", active=False)]})
 
     inspector = Inspector(store, ask=ask)
     for n in (1, 2):
@@ -189,7 +189,7 @@ def test_workers_name_tasks(store: MemoryStore) -> None:
 
 def test_two_deliveries_of_a_task_may_run_on_two_workers(store: MemoryStore) -> None:
     at = [TaskAt("shop.call", worker, active=True) for worker in ("w2", "w1", "w2")]
-    inspector = Inspector(store, ask=lambda _: Heard({"t1": at}))
+    inspector = Inspector(store, ask=lambda _: Replies({"t1": at}))
     for n in (1, 2):
         hold(store, f"t1:{n}")
     assert [p.worker for p in inspector.resource("api").permits] == ["w1, w2"] * 2
@@ -413,7 +413,7 @@ def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector, kind: K
 def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
     hold(store, "t1:1", claims(limit=1))
     wait(store, "t2:1", wanted=claims(limit=1))
-    wait(store, "web/17:1", Kind.CALL, claims(limit=1))
+    wait(store, "web/17:1", Kind.BLOCK, claims(limit=1))
     with pytest.raises(SemaphoreError, match="'api': t1 does not wait"):
         inspector.promote(["t2", "t1"], "api")
     with pytest.raises(SemaphoreError, match="web/17 is no task"):
@@ -432,7 +432,7 @@ def test_dropping_is_revoking(store: MemoryStore) -> None:
     hold(store, "t1:1")
     hold(store, "t2:1")
     wait(store, "t3:1", Kind.PARK)
-    wait(store, "web/17:1", Kind.CALL)
+    wait(store, "web/17:1", Kind.BLOCK)
     for task_id, why in {"t1": "does not wait", "web/17": "is no task"}.items():
         with pytest.raises(SemaphoreError, match=why):
             inspector.drop(["t3", task_id], "api")
@@ -453,7 +453,7 @@ def test_a_key_cannot_speak_to_a_terminal(text: str, shown: str) -> None:
 
 def test_a_task_and_a_worker_cannot_either(store: MemoryStore) -> None:
     at = [TaskAt("\x1b[2J", "\x1b]0;", active=True)]
-    inspector = Inspector(store, ask=lambda _: Heard({"t1": at, "t2": at}))
+    inspector = Inspector(store, ask=lambda _: Replies({"t1": at, "t2": at}))
     hold(store, "t1:1", claims(limit=1))
     wait(store, "t2:1", wanted=claims(limit=1))
     assert "\x1b" not in tables.resource(inspector.resource("api"))
@@ -479,7 +479,7 @@ def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
         hold(store, f"t{key}:1", claims("export", key, limit=1))
         for n in range(count):
             wait(store, f"{key}{n}:1", wanted=claims("export", key, limit=1))
-    wait(store, "web/17:1", Kind.CALL, claims("export", "x", limit=1))
+    wait(store, "web/17:1", Kind.BLOCK, claims("export", "x", limit=1))
     store.acquire(claims("export", "x", limit=1), "big:1", Wait(Kind.PARK))  # not in the store
     inspector = Inspector(store, revoke=revoke, purge=lambda name: [f"parked at {name}"])
     done = inspector.purge("export")

@@ -101,7 +101,7 @@ def test_all_that_are_parked_end(app: Celery, store: MemoryStore) -> None:
 def test_who_comes_back_by_itself_goes_on(app: Celery, store: MemoryStore) -> None:
     hold(store)
     store.acquire(claims(), "t1:1", Wait(Kind.REQUEUE))
-    store.acquire(claims(), "web/17:1", Wait(Kind.CALL))
+    store.acquire(claims(), "web/17:1", Wait(Kind.BLOCK))
     assert purge(app, store, "api") == []
     assert store.snapshot("api").waiting == 2
 

@@ -14,9 +14,9 @@ import pytest
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.stores.connection_limit import Places
+from celery_semaphore.stores.connection_limit import ConnectionLimit
 from celery_semaphore.stores.postgresql import link
-from celery_semaphore.stores.redis.url import MOST
+from celery_semaphore.stores.redis.url import MAX_CONNECTIONS
 from tests.support.greenlets import GreenletPool, greenlets
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -44,11 +44,11 @@ def crowd() -> Iterator[Callable[[Any], list[Any]]]:
 
 
 def test_who_finds_all_places_taken_waits_for_one() -> None:
-    assert one_after_the_other(Places(1, 10.0)) == ["first", "second"]
+    assert one_after_the_other(ConnectionLimit(1, 10.0)) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:
-    places = Places(2, 0.1)
+    places = ConnectionLimit(2, 0.1)
     with places, places:
         start = time.monotonic()
         with pytest.raises(StoreUnavailable, match="all 2 connections"), places:
@@ -59,7 +59,7 @@ def test_but_for_a_bounded_time() -> None:
 
 
 def test_a_failed_call_leaves_its_place() -> None:
-    places = Places(1, 0.1)
+    places = ConnectionLimit(1, 0.1)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), places:
             _ = 1 / 0
@@ -67,7 +67,7 @@ def test_a_failed_call_leaves_its_place() -> None:
 
 def test_a_signal_handler_may_ask_too() -> None:
     """Wherever it interrupts the thread that asks."""
-    places, heard = Places(2, 10.0), 0
+    places, heard = ConnectionLimit(2, 10.0), 0
 
     def again() -> None:  # one at a time: not while a handler runs
         signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
@@ -103,7 +103,7 @@ def test_a_crowd_waits_for_redis(
         before = client.info("clients")["connected_clients"]
         client.execute_command("CLIENT", "PAUSE", "300", "WRITE")
         answers = crowd(store)
-        assert client.info("clients")["connected_clients"] <= before - 1 + MOST
+        assert client.info("clients")["connected_clients"] <= before - 1 + MAX_CONNECTIONS
     assert all(isinstance(answer, Permit) for answer in answers)
 
 
@@ -149,10 +149,10 @@ def test_a_crowd_waits_for_postgresql(
         with client.transaction():
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
             answers = pool.submit(crowd, store)
-            wait_until(lambda: so_many() >= before + link.MOST, 10)
+            wait_until(lambda: so_many() >= before + link.MAX_SESSIONS, 10)
             most = so_many()
         assert all(isinstance(answer, Permit) for answer in answers.result(20))
-    assert most == before + link.MOST
+    assert most == before + link.MAX_SESSIONS
     wait_until(lambda: so_many() <= before + link.KEPT, 10)
     store.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Kind, Publication, Renewal, Wait
+from celery_semaphore.core.permit import Kind, MessageId, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
 from tests.support.process import wait_until
@@ -102,7 +102,7 @@ def test_whoever_may_hold_can_be_released(store: RedisStore, fill: Fill) -> None
     store.release("warm", claim())
     fill()
     store.release("a", claim())
-    store.release("b", claim(), Publication("b", "b.1", remember=60.0))
+    store.release("b", claim(), MessageId("b", "b.1", remember_for=60.0))
     is_full(store)
 
 

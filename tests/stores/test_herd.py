@@ -87,7 +87,9 @@ def postgres_that_counts() -> Iterator[PostgresServer]:
 
 
 def due_in_postgres(url: str) -> int:
-    due = "SELECT FROM celery_semaphore.resource WHERE look <= date_part('epoch', now()) * 1000000"
+    due = (
+        "SELECT FROM celery_semaphore.resource WHERE reap_at <= date_part('epoch', now()) * 1000000"
+    )
     with psycopg.connect(url) as client:
         return client.execute(due).rowcount
 

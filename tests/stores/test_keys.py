@@ -7,7 +7,7 @@ import pytest
 from redis.crc import key_slot
 
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Kind, Publication, Wait
+from celery_semaphore.core.permit import Kind, MessageId, Wait
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.redis.keys import Keys
@@ -54,7 +54,7 @@ def test_a_server_has_no_other_keys(server: RedisServer, open_at: OpenAt) -> Non
     """A task that waits, is parked and comes back; a limit that an operator set."""
     store, both = open_at(server.url, prefix="p"), claim(2) + claim(of="epoch", weight=1)
     permit_of(store.acquire(both, "a"))
-    message = Publication("t:0", "a.1")
+    message = MessageId("t:0", "a.1")
     ticket = refusal_of(store.acquire(both, "b", Wait(Kind.PARK), message)).ticket or ""
     store.attach(ticket, both, b"b", name="t")
     refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))

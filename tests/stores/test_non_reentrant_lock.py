@@ -9,7 +9,7 @@ import pytest
 from celery_semaphore.core.semaphore import Semaphore
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.stores.non_reentrant_lock import Engaged, Turn
+from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall, NonReentrantLock
 from tests.support.held_permits import forgotten_after
 
 from .conftest import claim, one_after_the_other, permit_of
@@ -22,14 +22,14 @@ def _holdings() -> Iterator[None]:
 
 
 def test_others_wait_for_their_turn() -> None:
-    assert one_after_the_other(Turn(10.0)) == ["first", "second"]
+    assert one_after_the_other(NonReentrantLock(10.0)) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:
-    turn, said = Turn(0.1), []
+    turn, said = NonReentrantLock(0.1), []
 
     def other() -> None:
-        with pytest.raises(Engaged), turn:
+        with pytest.raises(AlreadyInCall), turn:
             pass
         said.append("engaged")
 
@@ -41,8 +41,8 @@ def test_but_for_a_bounded_time() -> None:
 
 
 def test_who_has_it_is_refused_at_once() -> None:
-    turn, start = Turn(10.0), time.monotonic()
-    with turn, pytest.raises(Engaged), turn:
+    turn, start = NonReentrantLock(10.0), time.monotonic()
+    with turn, pytest.raises(AlreadyInCall), turn:
         pass
     assert time.monotonic() - start < 5
     with turn:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Kind, Permit, Publication, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.stores.encoding import asks
+from celery_semaphore.stores.encoding import resource_claims
 from celery_semaphore.stores.redis import RedisStore, scripts
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
@@ -195,10 +195,10 @@ class TestKeys:
         refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
         store.release("c", both)
         (grant,) = store.take(store.release("a", both))
-        message = Publication("b", "b.1", remember=0.5)
+        message = MessageId("b", "b.1", remember_for=0.5)
         permit_of(store.acquire(both, "b2", Wait(Kind.PARK, ticket=grant.ticket), message))
         store.release("b2", both)
-        ran = Publication("d", "d.1", remember=0.5)
+        ran = MessageId("d", "d.1", remember_for=0.5)
         permit_of(store.acquire(both, "d", None, ran))
         store.release("d", both, ran)
         refusal_of(store.acquire(claim(0, of="paused"), "x"))
@@ -439,7 +439,7 @@ class TestHandOnInSeveralCalls:
         ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
         assert ticket
         store.attach(ticket, both, b"b")
-        answer = store._runner.run(scripts.RELEASE, asks(claim()), ["a"])
+        answer = store._runner.run(scripts.RELEASE, resource_claims(claim()), ["a"])
         assert sorted(answer[2]) == [b"api", b"disk"]
         assert refusal_of(store.acquire(claim(), "newcomer")).reason is Reason.SATURATED
         assert [grant.payload for grant in store.take(store.reap())] == [b"b"]

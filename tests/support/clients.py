@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from celery_semaphore.core.events import Announcer, Event, PermitLost
-from celery_semaphore.core.lease import ALMOST, LeaseKeeper
+from celery_semaphore.core.lease import LOST_AFTER, LeaseKeeper
 from celery_semaphore.core.permit import Claim, Kind, Permit, Renewal, Renewals, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
@@ -50,7 +50,7 @@ class Watched:
         for holder, renewal in renewals.items():
             if inside := self._inside.get(holder):
                 unrenewed = asked - inside.renewed
-                in_time = unrenewed < ALMOST * self._store.lease
+                in_time = unrenewed < LOST_AFTER * self._store.lease
                 if renewal is not Renewal.LOST:
                     inside.renewed = asked
                     self._notes.write(f"{renewal}\n")

@@ -11,7 +11,7 @@ from celery_semaphore.core.held_permits import by_store
 def forgotten_after() -> Iterator[None]:
     """A store of an earlier test knows its epoch, and a keeper would go on and tell the server."""
     yield
-    for holdings in by_store.values():
-        holdings.close()
+    for held_permits in by_store.values():
+        held_permits.close()
     by_store.clear()
     semaphore._opened.clear()

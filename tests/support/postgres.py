@@ -17,11 +17,11 @@ import psycopg
 
 from celery_semaphore.stores.postgresql.connection import Connection
 from celery_semaphore.stores.postgresql.link import Link
-from celery_semaphore.stores.postgresql.schema import Place, install
+from celery_semaphore.stores.postgresql.schema import SchemaName, install
 
 from .process import Process, free_port, listening, wait_until
 
-DEFAULT = Place()
+DEFAULT = SchemaName()
 TABLES = """
 SELECT relname FROM pg_class WHERE relkind = 'r' AND relname <> 'installed'
 AND relnamespace = 'celery_semaphore'::regnamespace
@@ -144,7 +144,7 @@ class PostgresServer:
         self.run(f'CREATE DATABASE "{name}"')
         return self.database(name)
 
-    def install(self, database: str = "postgres", place: Place = DEFAULT) -> None:
+    def install(self, database: str = "postgres", place: SchemaName = DEFAULT) -> None:
         install(Link({"conninfo": self.database(database)}, 5.0), place)
 
     def forget(self, database: str = "postgres") -> None:

@@ -10,7 +10,7 @@ from typing import IO
 
 from .process import wait_until
 
-LONGEST = 100.0  # seconds that the others may still need it
+RETIRED_TIMEOUT_S = 100.0  # seconds that the others may still need it
 
 
 @contextmanager
@@ -33,7 +33,9 @@ def shared(
         yield told
         if starts:
             wait_until(
-                lambda: _retired(election, users, address), LONGEST, f"nobody uses {name} any more"
+                lambda: _retired(election, users, address),
+                RETIRED_TIMEOUT_S,
+                f"nobody uses {name} any more",
             )
 
 

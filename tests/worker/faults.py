@@ -136,7 +136,7 @@ def log_prefetch() -> None:
 
 def rest_long() -> None:
     """Let the releaser read no notes of its own accord."""
-    releaser.REST = 3600.0
+    releaser.IDLE_CHECK_S = 3600.0
 
 
 def log_messages(path: str) -> None:

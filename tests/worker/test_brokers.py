@@ -13,7 +13,7 @@ from celery import Celery
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.messages.publisher import Publisher
-from celery_semaphore.worker.messages.scheduler import NotNow
+from celery_semaphore.worker.messages.scheduler import RetryLater
 from tests.support.process import free_port, wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
@@ -83,7 +83,7 @@ def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:
 def publish(publisher: Publisher) -> bool:
     try:
         publisher.publish(a_message(), "celery", ticket=SENT)
-    except NotNow:
+    except RetryLater:
         return False
     return True
 

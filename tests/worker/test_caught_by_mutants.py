@@ -17,17 +17,17 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.breaker import CircuitBreaker
 from celery_semaphore.core.events import Announcer, Event, PermitReleased
-from celery_semaphore.core.key import LONGEST
+from celery_semaphore.core.key import MAX_NAME_BYTES
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep
 from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
-from celery_semaphore.worker.messages.message import publication
+from celery_semaphore.worker.messages.message import message_id
 from celery_semaphore.worker.messages.route import Route
 from celery_semaphore.worker.permits.ledger import Ledger
-from celery_semaphore.worker.permits.loop_waker import Alarm
+from celery_semaphore.worker.permits.loop_waker import LoopWaker
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.permits.process import is_gone
 from celery_semaphore.worker.permits.releaser import Releaser
@@ -64,7 +64,7 @@ class FakeStore:
             raise StoreUnavailable("hung")
         return dict.fromkeys(self.renewed, Renewal.OK)
 
-    def release(self, holder: str, claims: Any, publication: Any = None) -> frozenset[str]:
+    def release(self, holder: str, claims: Any, message_id: Any = None) -> frozenset[str]:
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("hung")
@@ -179,7 +179,7 @@ def noted(*claims: Claim) -> list[Claim]:
     """What a worker's main process knows of the claims that a pool process asked for."""
     found = list[Claim]()
 
-    class Books:
+    class PermitObserver:
         def asked(self, holder: str, claims: Any) -> None:
             found.extend(claims)
 
@@ -188,7 +188,7 @@ def noted(*claims: Claim) -> list[Claim]:
     pipe = NotePipe()
     try:
         pipe.asked("x" * 36, claims)
-        assert pipe.drain(Books())
+        assert pipe.drain(PermitObserver())
     finally:
         pipe.close()
     return found
@@ -201,7 +201,7 @@ def test_a_note_of_a_long_key(key: str | None) -> None:
     assert [(c.resource, c.limit, c.weight) for c in noted(claim)] == [(claim.resource, 3, 2)]
 
 
-@pytest.mark.parametrize("length", [LONGEST, LONGEST + 1])
+@pytest.mark.parametrize("length", [MAX_NAME_BYTES, MAX_NAME_BYTES + 1])
 def test_a_note_of_many_limits_with_long_keys(length: int) -> None:
     """Beside the resource it holds only the beginning of each key, and so has room for more of them."""
     claims = [Claim(f"api{n:02}", "x" * length, 3) for n in range(17)]
@@ -209,16 +209,16 @@ def test_a_note_of_many_limits_with_long_keys(length: int) -> None:
 
 
 def test_the_alarm_is_heard() -> None:
-    alarm = Alarm()
+    waker = LoopWaker()
 
     def rings() -> bool:
-        return bool(select.select([alarm.fileno()], [], [], 0)[0])
+        return bool(select.select([waker.fileno()], [], [], 0)[0])
 
     assert not rings()
     for _ in range(100_000):  # more than a pipe takes: ringing must not block
-        alarm.ring()
+        waker.wake()
     assert rings()
-    alarm.heard()
+    waker.clear()
     assert not rings()
 
 
@@ -241,7 +241,7 @@ def test_a_message_stays_compressed_and_expires_as_before() -> None:
         content_encoding="utf-8",
         delivery_info={"exchange": "", "routing_key": "celery"},
     )
-    sent = publication(message, route=Route("", "celery"), ticket="t", delay=1.0)
+    sent = message_id(message, route=Route("", "celery"), ticket="t", delay=1.0)
     assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
     assert sent["compression"] == "application/x-gzip"  # the body is not, by now
     assert set(sent["headers"]) == {"id", "eta", "semaphore_ticket"}
@@ -251,15 +251,15 @@ def test_a_lease_counts_from_before_the_store_was_asked(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = limited(app)
-    side, since = limiter_of(app).side, list[float]()
-    acquire = side.store.acquire
+    process, since = limiter_of(app).process, list[float]()
+    acquire = process.store.acquire
 
     def slow(*args: Any) -> Any:
         time.sleep(0.3)
         return acquire(*args)
 
-    monkeypatch.setattr(side.store, "acquire", slow, raising=False)
-    monkeypatch.setattr(side.keeper, "add", lambda _, confirmed, __: since.append(confirmed))
+    monkeypatch.setattr(process.store, "acquire", slow, raising=False)
+    monkeypatch.setattr(process.keeper, "add", lambda _, confirmed, __: since.append(confirmed))
     before = time.monotonic()
     delivered(task)
     assert since[0] < before + 0.2
@@ -280,7 +280,7 @@ def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
     """A new process asks a store that forgot: it must not admit itself before the living are back."""
     task = limited(app)
     sent = request_dict(task, epoch=7)
-    limiter_of(app).side.store.epoch = None
+    limiter_of(app).process.store.epoch = None
     with pytest.raises(Refused, match="recovering"):
         delivered(task, **{EPOCH: sent.get(EPOCH)})
 
@@ -295,7 +295,7 @@ def test_each_delivery_is_a_holder_of_its_own(app: Celery) -> None:
 
 def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:
     """What a request of this task brings to the process that runs it."""
-    limiter_of(task.app).side.store.epoch = epoch
+    limiter_of(task.app).process.store.epoch = epoch
     request = symbol_by_name(task.Request)(message_of(task), app=task.app, task=task)
     found: dict[str, Any] = request._request_dict
     return found
@@ -325,12 +325,12 @@ def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
 
 def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
     limiter = limiter_of(app)
-    side = limiter.side
-    side.store.epoch = 7
+    process = limiter.process
+    process.store.epoch = 7
     pid = os.fork()
     if not pid:  # pragma: no cover - in the child
-        own = limiter.side is not side and limiter.side.pid == os.getpid()
-        os._exit(0 if own and limiter.side.store.epoch == 7 else 1)
+        own = limiter.process is not process and limiter.process.pid == os.getpid()
+        os._exit(0 if own and limiter.process.store.epoch == 7 else 1)
     assert os.waitpid(pid, 0)[1] == 0
 
 
@@ -354,31 +354,31 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     """Of tasks whose processes did not live to release them."""
     limited(app)
     limiter = limiter_of(app)
-    side = limiter.side
-    release = side.store.release
+    process = limiter.process
+    release = process.store.release
 
     def slow(*args: Any) -> Any:
         time.sleep(0.3)
         return release(*args)
 
-    monkeypatch.setattr(side.store, "release", slow, raising=False)
+    monkeypatch.setattr(process.store, "release", slow, raising=False)
     limiter.start()
-    side.ledger.asked("x", [ONE])
-    assert isinstance(side.store.acquire([ONE], "x"), Permit)
-    side.ledger.ended("x")
+    process.ledger.asked("x", [ONE])
+    assert isinstance(process.store.acquire([ONE], "x"), Permit)
+    process.ledger.ended("x")
     consumer = SimpleNamespace(
         app=app,
         on_connection_error_after_connected=None,
         _restore_prefetch_count_after_connection_restart=None,
     )
     SemaphoreConsumerStep(consumer).shutdown(consumer)
-    assert side.store.snapshot("one").occupied == 0
+    assert process.store.snapshot("one").occupied == 0
 
 
 def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:
     limited(app)
     limiter, waited = limiter_of(app), []
-    limiter.porter = cast("Any", SimpleNamespace(flush=waited.append, close=waited.append))
+    limiter.mover = cast("Any", SimpleNamespace(flush=waited.append, close=waited.append))
     limiter.close(5.0, flush=0.5)
     assert waited == [0.5, 0.5]
 

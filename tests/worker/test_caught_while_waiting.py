@@ -14,10 +14,10 @@ from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.headers import sent_back
-from celery_semaphore.worker.messages.message import packed, publication, unpacked
+from celery_semaphore.worker.messages.message import message_id, packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.route import Route
-from celery_semaphore.worker.messages.scheduler import NotNow
+from celery_semaphore.worker.messages.scheduler import RetryLater
 from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 
 ONE = Claim("one", None, 1)
@@ -69,7 +69,7 @@ class Broker:
 
     def check(self) -> None:
         if self.away:
-            raise NotNow("away", 1.0)
+            raise RetryLater("away", 1.0)
 
     def publish(self, _: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
         self.tickets.append(ticket)
@@ -197,7 +197,7 @@ def test_a_message_comes_out_as_it_went_in() -> None:
     found = unpacked(packed(message, "celery", "celery.granted"))
     assert (found.queue, found.way) == ("celery", "celery.granted")
     assert (found.body, found.headers) == (message.body, message.headers)
-    sent = publication(found, route=Route("", "celery"), ticket="t", delay=0.0)
+    sent = message_id(found, route=Route("", "celery"), ticket="t", delay=0.0)
     assert (sent["expiration"], sent["priority"]) == (90.0, 3)
     assert "delivery_tag" not in sent
     text = unpacked(packed(a_message(body="[]"), "celery", "celery"))
@@ -221,11 +221,11 @@ def three_granted(store: MemoryStore) -> list[str]:
 def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
     """And not what it has not, which is sent at the next attempt, after the others."""
     tickets, broker = three_granted(store), Broker(None, ConnectionError("gone"))
-    errand = bring_back(store, broker)
+    job = bring_back(store, broker)
     with pytest.raises(ConnectionError):
-        errand.run()
+        job.run()
     assert store.told == tickets[:1]
-    errand.run()
+    job.run()
     assert store.told == [tickets[0], tickets[2], tickets[1]]
     assert len(broker.queues) == 3
 
@@ -250,7 +250,7 @@ def test_what_cannot_be_sent_is_left_to_others(store: Store) -> None:
     three_granted(store)
     broker = Broker()
     broker.away = True
-    with pytest.raises(NotNow):
+    with pytest.raises(RetryLater):
         bring_back(store, broker).run()
     assert len(store.take(frozenset({"one"}))) == 3
 
@@ -266,10 +266,10 @@ def test_each_that_is_brought_back_is_another_message(store: Store) -> None:
 def test_each_attempt_is_another_message() -> None:
     """One that was not confirmed may have arrived."""
     broker, request = Broker(ConnectionError("gone")), Request()
-    errand = PutBack(broker, request, "t", 1.0, longest=60.0)  # type: ignore[arg-type]
+    job = PutBack(broker, request, "t", 1.0, longest=60.0)  # type: ignore[arg-type]
     with pytest.raises(ConnectionError):
-        errand.run()
-    errand.run()
+        job.run()
+    job.run()
     assert broker.tickets == ["1 0123.1 t", "1 0123.2 t"]
     assert request.said == ["went back"]
 

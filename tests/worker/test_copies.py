@@ -15,7 +15,7 @@ from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim, Permit, Publication, Reason, Refusal
+from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER, TICKET, sent_back
@@ -64,13 +64,13 @@ def delivered(task: Any, ends: str = "SUCCESS", **headers: Any) -> None:
 
 def runs_again(task: Any) -> bool:
     """Whether the message that comes again, after another one was admitted, runs."""
-    side = limiter_of(task.app).side
-    side.releaser.start()
-    wait_until(lambda: side.store.snapshot("one").occupied == 0, 10, "it is released")
-    again = Publication("x:0:0", redelivered=True)
-    answer = side.store.acquire([ONE], "x:2", None, again)
+    process = limiter_of(task.app).process
+    process.releaser.start()
+    wait_until(lambda: process.store.snapshot("one").occupied == 0, 10, "it is released")
+    again = MessageId("x:0:0", redelivered=True)
+    answer = process.store.acquire([ONE], "x:2", None, again)
     assert isinstance(answer, Permit) or answer.reason is Reason.COPY
-    side.releaser.close(5)
+    process.releaser.close(5)
     return isinstance(answer, Permit)
 
 
@@ -99,7 +99,7 @@ def test_what_a_signal_cut_off_may_run_again(app: Celery) -> None:
 def test_an_unanswered_acquire_has_not_run(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store said yes to nobody: the task's message goes back, and must not be taken for a copy."""
     task = limited(app)
-    store = limiter_of(app).side.store
+    store = limiter_of(app).process.store
     acquire = store.acquire
 
     def unanswered(*args: Any) -> Any:
@@ -114,14 +114,14 @@ def test_an_unanswered_acquire_has_not_run(app: Celery, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[Publication | None]:
+def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[MessageId | None]:
     """With which messages the main process releases."""
-    found: list[Publication | None] = []
+    found: list[MessageId | None] = []
 
-    def release(_: str, __: Any, publication: Publication | None = None) -> None:
-        found.append(publication)
+    def release(_: str, __: Any, message_id: MessageId | None = None) -> None:
+        found.append(message_id)
 
-    monkeypatch.setattr(limiter_of(app).side.releaser, "release", release)
+    monkeypatch.setattr(limiter_of(app).process.releaser, "release", release)
     return found
 
 
@@ -130,19 +130,19 @@ def request_of(task: Any, queue: str = "celery", cls: Any = None, **headers: Any
     message.headers.update(headers)
     message.delivery_info["routing_key"] = queue
     request = (cls or symbol_by_name(task.Request))(message, app=task.app, task=task)
-    limiter_of(task.app).side.ledger.asked(request.holder, [ONE])
+    limiter_of(task.app).process.ledger.asked(request.holder, [ONE])
     return request
 
 
 def test_the_end_of_a_request_names_its_message(
-    app: Celery, releases: list[Publication | None]
+    app: Celery, releases: list[MessageId | None]
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
     request._ended(reported=True)
-    assert [found and found.id for found in releases] == ["0.1"]
+    assert [found and found.number for found in releases] == ["0.1"]
 
 
-def test_a_success_is_an_end(app: Celery, releases: list[Publication | None]) -> None:
+def test_a_success_is_an_end(app: Celery, releases: list[MessageId | None]) -> None:
     """Its process could perhaps not reach the store."""
     task = limited(app)
     pool = SimpleNamespace(apply_async=None)
@@ -150,11 +150,11 @@ def test_a_success_is_an_end(app: Celery, releases: list[Publication | None]) ->
     cls = create_request_cls(base, task, pool, "here", None, trace=print, app=app)
     request = request_of(task, cls=cls, **{TICKET: SENT})
     request.on_success((0, "done", 0.1))
-    assert [found and found.id for found in releases] == ["0.1"]
+    assert [found and found.number for found in releases] == ["0.1"]
 
 
 def test_a_request_that_was_returned_has_not_ended(
-    app: Celery, releases: list[Publication | None]
+    app: Celery, releases: list[MessageId | None]
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
     request.reject(requeue=True)
@@ -163,10 +163,10 @@ def test_a_request_that_was_returned_has_not_ended(
 
 
 def test_a_request_whose_acquire_was_not_answered_has_not_ended(
-    app: Celery, releases: list[Publication | None], monkeypatch: pytest.MonkeyPatch
+    app: Celery, releases: list[MessageId | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
-    monkeypatch.setattr(limiter_of(app).porter, "put_back", lambda *_: None)
+    monkeypatch.setattr(limiter_of(app).mover, "put_back", lambda *_: None)
     request._go_back(Refused("hung", delay=1.0, asked=False))
     assert releases == [None]
 
@@ -178,7 +178,7 @@ def refusals(app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason) -> li
     """How a task that would be dropped is sent away because of another of its messages."""
     task = limited(app, on_saturated="drop")
     refusal = Refusal(ONE, reason, 1, 1, None, 0, 3.0, 0.0)
-    store = limiter_of(app).side.store
+    store = limiter_of(app).process.store
     monkeypatch.setattr(store, "acquire", lambda *_: refusal, raising=False)
     saturated: list[Any] = []
     task_saturated.connect(lambda **_: saturated.append(1), weak=False, dispatch_uid="saturated")
@@ -208,7 +208,7 @@ def test_who_waits_for_its_other_message_comes_again(
 
 def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
     task = limited(app, on_saturated="park", wait_timeout=10)
-    limiter_of(app).side.store.acquire([ONE], "other")
+    limiter_of(app).process.store.acquire([ONE], "other")
     with pytest.raises(Refused) as found:
         delivered(task, "IGNORED")
     refused: Refused = pickle.loads(pickle.dumps(found.value))  # noqa: S301 - as it travels

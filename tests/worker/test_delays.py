@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
-from celery_semaphore.core.saturation import OnSaturated, Patience
+from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.worker.pool_process.refusal import Refused, refusal_of
 from tests.support.process import wait_until
 
@@ -37,6 +37,6 @@ def test_no_wait_is_longer_than_allowed(reason: Reason) -> None:
     claim = Claim("one", None, 1)
     refusal = Refusal(claim, reason, 1, 1, None, position=0, retry_after=20.0, waited=0.0)
     task = SimpleNamespace(name="t", request=SimpleNamespace(id="x"))
-    found = refusal_of(task, refusal, Patience(OnSaturated.REQUEUE, 0.1, 2.0, None))
+    found = refusal_of(task, refusal, WaitPolicy(OnSaturated.REQUEUE, 0.1, 2.0, None))
     assert isinstance(found, Refused)
     assert found.delay == 2.0

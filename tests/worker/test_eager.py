@@ -45,7 +45,7 @@ def app() -> Iterator[Celery]:
         semaphore_eager_timeout=20,  # a run that waits for itself lasts so long
     )
     yield app
-    limiter_of(app).side.store.close()
+    limiter_of(app).process.store.close()
 
 
 @pytest.fixture(params=["memory", "valkey", "postgres"])
@@ -63,7 +63,7 @@ def task(app: Celery, body: Callable[..., Any], **options: Any) -> Any:
 
 
 def store_of(app: Celery) -> Store:
-    return limiter_of(app).side.store
+    return limiter_of(app).process.store
 
 
 def occupied(app: Celery, semaphore: str = "one") -> int:

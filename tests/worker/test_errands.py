@@ -1,4 +1,4 @@
-"""Errands and sweeps, without workers: who goes first, who fails, and what is looked for."""
+"""Scheduler and sweeps, without workers: who goes first, who fails, and what is looked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from celery.worker import state
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.route import Unroutable
-from celery_semaphore.worker.messages.scheduler import Errands, NotNow, pause_after
+from celery_semaphore.worker.messages.scheduler import RetryLater, Scheduler, pause_after
 from celery_semaphore.worker.messages.sweeper import Sweeper
 from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 from celery_semaphore.worker.permits.ledger import Ledger
@@ -30,7 +30,7 @@ from tests.support.servers import RedisServer
 from .test_caught_while_waiting import SENT, Store, a_message, parked, three_granted
 
 
-class Errand:
+class Job:
     name = "an errand"
 
     def __init__(self, log: list[Any], *, urgent: bool = False, fails: bool = False) -> None:
@@ -52,40 +52,40 @@ class Errand:
         assert error is self.error
         return tried_for < self.lasting
 
-    def gave_up(self) -> None:
+    def on_give_up(self) -> None:
         self.given_up = True
 
 
 @pytest.fixture
-def errands() -> Iterator[Errands]:
-    errands = Errands(1.0, lambda: None, lambda: None)
-    yield errands
-    errands.close(1.0)
+def scheduler() -> Iterator[Scheduler]:
+    scheduler = Scheduler(1.0, lambda: None, lambda: None)
+    yield scheduler
+    scheduler.close(1.0)
 
 
-def test_the_urgent_goes_first(errands: Errands) -> None:
+def test_the_urgent_goes_first(scheduler: Scheduler) -> None:
     """A permit is kept for what is brought back; nobody waits for what is put back."""
     assert BringBack.urgent
     assert not PutBack.urgent
     log: list[Any] = []
-    first, second, urgent = Errand(log), Errand(log), Errand(log, urgent=True)
+    first, second, urgent = Job(log), Job(log), Job(log, urgent=True)
     first.may_go.clear()
-    errands.add(first)
+    scheduler.add(first)
     assert first.began.wait(10)
-    errands.add(second)
-    errands.add(urgent)
+    scheduler.add(second)
+    scheduler.add(urgent)
     first.may_go.set()
-    errands.flush(10)
+    scheduler.flush(10)
     assert log == [first, urgent, second]
 
 
-def test_what_fails_holds_up_nobody(errands: Errands) -> None:
+def test_what_fails_holds_up_nobody(scheduler: Scheduler) -> None:
     log: list[Any] = []
-    failing, other = Errand(log, fails=True), Errand(log)
+    failing, other = Job(log, fails=True), Job(log)
     failing.may_go.clear()
-    errands.add(failing)
+    scheduler.add(failing)
     assert failing.began.wait(10)
-    errands.add(other)
+    scheduler.add(other)
     failing.may_go.set()
     wait_until(lambda: log == [other], 10, "the other one is done")
     assert failing.attempts == 1
@@ -93,53 +93,53 @@ def test_what_fails_holds_up_nobody(errands: Errands) -> None:
     assert failing.attempts < 6
 
 
-def test_the_end_waits_in_bounds(errands: Errands) -> None:
+def test_the_end_waits_in_bounds(scheduler: Scheduler) -> None:
     """For an errand that waits for a broker."""
     log: list[Any] = []
-    errand = Errand(log)
-    errand.may_go.clear()
-    errands.add(errand)
-    assert errand.began.wait(10)
-    errands.close(0.1)
+    job = Job(log)
+    job.may_go.clear()
+    scheduler.add(job)
+    assert job.began.wait(10)
+    scheduler.close(0.1)
     assert not log
-    errand.may_go.set()
+    job.may_go.set()
 
 
 def test_what_was_not_even_tried_is_no_attempt() -> None:
     """It is worth one in so many seconds; only those that fail make the next one later."""
-    errands = Errands(3.0, lambda: None, lambda: None)
-    errand = Errand([], fails=True)
-    errand.error = NotNow("the broker is away", 0.2)
-    errands.add(errand)
-    wait_until(lambda: errand.given_up, 10, "it is given up")
-    errands.close(1.0)
-    assert 7 < errand.attempts <= 17
+    scheduler = Scheduler(3.0, lambda: None, lambda: None)
+    job = Job([], fails=True)
+    job.error = RetryLater("the broker is away", 0.2)
+    scheduler.add(job)
+    wait_until(lambda: job.given_up, 10, "it is given up")
+    scheduler.close(1.0)
+    assert 7 < job.attempts <= 17
 
 
-def test_what_lasts_is_not_given_up(errands: Errands, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_lasts_is_not_given_up(scheduler: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
     """And says so once, however often it fails."""
-    errands._timeout = 0.1
-    lasting, other = Errand([], fails=True), Errand([], fails=True)
+    scheduler._timeout = 0.1
+    lasting, other = Job([], fails=True), Job([], fails=True)
     lasting.lasting = 60.0
     with caplog.at_level(logging.WARNING):
-        errands.add(lasting)
+        scheduler.add(lasting)
         wait_until(lambda: lasting.attempts > 2, 10, "it is tried again and again")
-        errands.add(other)
+        scheduler.add(other)
         wait_until(lambda: other.given_up, 10, "the other one is given up")
     assert not lasting.given_up
     assert sum(": not yet, " in each.message for each in caplog.records) == 2, "one line for each"
 
 
-def test_a_flush_waits_for_no_pause(errands: Errands) -> None:
-    errand = Errand([], fails=True)
-    errand.error = NotNow("the broker is away", 60.0)
-    errands.add(errand)
-    wait_until(lambda: errand.attempts == 1 and errands._entries, 10, "it pauses")
-    errand.fails = False
+def test_a_flush_waits_for_no_pause(scheduler: Scheduler) -> None:
+    job = Job([], fails=True)
+    job.error = RetryLater("the broker is away", 60.0)
+    scheduler.add(job)
+    wait_until(lambda: job.attempts == 1 and scheduler._entries, 10, "it pauses")
+    job.fails = False
     began = time.monotonic()
-    errands.flush(20)
+    scheduler.flush(20)
     assert time.monotonic() - began < 10
-    assert errand.log == [errand]
+    assert job.log == [job]
 
 
 def test_pauses_grow_and_are_bounded() -> None:
@@ -147,19 +147,19 @@ def test_pauses_grow_and_are_bounded() -> None:
     assert pauses == [0.2, 0.4, 0.8, 1.6, 5.0, 5.0]
 
 
-def test_what_lasts_for_a_time_is_given_up_then(errands: Errands) -> None:
-    errands._timeout = 0.1
-    errand = Errand([], fails=True)
-    errand.lasting = 1.0
-    errands.add(errand)
-    wait_until(lambda: errand.given_up, 10, "it is given up")
-    assert errand.attempts > 2
+def test_what_lasts_for_a_time_is_given_up_then(scheduler: Scheduler) -> None:
+    scheduler._timeout = 0.1
+    job = Job([], fails=True)
+    job.lasting = 1.0
+    scheduler.add(job)
+    wait_until(lambda: job.given_up, 10, "it is given up")
+    assert job.attempts > 2
 
 
 @pytest.mark.parametrize("errand", [PutBack, Park])
-def test_a_message_is_kept_unless_it_has_no_way_back(errand: Any) -> None:
+def test_a_message_is_kept_unless_it_has_no_way_back(job: Any) -> None:
     """Nor for so long that the broker ends its channel, which ends the worker."""
-    own = errand.__new__(errand)
+    own = job.__new__(job)
     own._longest = 450.0
     assert own.lasts(OSError("the broker is away"), 449.0)
     assert own.lasts(Returned("its queue is gone"), 60.0)
@@ -181,12 +181,12 @@ def test_a_broker_that_hangs_holds_up_one_message(
     publisher = Publisher(app, 1.0)
     publisher.publish(a_message(), "celery", ticket=SENT)
     proxy.hang()
-    with pytest.raises(NotNow) as first:
+    with pytest.raises(RetryLater) as first:
         publisher.publish(a_message(), "celery", ticket=SENT)
     assert isinstance(first.value.__cause__, redis.TimeoutError)
     began = time.monotonic()
     for _ in range(100):
-        with pytest.raises(NotNow) as refused:
+        with pytest.raises(RetryLater) as refused:
             publisher.publish(a_message(), "celery", ticket=SENT)
     assert time.monotonic() - began < 0.5
     assert 0 < refused.value.left <= 1
@@ -198,7 +198,7 @@ def test_a_broker_that_hangs_holds_up_one_message(
 def _published(publisher: Publisher) -> bool:
     try:
         publisher.publish(a_message(), "celery", ticket=SENT)
-    except NotNow:
+    except RetryLater:
         return False
     return True
 
@@ -255,10 +255,10 @@ def test_what_a_process_handed_on_is_sent() -> None:
 def test_a_note_of_much_that_was_handed_on() -> None:
     """What does not fit is found by a sweep; the release itself must be noted."""
     noted: list[Any] = []
-    books: Any = SimpleNamespace(released=lambda *note: noted.append(note))
+    observer: Any = SimpleNamespace(released=lambda *note: noted.append(note))
     pipe = NotePipe()
     pipe.released("x", frozenset({"one"}))
     pipe.released("y", frozenset(f"{n:010}" for n in range(select.PIPE_BUF // 10)))
-    assert pipe.drain(books)
+    assert pipe.drain(observer)
     pipe.close()
     assert noted == [("x", frozenset({"one"})), ("y", frozenset())]

@@ -236,7 +236,7 @@ def app() -> Iterator[Celery]:
     app = Celery("events", broker="memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
     yield app
-    limiter_of(app).side.store.close()
+    limiter_of(app).process.store.close()
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.result import AsyncResult
-from celery_semaphore.worker.options.options.task_checks import check_tasks
 from kombu import Exchange, Queue
 from kombu.common import Broadcast
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
+from celery_semaphore.worker.options.task_checks import check_tasks
 from tests.support.process import wait_until
 
 from .conftest import Site

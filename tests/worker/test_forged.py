@@ -10,7 +10,14 @@ from celery import Celery
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import ASKING, INTERNAL, KEY, PERMIT, TICKET, WEIGHT
+from celery_semaphore.worker.messages.headers import (
+    INTERNAL,
+    KEY,
+    PENDING_RELEASE,
+    PERMIT,
+    TICKET,
+    WEIGHT,
+)
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refusal import Refused
@@ -23,11 +30,11 @@ ONE = Claim("one", None, 1)
 OTHERS: dict[str, Any] = {
     "semaphore_place": "255.1795325987266815.x:7b",
     "semaphore_permit": 1,
-    "semaphore_asking": ["other:1", [], None],
+    "semaphore_pending_release": ["other:1", [], None],
     "semaphore_holder": "other:1",
     "semaphore_epoch": 1,
     "semaphore_session": "other",
-    "semaphore_leaves": True,
+    "semaphore_exits_early": True,
     "semaphore_fanout": "news",
 }
 
@@ -60,7 +67,7 @@ def test_a_request_has_none_of_them_from_its_message(app: Celery, name: str) -> 
 
 def test_the_gate_knows_a_permit_by_its_type(app: Celery) -> None:  # noqa: F811
     task = limited(app)
-    limiter_of(app).side.store.acquire([ONE], "other:1")
+    limiter_of(app).process.store.acquire([ONE], "other:1")
     with pytest.raises(Refused):
         delivered(task, "IGNORED", **{PERMIT: 1})
 
@@ -68,7 +75,7 @@ def test_the_gate_knows_a_permit_by_its_type(app: Celery) -> None:  # noqa: F811
 def test_an_eager_task_waits_for_its_permit(app: Celery) -> None:  # noqa: F811
     app.conf.semaphore_eager_timeout = 0.2
     task, given = limited(app), dict(OTHERS)
-    limiter_of(app).side.store.acquire([ONE], "other:1")
+    limiter_of(app).process.store.acquire([ONE], "other:1")
     with pytest.raises(SemaphoreTimeout):
         task.apply(headers=given, throw=True)
     assert given == OTHERS, "the dictionary is its caller's"
@@ -86,8 +93,8 @@ def test_the_end_of_a_task_releases_no_other(app: Celery) -> None:  # noqa: F811
     task = limited(app, semaphore=None, limit=None)
     limiter = limiter_of(app)
     limiter.serve(NotePipe())
-    limiter.side.store.acquire([ONE], "other:1")
-    task.push_request(id="x", **{ASKING: ["other:1", [ONE], None]})
+    limiter.process.store.acquire([ONE], "other:1")
+    task.push_request(id="x", **{PENDING_RELEASE: ["other:1", [ONE], None]})
     postrun._release(task, "SUCCESS")
     task.pop_request()
-    assert limiter.side.store.snapshot("one").occupied == 1
+    assert limiter.process.store.snapshot("one").occupied == 1

@@ -82,7 +82,7 @@ def test_what_goes_back_is_waited_for_in_bounds(
     waited: list[float] = []
     limiter = SimpleNamespace(
         settings=SimpleNamespace(publish_timeout=10.0),
-        porter=SimpleNamespace(flush=waited.append),
+        mover=SimpleNamespace(flush=waited.append),
         close=lambda _timeout, *, flush: waited.append(flush),
         connections=1,
     )

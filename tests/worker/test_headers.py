@@ -33,8 +33,8 @@ def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, str | No
         headers = Headers.taken_from(task.request, 60.0)
     finally:
         task.pop_request()
-    assert headers.publication.id == request._publication.id
-    return headers.publication.id, headers.ticket
+    assert headers.message_id.number == request._message_id.number
+    return headers.message_id.number, headers.ticket
 
 
 @pytest.mark.parametrize("task_id", ["x", ODD])

@@ -629,7 +629,7 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     assert second.request_dict["semaphore_place"] == "255.1795325987266815.x"
     assert second.request_dict["semaphore_holder"] == second.holder
     assert second.request_dict["mine"] == "1"
-    assert second._publication == first._publication
+    assert second._message_id == first._message_id
     assert second._since == 5.0, "when the broker delivered it"
     assert "semaphore_place" not in first.again(None).request_dict
     third = second.again(None)

@@ -13,7 +13,7 @@ from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
-from celery_semaphore.worker.permits.signal_safe_event import Bell
+from celery_semaphore.worker.permits.signal_safe_event import SignalSafeEvent
 from tests.support.process import wait_until
 
 from .conftest import Site
@@ -64,7 +64,7 @@ def test_a_soft_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> 
 # -- in this process
 
 
-class Books:
+class PermitObserver:
     """Writes down what is entered; what else happens then, the test decides."""
 
     def __init__(self) -> None:
@@ -97,24 +97,29 @@ def note_three(pipe: NotePipe, holder: str) -> list[str]:
 
 
 def test_notes_are_entered_in_the_handler_that_interrupted_it() -> None:
-    pipe, books = NotePipe(), Books()
+    pipe, observer = NotePipe(), PermitObserver()
     first = note_three(pipe, "a")
     second = list[str]()
 
     def interrupted(what: str) -> None:
         if what == "held a" and not second:
             second.extend(note_three(pipe, "b"))
-            assert pipe.drain(books)
-            assert not pipe.drain(books)
+            assert pipe.drain(observer)
+            assert not pipe.drain(observer)
 
-    books.then = interrupted  # type: ignore[method-assign]
-    assert pipe.drain(books)
+    observer.then = interrupted  # type: ignore[method-assign]
+    assert pipe.drain(observer)
     pipe.close()
-    assert books.entered == ["asked a", "held a", *first[1:], *second]
+    assert observer.entered == ["asked a", "held a", *first[1:], *second]
 
 
 def test_notes_are_entered_while_another_thread_sleeps_there() -> None:
-    pipe, books, asleep, wake = NotePipe(), Books(), threading.Event(), threading.Event()
+    pipe, observer, asleep, wake = (
+        NotePipe(),
+        PermitObserver(),
+        threading.Event(),
+        threading.Event(),
+    )
     first = note_three(pipe, "a")
 
     def sleeping(what: str) -> None:
@@ -122,36 +127,36 @@ def test_notes_are_entered_while_another_thread_sleeps_there() -> None:
             asleep.set()
             wake.wait(20)
 
-    books.then = sleeping  # type: ignore[method-assign]
-    sleeper = threading.Thread(target=pipe.drain, args=[books])
+    observer.then = sleeping  # type: ignore[method-assign]
+    sleeper = threading.Thread(target=pipe.drain, args=[observer])
     sleeper.start()
     asleep.wait(20)
     second = note_three(pipe, "b")
-    assert pipe.drain(books)
-    assert books.entered == ["asked a", "held a", *first[1:], *second]
+    assert pipe.drain(observer)
+    assert observer.entered == ["asked a", "held a", *first[1:], *second]
     wake.set()
     sleeper.join(20)
-    assert not pipe.drain(books)
+    assert not pipe.drain(observer)
     pipe.close()
-    assert books.entered == ["asked a", "held a", *first[1:], *second]
+    assert observer.entered == ["asked a", "held a", *first[1:], *second]
 
 
 def test_a_note_is_never_read_in_part() -> None:
     """However full the pipe is: its writers wait, and whole notes come out in order."""
-    pipe, books, count = NotePipe(), Books(), 3000
+    pipe, observer, count = NotePipe(), PermitObserver(), 3000
     writer = threading.Thread(
         target=lambda: [pipe.unreleased(f"{n}-{'x' * (n % 500)}") for n in range(count)]
     )
     writer.start()
 
     def all_entered() -> bool:
-        pipe.drain(books)
-        return len(books.entered) >= count
+        pipe.drain(observer)
+        return len(observer.entered) >= count
 
     wait_until(all_entered, 20, "all are entered")
     writer.join(20)
     pipe.close()
-    assert books.entered == [f"unreleased {n}-{'x' * (n % 500)}" for n in range(count)]
+    assert observer.entered == [f"unreleased {n}-{'x' * (n % 500)}" for n in range(count)]
 
 
 class Keeper:
@@ -200,13 +205,13 @@ def test_an_end_while_the_permit_is_entered() -> None:
     assert (keeper.kept, released) == (set(), ["a"])
 
 
-def test_a_bell() -> None:
+def test_a_event() -> None:
     """However often it was rung, it wakes once; it does not matter who came first."""
-    bell = Bell()
-    assert not bell.wait(0)
-    bell.ring()
-    bell.ring()
-    assert bell.wait(0)
-    assert not bell.wait(0)
-    threading.Timer(0.05, bell.ring).start()
-    assert bell.wait(20)
+    event = SignalSafeEvent()
+    assert not event.wait(0)
+    event.set()
+    event.set()
+    assert event.wait(0)
+    assert not event.wait(0)
+    threading.Timer(0.05, event.set).start()
+    assert event.wait(20)

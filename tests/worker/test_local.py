@@ -38,22 +38,22 @@ def test_what_cannot_be_given_back_is_renewed_no_more(
     """Also where it is known that the store is away, so that it is not asked."""
     limiter, notes, asked = limiter_of(task.app), NotePipe(), list[str]()
     limiter.serve(notes)
-    side = limiter.side
+    process = limiter.process
 
     def release(holder: str, *_: Any) -> Any:
         asked.append(holder)
         raise StoreUnavailable("hung")
 
-    monkeypatch.setattr(side.store, "release", release)
+    monkeypatch.setattr(process.store, "release", release)
     task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
     task.before_start("x", (), {})
     limiter.drain()
-    assert list(side.keeper._kept) == ["x:1"]
+    assert list(process.keeper._kept) == ["x:1"]
     if known:
-        side.breaker.failed(StoreUnavailable("hung"))
+        process.breaker.failed(StoreUnavailable("hung"))
     postrun._release(task, "SUCCESS")
     limiter.drain()
-    assert list(side.keeper._kept) == []
+    assert list(process.keeper._kept) == []
     assert asked == ([] if known else ["x:1"])
     notes.close()
 
@@ -69,7 +69,7 @@ def test_what_was_cut_off_is_not_over(
     task.acks_late = late
     limiter, notes, noted = limiter_of(task.app), NotePipe(), list[str]()
     limiter.serve(notes)
-    monkeypatch.setattr(limiter.side.ledger, "over", noted.append)
+    monkeypatch.setattr(limiter.process.ledger, "over", noted.append)
     task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
     task.before_start("x", (), {})
     postrun._release(task, state)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from celery import Celery, Task
 from celery.worker.request import Request
-from celery_semaphore.worker.options.options.task_checks import check_tasks, doubts
 
 from celery_semaphore import Limit, LimitedTask, LimitedTaskMixin, SemaphoreError
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
+from celery_semaphore.worker.options.task_checks import check_tasks, warnings_of
 
 SETTINGS = Settings("memory://")
 
@@ -351,7 +351,7 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
         on_saturate = "drop"
 
     declare(app, base=Base, semaphore="s", limit=1, limits=5)
-    texts = sorted(doubts(app.tasks.values()))
+    texts = sorted(warnings_of(app.tasks.values()))
     assert len(texts) == 2
     assert texts[0].startswith("task shop.export: limits=5 is no option; did you mean limit?")
     assert texts[1].startswith("task shop.export: on_saturate='drop' is no option")
@@ -370,7 +370,7 @@ def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:
         declared = {"base": LimitedTask, "name": name, "semaphore": "api", "shared": False}
         app.task(**declared | options)(body)
     app.finalize()
-    (text,) = doubts(app.tasks.values())
+    (text,) = warnings_of(app.tasks.values())
     assert text.startswith(
         "semaphore 'api' is declared with different limits: a limit=5, b limit=3."
     )
@@ -385,7 +385,7 @@ def test_tasks_of_one_semaphore_may_wait_in_different_ways() -> None:
         declared = {"base": LimitedTask, "name": policy, "semaphore": "api", "limit": 5}
         app.task(**declared, shared=False, on_saturated=policy)(body)
     app.finalize()
-    assert list(doubts(app.tasks.values())) == []
+    assert list(warnings_of(app.tasks.values())) == []
 
 
 def test_attributes_that_only_look_like_options_are_let_pass() -> None:
@@ -407,13 +407,13 @@ def test_attributes_that_only_look_like_options_are_let_pass() -> None:
 
     app.register_task(Limited())
     app.finalize()
-    assert list(doubts(app.tasks.values())) == []
+    assert list(warnings_of(app.tasks.values())) == []
 
 
 def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Celery) -> None:
     app.conf.broker_transport_options = {"visibility_timeout": 60}
     task = declare(app, semaphore="s", limit=1)
-    assert task.semaphore_options.patience(Settings.from_app(app)).longest == 15
+    assert task.semaphore_options.policy(Settings.from_app(app)).longest == 15
 
 
 class Batches(Task):

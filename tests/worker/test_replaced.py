@@ -8,7 +8,7 @@ import pytest
 from celery import chain, chord
 from kombu import Queue
 
-from celery_semaphore.worker.messages.headers import publication_of
+from celery_semaphore.worker.messages.headers import message_id_of
 from tests.support.process import wait_until
 
 from .conftest import Site
@@ -75,13 +75,13 @@ def test_each_retry_and_each_replacement_is_another_wait() -> None:
         for retries in range(3)
         for depth in range(3)
     ]
-    assert len({publication_of(each, None, 1.0).of for each in sent}) == len(sent)
+    assert len({message_id_of(each, None, 1.0).task for each in sent}) == len(sent)
 
 
 def test_a_message_without_these_headers_is_neither() -> None:
     """As by protocol 1, and by senders that are not Celery."""
     bare, nothing = (
-        publication_of({"id": "x", **more}, None, 1.0)
+        message_id_of({"id": "x", **more}, None, 1.0)
         for more in ({}, {"retries": None, "replaced_task_nesting": None})
     )
-    assert bare.of == nothing.of
+    assert bare.task == nothing.task

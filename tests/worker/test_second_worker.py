@@ -66,7 +66,7 @@ def workers(
 def test_each_brings_back_what_it_hands_on(
     workers: Iterator[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "SWEEP", 60.0)  # nobody else shall find it
+    monkeypatch.setattr(sweeper, "SWEEP_S", 60.0)  # nobody else shall find it
     monkeypatch.setattr(LeaseKeeper, "tick", lambda _: None)
     for nap in workers:
         for result in [nap.delay() for _ in range(4)]:

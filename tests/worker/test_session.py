@@ -11,7 +11,7 @@ from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
-from celery_semaphore.core.saturation import OnSaturated, Patience
+from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -141,7 +141,7 @@ def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
     assert worker.begun == []
     worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
     rung: list[bool] = []
-    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append(True))
     worker.hold(held)
     assert rung == [True]
     worker.session.ask()
@@ -426,7 +426,7 @@ def test_what_arrives_brings_the_next_question_forward(
 ) -> None:
     """If it is expected sooner, or if nothing was held before."""
     rung: list[bool] = []
-    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append(True))
     worker.session._next_at = clock.now + LEASE
     worker.hold(worker.refused("b"), turn=1000.0)
     assert rung == [True]
@@ -456,7 +456,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     limiter = Limiter(Celery("freed"), worker.store)
     limiter.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
     limiter.serve(None)
-    ledger = limiter.side.ledger
+    ledger = limiter.process.ledger
 
     def ends(name: str, claims: tuple[Claim, ...]) -> list[str]:
         rung.clear()
@@ -465,7 +465,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
         ledger.ended(name)
         return rung
 
-    monkeypatch.setattr(worker.session._bell, "ring", lambda: rung.append("rung"))
+    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append("rung"))
     assert ends("a1", CLAIMS) == []
     held = worker.hold(worker.refused("b"), turn=1000.0)
     assert ends("a2", CLAIMS) == ["rung"]
@@ -484,7 +484,7 @@ def test_a_permit_that_was_given_back_during_a_visit_brings_the_next_question_fo
     worker.clock.now += 1.0
     pause, least = worker.session.ask()
     assert pause > least
-    monkeypatch.setattr(worker.session._bell, "wait", waited.append)
+    monkeypatch.setattr(worker.session._event, "wait", waited.append)
     worker.session._rest(pause, least)
     worker.session.visit = lambda: None
     worker.session.ask()
@@ -510,7 +510,7 @@ def test_a_grant_brings_the_next_question_forward(
 
 def test_a_task_that_parks_has_no_session() -> None:
     """Its message will lie in the store; what is granted before that must not wait for a question."""
-    asks = {each: Patience(each, 0.1, 1.0, None).wait(None, 0, "s", 60.0) for each in OnSaturated}
+    asks = {each: WaitPolicy(each, 0.1, 1.0, None).wait(None, 0, "s", 60.0) for each in OnSaturated}
     assert {each: wait and wait.session for each, wait in asks.items()} == {
         OnSaturated.REQUEUE: "s",
         OnSaturated.PARK: "",

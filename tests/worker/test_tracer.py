@@ -41,7 +41,7 @@ def test_a_refusal_is_small_and_ends_as_a_run_does(app: Celery) -> None:
 
     app.finalize()
     task, ended = app.tasks["limited"], []
-    store = limiter_of(app).side.store
+    store = limiter_of(app).process.store
     store.acquire([Claim("one", None, 1)], "other:1")
 
     def end(**about: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_refusal_keeps_nothing_of_its_call(
     def limited(argument: Argument) -> None: ...
 
     app.finalize()
-    store = limiter_of(app).side.store
+    store = limiter_of(app).process.store
     store.acquire([Claim("one", None, 1)], "other:1")
     if why == "unanswered":
         monkeypatch.setattr(store, "acquire", unanswered)

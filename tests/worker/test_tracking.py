@@ -43,7 +43,7 @@ def refuse(
     key: str | None = None,
 ) -> None:
     refusal = Refusal(Claim("one", key, 1), reason, 1, 1, ticket, 3, 3.0, 0.0)
-    monkeypatch.setattr(limiter_of(app).side.store, "acquire", lambda *_: refusal, raising=False)
+    monkeypatch.setattr(limiter_of(app).process.store, "acquire", lambda *_: refusal, raising=False)
 
 
 def sent_away(task: Any, **headers: Any) -> str:

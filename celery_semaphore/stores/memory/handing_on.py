@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..encoding import Ask
+from ..encoding import ResourceClaim
 from .resource import Entry
 from .state import GRANT
 
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
 
     from ...core.store import Outgoing
     from .resource import Resource
-    from .state import Books
+    from .state import MemoryState
     from .waiter import Waiter
 
 
-def hand_on(books: Books, names: Sequence[str]) -> Outgoing:
+def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
     """Grant what is free in these resources; return those whose outboxes have messages.
 
     A head that asks other resources, too, is tried together with those, and what is free there is handed on likewise.
     """
     needed = list[str]()
     for name in names:
-        at = books.at(name)
-        while waiter := _next(books, at):
-            if not {ask.resource for ask in waiter.asks}.issubset(names):
-                needed = [ask.resource for ask in waiter.asks]
+        at = state.at(name)
+        while waiter := _next(state, at):
+            if not {ask.resource for ask in waiter.resource_claims}.issubset(names):
+                needed = [ask.resource for ask in waiter.resource_claims]
                 break
-            _grant_or_move(books, at, waiter)
-    outgoing = frozenset(name for name in names if books.at(name).outbox)
+            _grant_or_move(state, at, waiter)
+    outgoing = frozenset(name for name in names if state.at(name).outbox)
     if not needed:
         return outgoing
     together = list(dict.fromkeys([*names, *needed]))
-    books.look_at([Ask(name, 0, 0) for name in together])
-    return outgoing | hand_on(books, together)
+    state.look_at([ResourceClaim(name, 0, 0) for name in together])
+    return outgoing | hand_on(state, together)
 
 
-def _next(books: Books, at: Resource) -> Waiter | None:
+def _next(state: MemoryState, at: Resource) -> Waiter | None:
     """Return the first in line, if this resource has room for it: else it blocks the line, or heavy ones would starve."""
-    head = books.first(at)
-    if head and not books.refusal(head.ask_at(at.name), head.ticket):
+    head = state.first(at)
+    if head and not state.refusal(head.ask_at(at.name), head.ticket):
         return head
     return None  # a free permit goes to the next acquire
 
 
-def _grant_or_move(books: Books, at: Resource, waiter: Waiter) -> None:
-    for ask in waiter.asks:
-        if ask.resource != at.name and books.refusal(ask, waiter.ticket):
-            _move(at, books.at(ask.resource), waiter)
+def _grant_or_move(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+    for ask in waiter.resource_claims:
+        if ask.resource != at.name and state.refusal(ask, waiter.ticket):
+            _move(at, state.at(ask.resource), waiter)
             return
-    _grant(books, at, waiter)
+    _grant(state, at, waiter)
 
 
 def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
@@ -63,12 +63,12 @@ def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
     at.forget(waiter.nonce)
 
 
-def _grant(books: Books, at: Resource, waiter: Waiter) -> None:
-    token = books.new_token(waiter.asks)
-    ends = books.now + (GRANT if waiter.session else books.take_up)
-    for ask in waiter.asks:
-        books.at(ask.resource).grants[waiter.nonce] = Entry(
-            token, books.now, ask.weight, ends, books.epoch.id, ticket=waiter.ticket
+def _grant(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+    token = state.new_token(waiter.resource_claims)
+    ends = state.now + (GRANT if waiter.session else state.take_up)
+    for ask in waiter.resource_claims:
+        state.at(ask.resource).grants[waiter.nonce] = Entry(
+            token, state.now, ask.weight, ends, state.epoch.id, ticket=waiter.ticket
         )
     if waiter.payload is not None:
         at.outbox[waiter.nonce] = token

@@ -9,9 +9,9 @@ from ...core.permit import Reason
 from ..encoding import microseconds
 
 if TYPE_CHECKING:
-    from ...core.permit import Publication
+    from ...core.permit import MessageId
     from ...core.ticket import TicketFields
-    from .state import Books
+    from .state import MemoryState
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Messages:
 
     def __init__(
         self,
-        books: Books,
+        state: MemoryState,
         resource: str,
-        mine: Publication | None,
+        mine: MessageId | None,
         carried: TicketFields | None = None,
     ) -> None:
-        self._books, self._mine = books, mine
-        self._name = (resource, mine.of if mine else "")
-        known = books.remembered(self._name) if mine and not mine.is_first else None
+        self._state, self._mine = state, mine
+        self._name = (resource, mine.task if mine else "")
+        known = state.remembered(self._name) if mine and not mine.is_first else None
         known_by = known.ticket if known else None
         self._earlier = bool(known_by and carried and known_by.nonce != carried.nonce)
         self._known = None if self._earlier else known
@@ -46,7 +46,7 @@ class Messages:
     def refusal(self) -> Reason | None:
         """Whether another message keeps this one from running, for now or for good."""
         known, mine = self._known, self._mine
-        if not mine or not known or known.admitted in (None, mine.id):
+        if not mine or not known or known.admitted in (None, mine.number):
             return None
         if known.ran:
             return Reason.COPY
@@ -55,9 +55,9 @@ class Messages:
 
     def admitted(self, holder: str) -> None:
         if self._mine and self._mine.is_first:
-            self._books.messages.pop(self._name, None)
+            self._state.messages.pop(self._name, None)
         elif self._mine:
-            self._remember(Remembered(self.ticket, self._until(), self._mine.id, holder))
+            self._remember(Remembered(self.ticket, self._until(), self._mine.number, holder))
 
     def refused(self, ticket: TicketFields | None) -> None:
         """It goes back; what was admitted before did not end the task, or this would not be here."""
@@ -66,17 +66,17 @@ class Messages:
 
     def ran(self, holder: str) -> None:
         known = self._known
-        if known and self._mine and (known.admitted, known.holder) == (self._mine.id, holder):
+        if known and self._mine and (known.admitted, known.holder) == (self._mine.number, holder):
             self._remember(replace(known, until=self._until(), ran=True))
 
     def _lives(self) -> bool:
-        holders = self._books.at(self._name[0]).holders
+        holders = self._state.at(self._name[0]).holders
         return self._known is not None and self._known.holder in holders
 
     def _until(self) -> int:
-        return self._books.now + microseconds(self._mine.remember if self._mine else 0)
+        return self._state.now + microseconds(self._mine.remember_for if self._mine else 0)
 
     def _remember(self, task: Remembered) -> None:
         if not self._earlier:
-            self._books.messages.pop(self._name, None)  # the newest last: see Books.remembered
-            self._books.messages[self._name] = task
+            self._state.messages.pop(self._name, None)  # the newest last: see Books.remembered
+            self._state.messages[self._name] = task

@@ -5,44 +5,44 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.permit import Permit, Publication, Renewal
-from ..encoding import Ask, asks
+from ...core.permit import MessageId, Permit, Renewal
+from ..encoding import ResourceClaim, resource_claims
 from .messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .state import Books
+    from .state import MemoryState
 
 
-def renewed_in_newer(books: Books, permit: Permit) -> Renewal:
+def renewed_in_newer(state: MemoryState, permit: Permit) -> Renewal:
     """Move the end of its lease, and write nothing else.
 
     What was forgotten is not put back, nor confirmed in a new epoch: that would be a new record in an old format,
     and whether it fits only newer processes can tell.
     """
-    wanted = asks(permit.claims)
-    if not all(_is_there(books, permit.holder, ask) for ask in wanted):
+    wanted = resource_claims(permit.claims)
+    if not all(_is_there(state, permit.holder, ask) for ask in wanted):
         return Renewal.LOST
     for ask in wanted:
-        holders = books.at(ask.resource).holders
-        holders[permit.holder] = replace(holders[permit.holder], ends=books.now + books.lease)
+        holders = state.at(ask.resource).holders
+        holders[permit.holder] = replace(holders[permit.holder], ends=state.now + state.lease)
     return Renewal.OK
 
 
-def _is_there(books: Books, holder: str, ask: Ask) -> bool:
-    entry = books.at(ask.resource).holders.get(holder)
-    if entry is None or entry.ends <= books.now:
+def _is_there(state: MemoryState, holder: str, ask: ResourceClaim) -> bool:
+    entry = state.at(ask.resource).holders.get(holder)
+    if entry is None or entry.ends <= state.now:
         return False
-    return (entry.weight, entry.epoch) == (ask.weight, books.epoch.id)
+    return (entry.weight, entry.epoch) == (ask.weight, state.epoch.id)
 
 
 def release_in_newer(
-    books: Books, holder: str, wanted: Sequence[Ask], publication: Publication | None
+    state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """Take the permit out; waiters may be written otherwise by now, so a newer process hands on."""
     for ask in wanted:
-        at = books.at(ask.resource)
+        at = state.at(ask.resource)
         if at.holders.pop(holder, None):
-            at.bury(holder, books.now + books.lease)
-    Messages(books, wanted[0].resource, publication).ran(holder)
+            at.mark_released(holder, state.now + state.lease)
+    Messages(state, wanted[0].resource, message_id).ran(holder)

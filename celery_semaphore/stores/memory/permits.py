@@ -4,66 +4,68 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Permit, Publication, Renewal
+from ...core.permit import MessageId, Permit, Renewal
 from ...core.ticket import TicketFields
-from ..encoding import Ask, asks, microseconds
+from ..encoding import ResourceClaim, microseconds, resource_claims
 from .messages import Messages
 from .resource import Own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .state import Books
+    from .state import MemoryState
 
 
-def renewed(books: Books, permit: Permit) -> Renewal:
-    wanted = asks(permit.claims)
-    books.drop(wanted)
-    part, whole = books.permit_of(wanted, permit.holder)
+def renewed(state: MemoryState, permit: Permit) -> Renewal:
+    wanted = resource_claims(permit.claims)
+    state.drop(wanted)
+    part, whole = state.permit_of(wanted, permit.holder)
     # A store that went back to before the grant was taken up has the grant instead.
-    taken_up = None if whole else books.granted(wanted[0].resource, permit.token)
+    taken_up = None if whole else state.granted(wanted[0].resource, permit.token)
     own = Own(permit.holder, taken_up)
-    if not whole and not _is_forgotten(books, permit, wanted, own):
+    if not whole and not _is_forgotten(state, permit, wanted, own):
         if part:
-            books.end_part(wanted, permit.holder)
+            state.end_part(wanted, permit.holder)
         return Renewal.LOST
     names = [ask.resource for ask in wanted]
-    restored = [name for name in names if not books.at(name).remembers(books.epoch.id, own)]
+    restored = [name for name in names if not state.at(name).remembers(state.epoch.id, own)]
     if taken_up:
-        books.taken_up(wanted, taken_up)
+        state.taken_up(wanted, taken_up)
     since = microseconds(permit.acquired_at)
-    books.write(wanted, permit.holder, permit.token, since, restored)
+    state.write(wanted, permit.holder, permit.token, since, restored)
     return Renewal.OK if whole else Renewal.RESTORED
 
 
-def _is_forgotten(books: Books, permit: Permit, wanted: Sequence[Ask], own: Own) -> bool:
+def _is_forgotten(
+    state: MemoryState, permit: Permit, wanted: Sequence[ResourceClaim], own: Own
+) -> bool:
     """Return whether it was not released since, is not of the present epoch, and fits."""
-    if not books.in_grace or permit.epoch == books.epoch.id:
+    if not state.in_grace or permit.epoch == state.epoch.id:
         return False
     return all(
-        permit.holder not in books.at(ask.resource).released and books.has_room_for_living(ask, own)
+        permit.holder not in state.at(ask.resource).released and state.has_room_for_living(ask, own)
         for ask in wanted
     )
 
 
 def release(
-    books: Books, name: str, wanted: Sequence[Ask], publication: Publication | None
+    state: MemoryState, name: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """End what is of this holder, or of this ticket, and see to it that it gets nothing any more."""
-    Messages(books, wanted[0].resource, publication).ran(name)
-    books.drop(wanted)
+    Messages(state, wanted[0].resource, message_id).ran(name)
+    state.drop(wanted)
     for ask in wanted:
-        at = books.at(ask.resource)
+        at = state.at(ask.resource)
         if entry := at.holders.pop(name, None):
-            at.learn(max(0, books.now - entry.since))  # the clock may have stepped back
-        at.bury(name, books.now + books.lease)
+            at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
+        at.mark_released(name, state.now + state.lease)
     if ticket := TicketFields.parse(name):
-        books.taken_up(wanted, ticket.nonce)
-    elif _is_unheard(books, wanted, name):
-        books.taken_up(wanted, name)
+        state.taken_up(wanted, ticket.nonce)
+    elif _is_unheard(state, wanted, name):
+        state.taken_up(wanted, name)
 
 
-def _is_unheard(books: Books, wanted: Sequence[Ask], holder: str) -> bool:
+def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
     """Whether it waits by a refusal whose answer was lost, and the message is not in the store."""
-    found = [at.tickets[holder] for at in books.standing(wanted, holder)]
+    found = [at.tickets[holder] for at in state.standing(wanted, holder)]
     return bool(found) and all(waiter.payload is None for waiter in found)

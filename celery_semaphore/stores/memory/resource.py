@@ -133,7 +133,7 @@ class Resource:
         """Return the waits of these messages that stand in line."""
         return [each for each in self.line() if each.name and each.name in names]
 
-    def bury(self, holder: str, until: int) -> None:
+    def mark_released(self, holder: str, until: int) -> None:
         self.released[holder] = until
 
     def learn(self, held: int) -> None:
@@ -154,7 +154,7 @@ class Resource:
         for holder, entry in list(self.holders.items()):
             if entry.ends <= now:
                 del self.holders[holder]
-                self.bury(holder, now + lease)
+                self.mark_released(holder, now + lease)
         lapsed = self._drop_grants(now)
         for nonce, waiter in list(self.tickets.items()):
             if nonce in self.grants:

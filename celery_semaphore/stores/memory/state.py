@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ...core.session import GRANT_S
-from ..encoding import Ask, microseconds
+from ..encoding import ResourceClaim, microseconds
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -23,7 +23,7 @@ GRANT = microseconds(GRANT_S)
 
 
 @dataclass
-class Books:
+class MemoryState:
     """``enter`` sets the instant; all else happens at it."""
 
     lease: int
@@ -65,7 +65,7 @@ class Books:
         found = self.messages.get(name)
         return found if found and found.until > self.now else None
 
-    def drop(self, wanted: Sequence[Ask]) -> None:
+    def drop(self, wanted: Sequence[ResourceClaim]) -> None:
         for at in [self.at(ask.resource) for ask in wanted]:
             at.cut(self._furthest)
             if not self.in_grace:  # else the store was away: no holder could renew or come back
@@ -107,7 +107,7 @@ class Books:
                 at.set_aside(waiter)
         return None
 
-    def look_at(self, wanted: Sequence[Ask]) -> None:
+    def look_at(self, wanted: Sequence[ResourceClaim]) -> None:
         """As a sweep does. One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
         self.drop(wanted)
         for ask in wanted if not self.in_grace else ():
@@ -127,7 +127,7 @@ class Books:
             name, self.limits.get(semaphore, declared if newest is None else newest)
         )
 
-    def refusal(self, ask: Ask, ticket: TicketFields) -> Reason | None:
+    def refusal(self, ask: ResourceClaim, ticket: TicketFields) -> Reason | None:
         """Why this claim refuses, if it does."""
         at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
         occupied = at.occupied() + ask.weight
@@ -141,33 +141,33 @@ class Books:
             return Reason.SATURATED
         return None
 
-    def permit_of(self, wanted: Sequence[Ask], holder: str) -> tuple[Entry | None, bool]:
+    def permit_of(self, wanted: Sequence[ResourceClaim], holder: str) -> tuple[Entry | None, bool]:
         """Return what a holder has, and whether that is all of it, and alive."""
         found = [self.at(ask.resource).holders.get(holder) for ask in wanted]
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
-    def grant_to(self, wanted: Sequence[Ask], nonce: str) -> tuple[Entry | None, bool]:
+    def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
         """Return likewise what was handed to a wait."""
         found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
-    def _is_whole(self, wanted: Sequence[Ask], found: Sequence[Entry | None]) -> bool:
+    def _is_whole(self, wanted: Sequence[ResourceClaim], found: Sequence[Entry | None]) -> bool:
         return all(
             entry and entry.weight == ask.weight and self._lives(ask, entry)
             for ask, entry in zip(wanted, found, strict=True)
         )
 
-    def _lives(self, ask: Ask, entry: Entry) -> bool:
+    def _lives(self, ask: ResourceClaim, entry: Entry) -> bool:
         """A grant of an earlier epoch may have been taken up and given back: its ticket asks anew."""
         if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(ask)):
             return False
         return entry.ends > self.now or self.in_grace
 
-    def has_room_for_living(self, ask: Ask, own: Own = NOTHING) -> bool:
+    def has_room_for_living(self, ask: ResourceClaim, own: Own = NOTHING) -> bool:
         limit = self.limit(ask.resource, ask.limit) or 0
         return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch.id, own)
 
-    def new_token(self, wanted: Sequence[Ask]) -> int:
+    def new_token(self, wanted: Sequence[ResourceClaim]) -> int:
         token = max(self.now, *(self.at(ask.resource).token + 1 for ask in wanted))
         for ask in wanted:
             self.at(ask.resource).token = token
@@ -175,7 +175,7 @@ class Books:
 
     def write(
         self,
-        wanted: Sequence[Ask],
+        wanted: Sequence[ResourceClaim],
         holder: str,
         token: int,
         since: int,
@@ -187,7 +187,7 @@ class Books:
             entry = Entry(token, since, ask.weight, self.now + self.lease, self.epoch.id)
             at.holders[holder] = replace(entry, restored=ask.resource in restored)
 
-    def known(self, wanted: Sequence[Ask], nonce: str) -> TicketFields | None:
+    def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> TicketFields | None:
         """Return the ticket of this wait as it is known here: an operator may have promoted it.
 
         One that stands in two lines is as urgent as it is in either.
@@ -195,23 +195,23 @@ class Books:
         found = [self.at(ask.resource).ticket_of(nonce) for ask in wanted]
         return min(filter(None, found), key=lambda ticket: ticket.turn, default=None)
 
-    def standing(self, wanted: Sequence[Ask], nonce: str) -> list[Resource]:
+    def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> list[Resource]:
         """Return where this wait has a record."""
         ats = [self.at(ask.resource) for ask in wanted]
         return [at for at in ats if nonce in at.tickets]
 
-    def forget_ticket(self, wanted: Sequence[Ask], nonce: str) -> Waiter | None:
+    def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> Waiter | None:
         """Take it out of whatever line it stands in."""
         found = None
         for ask in wanted:
             found = self.at(ask.resource).forget(nonce) or found
         return found
 
-    def end_grant(self, wanted: Sequence[Ask], nonce: str) -> None:
+    def end_grant(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         for ask in wanted:
             self.at(ask.resource).grants.pop(nonce, None)
 
-    def taken_up(self, wanted: Sequence[Ask], nonce: str) -> None:
+    def taken_up(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """What was handed to it is its holder's, and so is its message, which was delivered."""
         self.end_grant(wanted, nonce)
         self.forget_ticket(wanted, nonce)
@@ -227,11 +227,11 @@ class Books:
         One whose grant is overdue stands in line again only then.
         """
         found = [at for at in self.resources.values() if at.has_message(names)]
-        self.drop([Ask(at.name, 0, 0) for at in found])
+        self.drop([ResourceClaim(at.name, 0, 0) for at in found])
         return found
 
-    def end_part(self, wanted: Sequence[Ask], holder: str) -> None:
+    def end_part(self, wanted: Sequence[ResourceClaim], holder: str) -> None:
         """A permit on some of its claims is none."""
         for ask in wanted:
             self.at(ask.resource).holders.pop(holder, None)
-            self.at(ask.resource).bury(holder, self.now + self.lease)
+            self.at(ask.resource).mark_released(holder, self.now + self.lease)

@@ -12,29 +12,29 @@ from ...core.permit import (
     Answer,
     Claim,
     Grant,
+    MessageId,
     Permit,
-    Publication,
     Renewals,
     Snapshot,
     Wait,
 )
 from ..encoding import (
-    Ask,
-    asks,
+    ResourceClaim,
     check_holder,
     check_limit,
     check_name,
     check_ticket,
     microseconds,
+    resource_claims,
 )
-from ..non_reentrant_lock import Turn
+from ..non_reentrant_lock import NonReentrantLock
 from . import sessions
-from .acquisition import Asking
+from .acquisition import Acquisition
 from .handing_on import hand_on
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
 from .permits import release, renewed
-from .state import Books
+from .state import MemoryState
 from .view import view
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...core.store import Outgoing
 
 
-PATIENCE = 2.0  # seconds for other calls in this process
+LOCK_TIMEOUT_S = 2.0  # seconds for other calls in this process
 
 
 class MemoryStore:
@@ -60,24 +60,24 @@ class MemoryStore:
     ) -> None:
         self.lease = lease
         self.epoch = epoch
-        self._lock = Turn(PATIENCE)
-        self._books = Books(microseconds(lease), microseconds(take_up or lease))
+        self._lock = NonReentrantLock(LOCK_TIMEOUT_S)
+        self._state = MemoryState(microseconds(lease), microseconds(take_up or lease))
         self._clock = now
 
     def check(self, *, parks: bool = False) -> list[str]:
         lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
-        return [lost] * parks + format_warnings(self._books.epoch.format)
+        return [lost] * parks + format_warnings(self._state.epoch.format)
 
     def acquire(
         self,
         claims: Sequence[Claim],
         holder: str,
         wait: Wait | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
-        check_holder(holder, publication)
+        check_holder(holder, message_id)
         with self._lock:
-            return Asking(self._entered(), claims, holder, wait, publication).answer()
+            return Acquisition(self._entered(), claims, holder, wait, message_id).answer()
 
     def attach(
         self,
@@ -91,62 +91,62 @@ class MemoryStore:
         fields = check_ticket(ticket)
         check_name("message", name)
         with self._lock:
-            books, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
-            attach(books, fields, claims, payload, name=name, ends_in=ends)
-            return self._handed_on(asks(claims))
+            state, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
+            attach(state, fields, claims, payload, name=name, ends_in=ends)
+            return self._handed_on(resource_claims(claims))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
             try:
                 self._entered()
             except NewerFormat:
-                return {permit.holder: renewed_in_newer(self._books, permit) for permit in permits}
-            return {permit.holder: renewed(self._books, permit) for permit in permits}
+                return {permit.holder: renewed_in_newer(self._state, permit) for permit in permits}
+            return {permit.holder: renewed(self._state, permit) for permit in permits}
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         with self._lock:
             try:
-                books = self._entered()
+                state = self._entered()
             except NewerFormat:
-                release_in_newer(self._books, holder, asks(claims), publication)
+                release_in_newer(self._state, holder, resource_claims(claims), message_id)
                 return frozenset()  # a newer process hands on
-            release(books, holder, asks(claims), publication)
-            return self._handed_on(asks(claims))
+            release(state, holder, resource_claims(claims), message_id)
+            return self._handed_on(resource_claims(claims))
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
             try:
-                books = self._entered()
+                state = self._entered()
             except NewerFormat:
                 return frozenset()  # newer processes reap
-            forgotten = books.now - 10 * books.lease
-            for name, at in list(books.resources.items()):
+            forgotten = state.now - 10 * state.lease
+            for name, at in list(state.resources.items()):
                 if at.idle() and at.touched < forgotten:
-                    del books.resources[name]
-            used = [at for at in books.resources.values() if not at.idle()]
-            used.sort(key=lambda at: at.looked_at if at.looked_at <= books.now else 0)
+                    del state.resources[name]
+            used = [at for at in state.resources.values() if not at.idle()]
+            used.sort(key=lambda at: at.looked_at if at.looked_at <= state.now else 0)
             for at in used[:limit]:
-                at.looked_at = books.now
-            wanted = [Ask(at.name, 0, 0) for at in used[:limit]]
-            books.look_at(wanted)
+                at.looked_at = state.now
+            wanted = [ResourceClaim(at.name, 0, 0) for at in used[:limit]]
+            state.look_at(wanted)
             return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:
-            books = self._entered()
-            concerned = books.with_messages(names)
+            state = self._entered()
+            concerned = state.with_messages(names)
             for at in concerned:
                 for waiter in at.parked(names):
-                    at.end(waiter.nonce, books.now + books.take_up)
-            return self._handed_on([Ask(at.name, 0, 0) for at in concerned])
+                    at.end(waiter.nonce, state.now + state.take_up)
+            return self._handed_on([ResourceClaim(at.name, 0, 0) for at in concerned])
 
     def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
         with self._lock:
-            books, wanted = self._entered(), [Ask(resource, 0, 0)]
-            books.drop(wanted)
-            at, nonces = books.at(resource), {check_ticket(ticket).nonce for ticket in tickets}
+            state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
+            state.drop(wanted)
+            at, nonces = state.at(resource), {check_ticket(ticket).nonce for ticket in tickets}
             for waiter in at.line():
                 if waiter.nonce in nonces:
                     at.tickets[waiter.nonce] = waiter.promoted()
@@ -154,14 +154,14 @@ class MemoryStore:
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:
-            books = self._entered()
-            return [grant for name in sorted(outgoing) for grant in take(books, name)]
+            state = self._entered()
+            return [grant for name in sorted(outgoing) for grant in take(state, name)]
 
     def sent(self, grants: Sequence[Grant]) -> None:
         with self._lock:
-            books = self._entered()
+            state = self._entered()
             for grant in grants:
-                sent(books, grant)
+                sent(state, grant)
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
@@ -188,26 +188,26 @@ class MemoryStore:
 
     def resources(self) -> Iterator[str]:
         with self._lock:
-            return iter([n for n, at in self._books.resources.items() if not at.idle()])
+            return iter([n for n, at in self._state.resources.items() if not at.idle()])
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
         with self._lock:
-            books = self._entered()
-            books.limits.pop(resource, None)
+            state = self._entered()
+            state.limits.pop(resource, None)
             if limit is not None:
-                books.limits[resource] = limit
+                state.limits[resource] = limit
             keyed = resource != semaphore_of(resource)
             used = (
-                [resource] if keyed else [n for n in books.resources if semaphore_of(n) == resource]
+                [resource] if keyed else [n for n in state.resources if semaphore_of(n) == resource]
             )
-            wanted = [Ask(name, 0, 0) for name in used]
-            books.look_at(wanted)
+            wanted = [ResourceClaim(name, 0, 0) for name in used]
+            state.look_at(wanted)
             return self._handed_on(wanted)
 
     def limits(self) -> dict[str, int]:
         with self._lock:
-            return dict(self._books.limits)
+            return dict(self._state.limits)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -215,28 +215,28 @@ class MemoryStore:
     def forget(self) -> None:
         """Lose everything, as a server does that restarts without its data."""
         with self._lock:
-            self._books = Books(self._books.lease, self._books.take_up)
+            self._state = MemoryState(self._state.lease, self._state.take_up)
 
     def remember(self) -> Callable[[], None]:
         """What makes it lose all that came after, as the failover to a replica that lags does."""
         with self._lock:
-            kept = deepcopy(self._books)
+            kept = deepcopy(self._state)
             kept.epoch.restarted = True
 
         def lose_the_rest() -> None:
             with self._lock:
-                self._books = kept
+                self._state = kept
 
         return lose_the_rest
 
     def set_format(self, number: int) -> None:
         """Say that all it keeps is of this format, as newer processes of a server would: for tests."""
         with self._lock:
-            self._books.epoch.format = number
+            self._state.epoch.format = number
 
-    def _entered(self) -> Books:
-        self.epoch = self._books.enter(microseconds(self._clock()), self.epoch)
-        return self._books
+    def _entered(self) -> MemoryState:
+        self.epoch = self._state.enter(microseconds(self._clock()), self.epoch)
+        return self._state
 
-    def _handed_on(self, wanted: Sequence[Ask]) -> Outgoing:
-        return hand_on(self._books, [ask.resource for ask in wanted])
+    def _handed_on(self, wanted: Sequence[ResourceClaim]) -> Outgoing:
+        return hand_on(self._state, [ask.resource for ask in wanted])

@@ -12,7 +12,7 @@ from ...core.ticket import HIGHEST_PRIORITY
 if TYPE_CHECKING:
     from ...core.permit import Claim
     from ...core.ticket import TicketFields
-    from ..encoding import Ask
+    from ..encoding import ResourceClaim
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Waiter:
     ticket: TicketFields  # its nonce names the wait; priority and place say where it stands
     kind: Kind
     claims: tuple[Claim, ...]
-    asks: tuple[Ask, ...]
+    resource_claims: tuple[ResourceClaim, ...]
     due: int  # asks again by then; in transit by a session that sleeps: since when
     payload: bytes | None = None
     name: str = ""
@@ -47,8 +47,8 @@ class Waiter:
     def weight_at(self, resource: str) -> int:
         return self.ask_at(resource).weight
 
-    def ask_at(self, resource: str) -> Ask:
-        return next(ask for ask in self.asks if ask.resource == resource)
+    def ask_at(self, resource: str) -> ResourceClaim:
+        return next(ask for ask in self.resource_claims if ask.resource == resource)
 
     def promoted(self) -> Waiter:
         """Return the same wait with the highest priority, at its place."""

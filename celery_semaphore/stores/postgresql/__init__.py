@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .schema import Place
+from .schema import SchemaName
 from .store import PostgresStore
 from .url import parameters_from_url
 
@@ -29,7 +29,7 @@ def from_url(
     The schema is named as the prefix is, unless the transport option ``schema`` names another one.
     """
     parameters = parameters_from_url(url, timeout=timeout, ssl=ssl)
-    place = Place(
+    place = SchemaName(
         transport_options.get("schema", prefix.replace("-", "_")),
         transport_options.get("table_prefix", ""),
     )

@@ -10,11 +10,11 @@ from typing import Any
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
 from ...core.session import Turns
 from ...core.ticket import HIGHEST_PRIORITY
-from ..encoding import Ask, seconds, unpacked
+from ..encoding import ResourceClaim, seconds, unpacked
 from .names import original
 
 
-def refusal(claims: Sequence[Claim], wanted: list[Ask], answer: list[Any]) -> Refusal:
+def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
     reason, n, limit, occupied, ticket, position, retry_after, waited = answer
     resource = wanted[int(n) - 1].resource
     return Refusal(

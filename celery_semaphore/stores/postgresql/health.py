@@ -10,7 +10,7 @@ from ...core.formats import format_warnings
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import INSTALL, Connection
 from .link import Link
-from .schema import VERSION, Place, format_of, installed
+from .schema import VERSION, SchemaName, format_of, installed
 
 UPGRADE = "celery -A <your app> semaphore upgrade"
 OLDEST = 140000  # server_version of PostgreSQL 14
@@ -22,7 +22,7 @@ _NO_DATABASE = re.compile(r"database \S+ does not exist")
 _READ_ONLY = re.compile(r"read-only")
 
 
-def examine(link: Link, place: Place, *, parks: bool = False) -> list[str]:
+def examine(link: Link, place: SchemaName, *, parks: bool = False) -> list[str]:
     """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
     try:
         return link.ask(lambda connection: _examined(connection, place, parks=parks))
@@ -32,7 +32,7 @@ def examine(link: Link, place: Place, *, parks: bool = False) -> list[str]:
         raise ConfigurationError(msg) from error
 
 
-def _mistake(error: StoreUnavailable, place: Place, origin: str) -> str | None:
+def _mistake(error: StoreUnavailable, place: SchemaName, origin: str) -> str | None:
     """While a worker runs these are outages; at its start they are mistakes."""
     if isinstance(error.__cause__, errors.InsufficientPrivilege):
         return f"The store's role lacks a right: {error.reason}; {_rights(place)}"
@@ -48,13 +48,13 @@ def _mistake(error: StoreUnavailable, place: Place, origin: str) -> str | None:
     return None
 
 
-def _rights(place: Place) -> str:
+def _rights(place: SchemaName) -> str:
     return (
         f'GRANT USAGE ON SCHEMA "{place.schema}", and SELECT, INSERT, UPDATE, DELETE ON its tables.'
     )
 
 
-def _examined(connection: Connection, place: Place, *, parks: bool) -> list[str]:
+def _examined(connection: Connection, place: SchemaName, *, parks: bool) -> list[str]:
     if connection.server_version < OLDEST:
         msg = f"The store runs PostgreSQL {connection.server_version // 10000}; it must be 14 or newer."
         raise ConfigurationError(msg)

@@ -10,12 +10,12 @@ import psycopg
 from psycopg import errors
 
 from ...errors import StoreUnavailable
-from ..connection_limit import Places
+from ..connection_limit import ConnectionLimit
 from .connection import Connection, Parameter, Row, translated
 
 T = TypeVar("T")
 
-MOST = 10  # sessions of one process for calls: each is a process of the server's
+MAX_SESSIONS = 10  # sessions of one process for calls: each is a process of the server's
 KEPT = 5  # of them, while nobody calls
 
 # A server that answers one of these may be asked again over a new connection: it has changed its role, or restarts.
@@ -49,7 +49,7 @@ class Link:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Connection] = []
-        self._places = Places(MOST, self.timeout)
+        self._connection_limit = ConnectionLimit(MAX_SESSIONS, self.timeout)
 
     def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
         def exchange(connection: Connection) -> list[Row]:
@@ -78,15 +78,15 @@ class Link:
             self.close()  # the others lead to the same server that is gone
             return self._ask(exchange)
 
-    def connect(self, *, patience: float | None = None) -> Connection:
+    def connect(self, *, lock_timeout: float | None = None) -> Connection:
         """A connection that the caller closes; others' answers may take longer."""
-        return Connection(self._parameters, patience or self.timeout)
+        return Connection(self._parameters, lock_timeout or self.timeout)
 
     def _ask(self, exchange: Callable[[Connection], T]) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._inherited = self._idle
             self._begin()
-        with self._places:
+        with self._connection_limit:
             connection = self._taken()
             try:
                 answer = exchange(connection)

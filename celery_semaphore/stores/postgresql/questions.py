@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Grant, Permit, Publication
+from ...core.permit import Grant, MessageId, Permit
 from ...core.session import EXPECTED, HeldWait
 from ...core.ticket import nonce_of
-from ..encoding import asks, check_ticket, microseconds, packed
+from ..encoding import check_ticket, microseconds, packed, resource_claims
 from .names import stored
 
 
-def brought_by(publication: Publication | None) -> tuple[str, str | None, int]:
+def brought_by(message_id: MessageId | None) -> tuple[str, str | None, int]:
     """The task, which of its messages (None: the first), and for how long to remember it."""
-    if publication is None:
+    if message_id is None:
         return "", None, 0
-    message = None if publication.is_first else stored(publication.id)
-    return stored(publication.of), message, microseconds(publication.remember)
+    message = None if message_id.is_first else stored(message_id.number)
+    return stored(message_id.task), message, microseconds(message_id.remember_for)
 
 
 def published(grant: Grant) -> dict[str, Any]:
     """Return what ``sent`` says of a message that the broker has."""
-    resources = [ask.resource for ask in asks(grant.claims)]
+    resources = [ask.resource for ask in resource_claims(grant.claims)]
     return {
         "ticket": stored(grant.ticket),
         "token": grant.token,
@@ -32,7 +32,7 @@ def published(grant: Grant) -> dict[str, Any]:
 
 
 def renewed(permit: Permit) -> dict[str, Any]:
-    wanted = asks(permit.claims)
+    wanted = resource_claims(permit.claims)
     return {
         "holder": stored(permit.holder),
         "token": permit.token,
@@ -46,10 +46,12 @@ def renewed(permit: Permit) -> dict[str, Any]:
 
 def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str], ...]:
     """The nonces of what is taken up, and their resources; a nonce and a resource for each place to look at."""
-    places = [(wait, ask.resource) for wait in look[:EXPECTED] for ask in asks(wait.claims)]
+    places = [
+        (wait, ask.resource) for wait in look[:EXPECTED] for ask in resource_claims(wait.claims)
+    ]
     return (
         [stored(nonce_of(wait.ticket)) for wait in begun],
-        sorted({ask.resource for wait in begun for ask in asks(wait.claims)}),
+        sorted({ask.resource for wait in begun for ask in resource_claims(wait.claims)}),
         [stored(nonce_of(wait.ticket)) for wait, _ in places],
         [resource for _, resource in places],
     )
@@ -57,7 +59,7 @@ def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str
 
 def named(wait: HeldWait) -> dict[str, Any]:
     check_ticket(wait.ticket)
-    wanted = asks(wait.claims)
+    wanted = resource_claims(wait.claims)
     return {
         "ticket": stored(wait.ticket),
         "kind": str(wait.kind),

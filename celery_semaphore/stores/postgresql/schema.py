@@ -22,12 +22,12 @@ _PARTS = (
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")
-LONGEST = 63  # bytes of a name in the server
-PATIENCE = 60.0  # seconds for the whole of it
+MAX_IDENTIFIER_BYTES = 63  # bytes of a name in the server
+INSTALL_TIMEOUT_S = 60.0  # seconds for the whole of it
 
 
 @dataclass(frozen=True)
-class Place:
+class SchemaName:
     """A schema of the database, and what the names of our tables and functions in it begin with."""
 
     schema: str = "celery_semaphore"
@@ -38,7 +38,7 @@ class Place:
             if (name or option == "schema") and not _NAME.fullmatch(name):
                 msg = f"{option}={name!r} must be a name of letters, digits, _, - and $."
                 raise ConfigurationError(msg)
-        if len(self.schema) > LONGEST or len(self.prefix) > LONGEST - 30:
+        if len(self.schema) > MAX_IDENTIFIER_BYTES or len(self.prefix) > MAX_IDENTIFIER_BYTES - 30:
             msg = f"schema={self.schema!r}, table_prefix={self.prefix!r}: too long for PostgreSQL."
             raise ConfigurationError(msg)
 
@@ -64,7 +64,7 @@ class Place:
         return "\n".join(["BEGIN;", create, *steps, "COMMIT;", ""])
 
 
-def installed(connection: Connection, place: Place) -> int:
+def installed(connection: Connection, place: SchemaName) -> int:
     """The newest version that is installed; 0 for none."""
     # Not by to_regclass(): it may remember that there was none, even after waiting for who made it.
     found = connection.query(
@@ -80,20 +80,20 @@ def installed(connection: Connection, place: Place) -> int:
     return int(version or 0)
 
 
-def format_of(connection: Connection, place: Place) -> int:
+def format_of(connection: Connection, place: SchemaName) -> int:
     """Return the format of what stands in the tables; that of this release where there is nothing yet."""
     found = connection.query(f"SELECT format FROM {place.named('epoch_before')}")  # noqa: S608 - checked and quoted
     return int(found[0][0]) if found else FORMAT
 
 
-def install(link: Link, place: Place) -> list[int]:
+def install(link: Link, place: SchemaName) -> list[int]:
     """Bring the schema up to this version; answers the versions that were missing.
 
     Several may do so at once: the first one does it, the others wait for it. What is there is looked for before
     anything is created, for a role that may create nothing must not fail where there is nothing to do.
     """
     try:
-        with translated(), closing(link.connect(patience=PATIENCE)) as connection:
+        with translated(), closing(link.connect(lock_timeout=INSTALL_TIMEOUT_S)) as connection:
             if installed(connection, place) >= VERSION:
                 return []
             return _install(connection, place)
@@ -107,7 +107,7 @@ def install(link: Link, place: Place) -> list[int]:
         raise ConfigurationError(msg) from error
 
 
-def _install(connection: Connection, place: Place) -> list[int]:
+def _install(connection: Connection, place: SchemaName) -> list[int]:
     connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
     # Qualified, or a function of another role that fits better would be run as the role that installs.
     lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))"

@@ -12,20 +12,20 @@ CREATE TABLE celery_semaphore.installed (
 CREATE TABLE celery_semaphore.resource (
     name text COLLATE "C" PRIMARY KEY,
     declared bigint, -- the limit that the newest acquire declared
-    look bigint NOT NULL, -- not later than anything can end here: when somebody must reap
+    reap_at bigint NOT NULL, -- not later than anything can end here: when somebody must reap
     mean float8, -- how long its permits were held lately
-    learnt bigint NOT NULL DEFAULT 0, -- how many made the mean
+    mean_samples bigint NOT NULL DEFAULT 0, -- how many made the mean
     latest float8, -- how long the permit was held that was released last while there was a wait
-    low bigint, -- the limit for which some of its line were put aside
+    too_heavy_above bigint, -- the limit for which some of its line were put aside
     ceiling bigint, -- the most that could live in an epoch: see v1_ceiling
     ceiling_in bigint -- that epoch
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX ON celery_semaphore.resource (look);
+CREATE INDEX ON celery_semaphore.resource (reap_at);
 
 -- Permits and grants. A row is used again by the next holder: there are never more of them than were held at once.
 CREATE TABLE celery_semaphore.permit (
     resource text COLLATE "C",
-    slot int, -- from 0 on, without gaps
+    row_no int, -- from 0 on, without gaps
     holder text COLLATE "C", -- of a grant: v1_grant_of(the nonce of its ticket); null: the row is free
     granted bool NOT NULL,
     urgency smallint, -- of a grant: its ticket's
@@ -37,7 +37,7 @@ CREATE TABLE celery_semaphore.permit (
     ends bigint NOT NULL, -- of the lease; of what nobody holds: when it was given back
     epoch bigint NOT NULL, -- in which it was written or renewed last: an earlier one only remembers it
     restored bool NOT NULL, -- put back in that epoch, which had forgotten it
-    PRIMARY KEY (resource, slot)
+    PRIMARY KEY (resource, row_no)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Holders that never run again, by their digest, for one lease. A crash may forget them: nobody new is admitted then
@@ -58,13 +58,13 @@ CREATE TABLE celery_semaphore.waiter (
     urgency smallint NOT NULL, -- 255 - priority
     place bigint NOT NULL, -- when the wait began
     nonce text COLLATE "C" NOT NULL, -- the holder whose acquire was refused then
-    -- w: in transit; p: a permit can be granted to it, if its session is awake; a: likewise, but the limit in force is too
-    -- low for it; g: was granted; e: its wait has ended
-    line "char" NOT NULL,
+    -- in_line: a permit can be granted to it, if its session is awake; in_transit: none can until its message asks again;
+    -- set_aside: as in_line, but the limit in force is too low for it; granted: it has one; ended: its wait is over
+    state text COLLATE "C" NOT NULL,
     outbox bool NOT NULL, -- its message must be sent
     kind text NOT NULL,
     weight bigint NOT NULL, -- here
-    asked bigint NOT NULL, -- the limit that it declared here
+    own_limit bigint NOT NULL, -- the limit that it declared here
     resources text[] NOT NULL, -- all that it asks, with the weights and the limits
     weights bigint[] NOT NULL,
     limits bigint[] NOT NULL,
@@ -76,11 +76,11 @@ CREATE TABLE celery_semaphore.waiter (
     session text COLLATE "C" NOT NULL DEFAULT '', -- that asks for its grants; empty: none does
     keeps bigint NOT NULL DEFAULT 0 -- for so long its place is kept in transit, if that is longer than a lease
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX ON celery_semaphore.waiter (resource, line, urgency, place, nonce);
+CREATE INDEX ON celery_semaphore.waiter (resource, state, urgency, place, nonce);
 CREATE INDEX ON celery_semaphore.waiter (resource, ends);
 CREATE INDEX ON celery_semaphore.waiter (resource, urgency, place, nonce) WHERE outbox;
 CREATE INDEX ON celery_semaphore.waiter (name) WHERE name <> '';
-CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND line = 'g';
+CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND state = 'granted';
 
 -- Sessions: one is awake while it asked within a lease. Putting one to sleep deletes its row. A crash may forget them:
 -- then each asks anew, and names what it holds.

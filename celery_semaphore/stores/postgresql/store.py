@@ -14,8 +14,8 @@ from ...core.permit import (
     Claim,
     Grant,
     Kind,
+    MessageId,
     Permit,
-    Publication,
     Renewal,
     Renewals,
     Snapshot,
@@ -26,13 +26,13 @@ from ...core.ticket import TicketFields
 from ...errors import SemaphoreError
 from ..encoding import (
     ROUNDS,
-    asks,
     check_holder,
     check_limit,
     check_name,
     check_ticket,
     microseconds,
     packed,
+    resource_claims,
     seconds,
 )
 from . import answers
@@ -43,7 +43,7 @@ from .health import examine
 from .link import Link
 from .names import stored
 from .questions import asked, brought_by, named, published, renewed
-from .schema import Place, install
+from .schema import SchemaName, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ class PostgresStore:
         self,
         parameters: Mapping[str, Any],
         *,
-        place: Place = Place(),  # noqa: B008 - frozen
+        place: SchemaName = SchemaName(),  # noqa: B008 - frozen
         lease: float = 30.0,
         take_up: float | None = None,
         timeout: float = 2.0,
@@ -87,7 +87,7 @@ class PostgresStore:
         self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
-        self._patience = round(timeout * 1000)  # milliseconds for others at the same resource
+        self._lock_timeout = round(timeout * 1000)  # milliseconds for others at the same resource
         self._now = now
         self._broken = Broken()
 
@@ -99,10 +99,10 @@ class PostgresStore:
         claims: Sequence[Claim],
         holder: str,
         wait: Wait | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
-        check_holder(holder, publication)
-        wanted, how = asks(claims), wait or _ANYHOW
+        check_holder(holder, message_id)
+        wanted, how = resource_claims(claims), wait or _ANYHOW
         ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
         (answer,) = self._run(
             "acquire",
@@ -117,7 +117,7 @@ class PostgresStore:
             stored(how.session),
             microseconds(how.keeps),
             packed(claims) if wait else "",
-            *brought_by(publication),
+            *brought_by(message_id),
             [ask.resource for ask in wanted],
             [ask.limit for ask in wanted],
             [ask.weight for ask in wanted],
@@ -139,7 +139,7 @@ class PostgresStore:
     ) -> Outgoing:
         check_ticket(ticket)
         check_name("message", name)
-        wanted = asks(claims)
+        wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
         resources = [ask.resource for ask in wanted]
         limits, weights = [ask.limit for ask in wanted], [ask.weight for ask in wanted]
@@ -154,14 +154,14 @@ class PostgresStore:
         busy = [permit for permit in permits if permit.holder not in renewals]
         return renewals | self._renewed_in_turn(busy)
 
-    def _renewed(self, permits: list[Permit], patience: int | None = None) -> Renewals:
+    def _renewed(self, permits: list[Permit], lock_timeout: int | None = None) -> Renewals:
         """Renew them together; without ``patience`` those that another call has now get no answer."""
-        asked = json.dumps([renewed(each) for each in permits]), patience is not None
+        asked = json.dumps([renewed(each) for each in permits]), lock_timeout is not None
         try:
-            ((epoch, became),) = self._run("renew", *asked, patience=patience)
+            ((epoch, became),) = self._run("renew", *asked, lock_timeout=lock_timeout)
             self.epoch = int(epoch)
         except NewerFormat:
-            ((became,),) = self._in_newer("renew", *asked, patience=patience)
+            ((became,),) = self._in_newer("renew", *asked, lock_timeout=lock_timeout)
         answered = zip(permits, texts(became), strict=True)
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
 
@@ -171,22 +171,22 @@ class PostgresStore:
         A resource that many use is free again in a moment; one that is stuck costs no other its lease.
         """
         renewals = Renewals()
-        until = time.monotonic() + self._patience / 1000
-        patience = max(SHORTEST, self._patience // (len(busy) + 1))
+        until = time.monotonic() + self._lock_timeout / 1000
+        lock_timeout = max(SHORTEST, self._lock_timeout // (len(busy) + 1))
         for permit in random.sample(
             busy, len(busy)
         ):  # else the same ones would always come too late
             if time.monotonic() > until:
                 break
             with passed_over_if_busy():
-                renewals |= self._renewed([permit], patience)
+                renewals |= self._renewed([permit], lock_timeout)
         return renewals
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
-        resources = [ask.resource for ask in asks(claims)]
-        words = (stored(holder), *brought_by(publication), resources)
+        resources = [ask.resource for ask in resource_claims(claims)]
+        words = (stored(holder), *brought_by(message_id), resources)
         try:
             return self._handed_on(resources, self._run("release", *words))
         except NewerFormat:
@@ -237,7 +237,7 @@ class PostgresStore:
     ) -> Turns:
         check_name("session", session)
         try:
-            return self._asked(session, begun, look, self._patience // 4)
+            return self._asked(session, begun, look, self._lock_timeout // 4)
         except SemaphoreError as error:
             if not (begun and is_one_resources(error)):
                 raise
@@ -249,10 +249,10 @@ class PostgresStore:
         session: str,
         begun: Sequence[HeldWait],
         look: Sequence[HeldWait],
-        patience: int | None = None,
+        lock_timeout: int | None = None,
     ) -> Turns:
         words = stored(session), *asked(begun, look)
-        (answer,) = self._run("ask", *words, patience=patience)
+        (answer,) = self._run("ask", *words, lock_timeout=lock_timeout)
         turns = answers.turns(answer)
         self.epoch = turns.epoch
         return turns
@@ -319,17 +319,17 @@ class PostgresStore:
         self._link.close()
 
     def _in_newer(
-        self, operation: str, *parameters: Parameter, patience: int | None = None
+        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
         """Call what may still be done in a store of a newer format."""
         lease, _ = self._durations
-        waits = self._patience if patience is None else patience
+        waits = self._lock_timeout if lock_timeout is None else lock_timeout
         return self._call(f"{operation}_newer", self._clock(), lease, waits, *parameters)
 
     def _looked_at(self, names: list[str]) -> Outgoing:
         """Look at those; what another call has had since they were claimed comes up again."""
         try:
-            return self._look_at(names, self._patience // 4)  # before the answer counts as lost
+            return self._look_at(names, self._lock_timeout // 4)  # before the answer counts as lost
         except SemaphoreError as error:
             if not is_one_resources(error):
                 raise
@@ -339,11 +339,11 @@ class PostgresStore:
                 outgoing |= self._look_at([name], SHORTEST)
         return outgoing
 
-    def _look_at(self, names: list[str], patience: int | None = None) -> Outgoing:
+    def _look_at(self, names: list[str], lock_timeout: int | None = None) -> Outgoing:
         outgoing: Outgoing = frozenset()
         for start in range(0, len(names), BATCH):
             some = names[start : start + BATCH]
-            outgoing |= self._handed_on(some, self._run("reap", some, patience=patience))
+            outgoing |= self._handed_on(some, self._run("reap", some, lock_timeout=lock_timeout))
         return outgoing
 
     def _handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
@@ -362,10 +362,10 @@ class PostgresStore:
         return outgoing
 
     def _run(
-        self, operation: str, *parameters: Parameter, patience: int | None = None
+        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
         """An operation at one instant of the store's memory."""
-        waits = self._patience if patience is None else patience
+        waits = self._lock_timeout if lock_timeout is None else lock_timeout
         moment = (self._clock(), *self._durations, self.epoch, waits)
         return self._call(operation, *moment, *parameters)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
-from ..encoding import Ask, check_ticket, seconds, unpacked
+from ..encoding import ResourceClaim, check_ticket, seconds, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ def figures(answer: bytes | int) -> list[int]:
     return [answer] if isinstance(answer, int) else [int(figure) for figure in answer.split()]
 
 
-def refusal(claims: Sequence[Claim], wanted: list[Ask], answer: list[Any]) -> Refusal:
+def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
     _, reason, n, limit, occupied, ticket, position, retry_after, waited = answer
     resource = wanted[n - 1].resource
     return Refusal(

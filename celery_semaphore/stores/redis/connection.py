@@ -12,7 +12,7 @@ import redis
 
 from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
-from ..connection_limit import Places
+from ..connection_limit import ConnectionLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Word = bytes | str | int
 
 NEWER = "NEWERFORMAT "  # how a script says that it must leave the store alone, and the format that this has
-PATIENCE = 2.0  # seconds, with a pool that has no timeout
+POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
 
 # A server that answers one of these may be asked again over a new connection: it has changed its role, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN")
@@ -43,8 +43,8 @@ class Link:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Any] = []
-        timeout = self._pool.connection_kwargs.get("socket_timeout") or PATIENCE
-        self._places = Places(self._pool.max_connections, timeout)
+        timeout = self._pool.connection_kwargs.get("socket_timeout") or POOL_TIMEOUT_S
+        self._connection_limit = ConnectionLimit(self._pool.max_connections, timeout)
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
@@ -61,7 +61,7 @@ class Link:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
-        with self._places:
+        with self._connection_limit:
             connection = self._taken()
             try:
                 connection.connect()

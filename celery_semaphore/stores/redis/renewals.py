@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import NewerFormat
 from ...core.permit import Permit, Renewal, Renewals
-from ..encoding import Ask, asks, microseconds
+from ..encoding import ResourceClaim, microseconds, resource_claims
 from . import scripts
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Renewer:
         keys: list[bytes] = []
         words: list[Word] = [len(permits)]
         for permit in permits:
-            wanted, since = asks(permit.claims), microseconds(permit.acquired_at)
+            wanted, since = resource_claims(permit.claims), microseconds(permit.acquired_at)
             keys += [self._runner.keys_of(ask.resource) for ask in wanted]
             words += [permit.holder, len(wanted)]
             words += [f"{permit.token} {since} {ask.weight} " for ask in wanted]
@@ -59,7 +59,7 @@ class Renewer:
         """Renew those of the same resources in one call: what lies there is then read once."""
         alike: dict[tuple[str, ...], list[Permit]] = {}
         for permit in permits:
-            resources = tuple(ask.resource for ask in asks(permit.claims))
+            resources = tuple(ask.resource for ask in resource_claims(permit.claims))
             alike.setdefault(resources, []).append(permit)
         parts = [part for same in alike.values() for part in _parts(same)]
         renewals = self._renewed(parts)
@@ -79,7 +79,7 @@ class Renewer:
     def _renewed_in_newer(self, permits: Sequence[Permit]) -> Renewals:
         calls: list[Call] = []
         for permit in permits:
-            wanted = asks(permit.claims)
+            wanted = resource_claims(permit.claims)
             words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
             calls.append((wanted, words))
         said = self._runner.run_all(scripts.RENEW_NEWER, calls)
@@ -94,12 +94,12 @@ def _parts(permits: Sequence[Permit]) -> list[Sequence[Permit]]:
 def _alike(permits: Sequence[Permit]) -> Call:
     words: list[Word] = [len(permits)]
     for permit in permits:
-        wanted = asks(permit.claims)
+        wanted = resource_claims(permit.claims)
         words += [permit.holder, permit.token, microseconds(permit.acquired_at), permit.epoch]
         words += figures_of(wanted)
     return wanted, words
 
 
-def figures_of(wanted: list[Ask]) -> list[Word]:
+def figures_of(wanted: list[ResourceClaim]) -> list[Word]:
     """Return limit and weight of each, as scripts want them."""
     return [figure for ask in wanted for figure in (ask.limit, ask.weight)]

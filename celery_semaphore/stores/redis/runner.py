@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import NoScriptError
 
-from ..encoding import Ask, microseconds
+from ..encoding import ResourceClaim, microseconds
 from .answers import figures
 from .connection import Link, Word, exchanged, is_final, pack, run_id_of, said
 from .keys import Keys
@@ -23,7 +23,8 @@ NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more of them would keep others waiting
 # What a call declares, its own arguments, and the keys behind those that it declares, each packed with their number.
 Call = (
-    tuple["list[Ask]", "Sequence[Word]"] | tuple["list[Ask]", "Sequence[Word]", "tuple[int, bytes]"]
+    tuple["list[ResourceClaim]", "Sequence[Word]"]
+    | tuple["list[ResourceClaim]", "Sequence[Word]", "tuple[int, bytes]"]
 )
 NONE = (0, b"")
 
@@ -55,7 +56,7 @@ class Runner:
     def run(
         self,
         script: Script,
-        wanted: list[Ask],
+        wanted: list[ResourceClaim],
         words: Sequence[Word] = (),
         keys: tuple[int, bytes] = NONE,
     ) -> list[Any]:
@@ -103,7 +104,7 @@ class Runner:
         self,
         script: Script,
         connection: Any,
-        wanted: list[Ask],
+        wanted: list[ResourceClaim],
         words: Sequence[Word],
         behind: tuple[int, bytes] = NONE,
         *,

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, HeldWait, Standing, Turns
 from ...core.ticket import nonce_of
-from ..encoding import Ask, asks, check_name, check_ticket, microseconds, packed, seconds
+from ..encoding import (
+    ResourceClaim,
+    check_name,
+    check_ticket,
+    microseconds,
+    packed,
+    resource_claims,
+    seconds,
+)
 from . import scripts
 from .answers import text
 
@@ -54,7 +62,7 @@ class Sessions:
         for wait in waits:
             check_ticket(wait.ticket)
             words += [wait.ticket, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
-            words.append(len(own := asks(wait.claims)))
+            words.append(len(own := resource_claims(wait.claims)))
             for ask in own:
                 words += [places[ask.resource], ask.limit, ask.weight]
         _, said = self._runner.run(scripts.NAME, list(wanted.values()), words)
@@ -62,5 +70,5 @@ class Sessions:
         return {wait.ticket: STANDINGS[letter] for wait, letter in answered}
 
 
-def _resources(waits: Iterable[HeldWait]) -> dict[str, Ask]:
-    return {ask.resource: ask for wait in waits for ask in asks(wait.claims)}
+def _resources(waits: Iterable[HeldWait]) -> dict[str, ResourceClaim]:
+    return {ask.resource: ask for wait in waits for ask in resource_claims(wait.claims)}

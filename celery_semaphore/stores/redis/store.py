@@ -12,8 +12,8 @@ from ...core.permit import (
     Claim,
     Grant,
     Kind,
+    MessageId,
     Permit,
-    Publication,
     Renewals,
     Snapshot,
     Wait,
@@ -21,14 +21,14 @@ from ...core.permit import (
 from ...core.ticket import TicketFields
 from ..encoding import (
     ROUNDS,
-    Ask,
-    asks,
+    ResourceClaim,
     check_holder,
     check_limit,
     check_name,
     check_ticket,
     microseconds,
     packed,
+    resource_claims,
     seconds,
 )
 from . import answers, scripts
@@ -96,14 +96,14 @@ class RedisStore:
         claims: Sequence[Claim],
         holder: str,
         wait: Wait | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
-        check_holder(holder, publication)
-        wanted = asks(claims)
+        check_holder(holder, message_id)
+        wanted = resource_claims(claims)
         ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
         words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
-        words += [_brought_by(publication), *figures_of(wanted)]
-        answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, publication))
+        words += [_brought_by(message_id), *figures_of(wanted)]
+        answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
             return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
@@ -120,7 +120,7 @@ class RedisStore:
     ) -> Outgoing:
         check_ticket(ticket)
         check_name("message", name)
-        wanted = asks(claims)
+        wanted = resource_claims(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket, payload, name, ends, packed(claims), *figures_of(wanted)]
         return self._handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
@@ -129,12 +129,12 @@ class RedisStore:
         return self._renewer.renew(list(permits))
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
-        wanted, words, key = asks(claims), [holder], NONE
-        if publication is not None and not publication.is_first:
-            words += [publication.id, str(microseconds(publication.remember))]
-            key = self._key_of(wanted, publication)
+        wanted, words, key = resource_claims(claims), [holder], NONE
+        if message_id is not None and not message_id.is_first:
+            words += [message_id.number, str(microseconds(message_id.remember_for))]
+            key = self._key_of(wanted, message_id)
         try:
             return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words, key))
         except NewerFormat:
@@ -144,7 +144,7 @@ class RedisStore:
     def reap(self, limit: int = 100) -> Outgoing:
         try:
             _, names = self._runner.run(scripts.OVERDUE, [], [limit])
-            calls: list[Call] = [([Ask(name.decode(), 0, 0)], ()) for name in names]
+            calls: list[Call] = [([ResourceClaim(name.decode(), 0, 0)], ()) for name in names]
             return self._all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
         except NewerFormat:
             return frozenset()  # newer workers reap
@@ -157,14 +157,17 @@ class RedisStore:
 
     def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
         outgoing: Outgoing = frozenset()
-        wanted, nonces = [Ask(resource, 0, 0)], [check_ticket(ticket).nonce for ticket in tickets]
+        wanted, nonces = (
+            [ResourceClaim(resource, 0, 0)],
+            [check_ticket(ticket).nonce for ticket in tickets],
+        )
         for start in range(0, len(nonces), BATCH):
             answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
             outgoing |= self._handed_on(wanted, answer)
         return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
-        calls = [([Ask(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
+        calls = [([ResourceClaim(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
         said = self._runner.run_all(scripts.TAKE, calls)
         return [answers.grant(each) for answer in said for each in answer[1]]
 
@@ -172,7 +175,7 @@ class RedisStore:
         calls: list[Call] = []
         for grant in grants:
             words: list[Word] = [grant.ticket, grant.token, microseconds(grant.expires_at)]
-            calls.append((asks(grant.claims), words))
+            calls.append((resource_claims(grant.claims), words))
         self._runner.run_all(scripts.SENT, calls)
 
     def ask(
@@ -187,12 +190,14 @@ class RedisStore:
         return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
-        answer = self._runner.run(scripts.SNAPSHOT, [Ask(resource, 0, 0)], [waiters, skip])
+        answer = self._runner.run(
+            scripts.SNAPSHOT, [ResourceClaim(resource, 0, 0)], [waiters, skip]
+        )
         return answers.snapshot(resource, skip, answer)
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
         names = list(resources)
-        calls: list[Call] = [([Ask(name, 0, 0)], [0, 0]) for name in names]
+        calls: list[Call] = [([ResourceClaim(name, 0, 0)], [0, 0]) for name in names]
         said = self._runner.run_all(scripts.SNAPSHOT, calls)
         for name, answer in zip(names, said, strict=True):
             yield answers.snapshot(name, 0, answer)
@@ -230,7 +235,7 @@ class RedisStore:
         self._link.close()
 
     def _look_at(self, names: list[str]) -> Outgoing:
-        calls: list[Call] = [([Ask(name, 0, 0)], ()) for name in names]
+        calls: list[Call] = [([ResourceClaim(name, 0, 0)], ()) for name in names]
         return self._all_handed_on(calls, self._runner.run_all(scripts.REAP, calls))
 
     def _all_handed_on(self, calls: list[Call], said: Sequence[list[Any] | None]) -> Outgoing:
@@ -251,20 +256,22 @@ class RedisStore:
             for place in filter(None, found):
                 resource, _, nonce = answers.text(place).partition("\n")
                 nonces.setdefault(resource, []).append(nonce)
-            calls = [([Ask(name, 0, 0)], words) for name, words in nonces.items()]
+            calls = [([ResourceClaim(name, 0, 0)], words) for name, words in nonces.items()]
             for (wanted, _), answer in zip(
                 calls, self._runner.run_all(scripts.END, calls), strict=True
             ):
                 outgoing |= self._handed_on(wanted, answer)
         return outgoing
 
-    def _key_of(self, wanted: list[Ask], publication: Publication | None) -> tuple[int, bytes]:
+    def _key_of(
+        self, wanted: list[ResourceClaim], message_id: MessageId | None
+    ) -> tuple[int, bytes]:
         """Of what is remembered of a task's messages."""
-        if publication is None:
+        if message_id is None:
             return NONE
-        return 1, pack([self._keys.messages(wanted[0].resource, publication.of)])
+        return 1, pack([self._keys.messages(wanted[0].resource, message_id.task)])
 
-    def _handed_on(self, wanted: list[Ask], answer: list[Any]) -> Outgoing:
+    def _handed_on(self, wanted: list[ResourceClaim], answer: list[Any]) -> Outgoing:
         """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
         outgoing: Outgoing = frozenset()
         for _ in range(ROUNDS):
@@ -275,7 +282,7 @@ class RedisStore:
             if not (again or needed):
                 break
             more = {ask.resource: ask for ask in wanted}
-            more |= {name.decode(): Ask(name.decode(), 0, 0) for name in needed}
+            more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
             answer = self._runner.run(scripts.REAP, list(more.values()))
         return outgoing
 
@@ -290,8 +297,8 @@ def _waiting(wait: Wait | None) -> str:
     )
 
 
-def _brought_by(publication: Publication | None) -> str:
-    if publication is None:
+def _brought_by(message_id: MessageId | None) -> str:
+    if message_id is None:
         return ""
-    remember = microseconds(publication.remember)
-    return str(remember) if publication.is_first else f"{remember} {publication.id}"
+    remember = microseconds(message_id.remember_for)
+    return str(remember) if message_id.is_first else f"{remember} {message_id.number}"

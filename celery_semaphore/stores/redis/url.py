@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Options = dict[str, Any]
-MOST = 50  # connections of one process, unless the URL says max_connections
+MAX_CONNECTIONS = 50  # connections of one process, unless the URL says max_connections
 
 _SCHEMES = {
     "valkey": "redis",
@@ -66,7 +66,7 @@ def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
     return known | {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
-        "max_connections": MOST,
+        "max_connections": MAX_CONNECTIONS,
         "protocol": 2,  # with 3, redis-py listens for notifications that we have no use for
     }
 

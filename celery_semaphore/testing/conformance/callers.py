@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.blocking_waiter import Caller
+from ...core.blocking_waiter import BlockingWaiter
 from .crowd import Bodies
 from .suite import LEASE, Suite, admitted, claim
 
@@ -40,7 +40,7 @@ class Callers(Suite):
         got: list[str] = []
 
         def call() -> None:
-            permit, _ = Caller(store, claim(), 10 * LONG).acquire()
+            permit, _ = BlockingWaiter(store, claim(), 10 * LONG).acquire()
             got.append(permit.holder)
             store.release(permit.holder, claim())
 
@@ -63,7 +63,7 @@ class Callers(Suite):
         bodies, wanted = Bodies(), claim(3)
 
         def call(n: int) -> None:
-            permit, _ = Caller(store, wanted, LONG).acquire()
+            permit, _ = BlockingWaiter(store, wanted, LONG).acquire()
             with bodies.running(str(n)):
                 pass
             store.release(permit.holder, wanted)

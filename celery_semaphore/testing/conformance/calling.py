@@ -35,7 +35,7 @@ BOTH = claim() + claim(of="disk")
 
 
 def calls(ticket: str | None = None, *, timeout: float | None = None, priority: int = 0) -> Wait:
-    return Wait(Kind.CALL, ticket, priority, AGAIN, AGAIN, timeout=timeout, session=SESSION)
+    return Wait(Kind.BLOCK, ticket, priority, AGAIN, AGAIN, timeout=timeout, session=SESSION)
 
 
 def calling(store: Store, claims: Sequence[Claim], holder: str, *, priority: int = 0) -> str:
@@ -57,7 +57,7 @@ class Calling(Suite):
         assert (refusal.reason, refusal.position) == (Reason.SATURATED, 0)
         assert refusal.retry_after == AGAIN
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.kind, waiter.due) == (refusal.ticket, "call", clock.now + AGAIN)
+        assert (waiter.id, waiter.kind, waiter.due) == (refusal.ticket, "block", clock.now + AGAIN)
 
     def test_a_release_hands_on_to_a_caller(self, store: Store, clock: Clock) -> None:
         """No message is sent for that."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Publication, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import nonce_of
 from .calling import granted
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
 
-FIRST = Publication("task:0", remember=3600.0)
+FIRST = MessageId("task:0", remember_for=3600.0)
 DISK = claim(of="disk")
-AGAIN = Publication("task:0", redelivered=True, remember=3600.0)
+AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)
 
 
 def fill_both(store: Store) -> None:

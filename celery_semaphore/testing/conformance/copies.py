@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from .suite import LEASE, Suite, admitted, claim
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ class Task:
         self.ticket: str | None = None
 
     def asks(self, holder: str, id: str = "", *, ticket: str | None = None, **how: Any) -> Answer:  # noqa: A002 - as the field is called
-        publication = self.brought = Publication(self.of, id, remember=REMEMBERED, **how)
+        message_id = self.brought = MessageId(self.of, id, remember_for=REMEMBERED, **how)
         wait = (
             Wait(self.kind, ticket=ticket or (self.ticket if id else None)) if self.kind else None
         )
-        answer = self.store.acquire(self.claims, holder, wait, publication)
+        answer = self.store.acquire(self.claims, holder, wait, message_id)
         if isinstance(answer, Refusal):
             self.ticket = answer.ticket or self.ticket
         return answer
@@ -136,9 +136,9 @@ class Copies(Suite):
     def test_only_who_was_admitted_can_say_that_it_ran(self, task: Task) -> None:
         task.goes_back("h1")
         assert isinstance(task.asks("h2", "h1.1"), Permit)
-        task.store.release("h3", task.claims, Publication("task:0", "h1.2"))
-        task.store.release("h3", task.claims, Publication("task:0", "h1.1"))
-        task.store.release("h2", task.claims, Publication("task:0", redelivered=True))
+        task.store.release("h3", task.claims, MessageId("task:0", "h1.2"))
+        task.store.release("h3", task.claims, MessageId("task:0", "h1.1"))
+        task.store.release("h2", task.claims, MessageId("task:0", redelivered=True))
         task.runs("h4", redelivered=True)
 
     def test_whichever_is_admitted_first_runs(self, task: Task) -> None:
@@ -250,7 +250,7 @@ class Copies(Suite):
     def test_other_tasks_are_other_tasks(self, task: Task) -> None:
         task.goes_back("h1")
         task.runs("h2", "h1.1")
-        retried = Publication("task:1", redelivered=True)
+        retried = MessageId("task:1", redelivered=True)
         assert isinstance(task.store.acquire(task.claims, "h3", None, retried), Permit)
 
     def test_copies_are_recognised_for_as_long_as_was_asked(self, task: Task, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.formats import FORMAT
-from ...core.permit import Kind, Publication, Reason, Renewal, Wait
+from ...core.permit import Kind, MessageId, Reason, Renewal, Wait
 from ...core.session import HeldWait
 from ...errors import StoreUnavailable
 from .suite import (
@@ -53,7 +53,7 @@ ELSE: dict[str, Callable[[Store], object]] = {
 
 
 class Formats(Suite):
-    @pytest.mark.parametrize("wait", [None, Wait(Kind.REQUEUE), Wait(Kind.PARK), Wait(Kind.CALL)])
+    @pytest.mark.parametrize("wait", [None, Wait(Kind.REQUEUE), Wait(Kind.PARK), Wait(Kind.BLOCK)])
     def test_a_newer_format_admits_nothing(self, store: Store, wait: Wait | None) -> None:
         admitted(store, claim(2), "a")
         known = store.epoch
@@ -143,12 +143,12 @@ class Formats(Suite):
         assert [waiter.id for waiter in seen.waiters] == [later]
 
     def test_that_a_task_ran_is_remembered(self, store: Store) -> None:
-        ran = Publication("t", "a.1")
+        ran = MessageId("t", "a.1")
         store.acquire(claim(), "a", None, ran)
         self.set_format(store, NEWER)
         store.release("a", claim(), ran)
         self.set_format(store, FORMAT)
-        copy = store.acquire(claim(), "b", None, Publication("t", "b.1"))
+        copy = store.acquire(claim(), "b", None, MessageId("t", "b.1"))
         assert getattr(copy, "reason", copy) is Reason.COPY
 
     def test_nothing_is_reaped(self, store: Store, clock: Clock) -> None:

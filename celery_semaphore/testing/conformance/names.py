@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.key import LONGEST
+from ...core.key import MAX_NAME_BYTES
 from ...core.names import LONGEST_NAME
-from ...core.permit import Kind, Publication, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
 from ...stores.encoding import brief
 from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
@@ -89,7 +89,7 @@ class Names(Suite):
         parked(store, wanted, "b")
         (grant,) = released(store, "a", wanted)
         assert grant.claims == brief(wanted)
-        assert key is None or len(key) > LONGEST or grant.claims == tuple(wanted)
+        assert key is None or len(key) > MAX_NAME_BYTES or grant.claims == tuple(wanted)
 
     def test_of_a_long_key_little_is_kept(self, store: Store) -> None:
         """It may have megabytes, and thousands may wait."""
@@ -130,7 +130,7 @@ class Names(Suite):
         """Of random letters: what a server can compress may be longer."""
         letters = random.Random(7).choices(ascii_letters, k=LONGEST_NAME)  # noqa: S311
         holder = "".join(letters)[: LONGEST_NAME - 20 * 6] + 20 * "é"
-        brought = Publication(holder, holder, remember=60.0)
+        brought = MessageId(holder, holder, remember_for=60.0)
         wanted = claim(of="x" * 10_000, key="y" * 10_000)
         admitted(store, wanted, "a")
         answer = store.acquire(wanted, holder, Wait(Kind.PARK), brought)
@@ -149,8 +149,8 @@ class Names(Suite):
         ticket = refused(store, claim(0), "a", wait).ticket or ""
         calls: list[Callable[[], object]] = [
             lambda: store.acquire(claim(), name, wait),
-            lambda: store.acquire(claim(), "b", wait, Publication(name)),
-            lambda: store.acquire(claim(), "b", wait, Publication("b", name)),
+            lambda: store.acquire(claim(), "b", wait, MessageId(name)),
+            lambda: store.acquire(claim(), "b", wait, MessageId("b", name)),
             lambda: store.attach(ticket, claim(0), b"", name=name),
         ]
         for call in calls:

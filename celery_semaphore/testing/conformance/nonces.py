@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Permit, Publication, Refusal, Renewal
+from ...core.permit import Kind, MessageId, Permit, Refusal, Renewal
 from ...core.session import GRANT_S
 from ...core.ticket import HIGHEST_PRIORITY, TicketFields
 from .calling import SESSION, calling, calls, granted
@@ -98,11 +98,11 @@ class Nonces(Suite):
         admitted(store, claim(), "a")
         requeued(store, claim(), "w")
         clock.advance(1)
-        first = store.acquire(claim(), "b", came_back("", Kind.PARK), Publication("b:0"))
+        first = store.acquire(claim(), "b", came_back("", Kind.PARK), MessageId("b:0"))
         assert isinstance(first, Refusal)
         store.attach(str(first.ticket), claim(), b"b", name="b")
         store.promote([str(first.ticket)], "api")
-        again = Publication("b:0", redelivered=True)
+        again = MessageId("b:0", redelivered=True)
         answer = store.acquire(claim(), "b2", came_back("", Kind.PARK), again)
         assert isinstance(answer, Refusal)
         assert fields(answer.ticket) == TicketFields(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, Permit, Publication, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from ...core.session import Standing
 from .sessions import S, held, holding
 from .suite import (
@@ -148,7 +148,7 @@ class Promotions(Suite):
         admitted(store, claim(), "a")
         named(store, "b", priority=9)
         clock.advance(1)
-        ticket = refused(store, claim(), "w", Wait(Kind.CALL, session=S)).ticket
+        ticket = refused(store, claim(), "w", Wait(Kind.BLOCK, session=S)).ticket
         assert ticket
         store.promote([ticket], "api")
         assert not store.release("a", claim())
@@ -288,10 +288,10 @@ class Promotions(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """What is remembered of the message has the promoted ticket, which nothing else has by then."""
-        again = Publication("c", redelivered=True)
+        again = MessageId("c", redelivered=True)
         queued(store, clock, "b")
         clock.advance(1)
-        answer = store.acquire(claim(), "c", Wait(Kind.PARK), Publication("c"))
+        answer = store.acquire(claim(), "c", Wait(Kind.PARK), MessageId("c"))
         assert isinstance(answer, Refusal)
         assert answer.ticket
         store.attach(answer.ticket, claim(), b"c", name="c")
@@ -344,7 +344,7 @@ class Promotions(Suite):
     def test_its_copy_does_not_run(self, store: Store, clock: Clock) -> None:
         """Also one that carries its old ticket."""
         admitted(store, claim(), "a")
-        first = Publication("c:0")
+        first = MessageId("c:0")
         answer = store.acquire(claim(), "c", came_back("", Kind.PARK), first)
         assert isinstance(answer, Refusal)
         assert answer.ticket
@@ -353,11 +353,11 @@ class Promotions(Suite):
         store.promote([answer.ticket], "api")
         (grant,) = released(store, "a", claim())
         store.sent([grant])
-        brought = Publication("c:0", "c.1")
+        brought = MessageId("c:0", "c.1")
         permit = store.acquire(claim(), "c2", came_back(grant.ticket, Kind.PARK), brought)
         assert isinstance(permit, Permit)
         store.release("c2", claim(), brought)
-        copy = Publication("c:0", redelivered=True)
+        copy = MessageId("c:0", redelivered=True)
         again = store.acquire(claim(), "c3", came_back(answer.ticket, Kind.PARK), copy)
         assert isinstance(again, Refusal)
         assert again.reason is Reason.COPY

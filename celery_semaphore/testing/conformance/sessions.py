@@ -399,13 +399,13 @@ class Sessions(Suite):
     def test_a_refused_call_wakes_its_session(self, store: Store) -> None:
         """It comes from the very process that asks."""
         admitted(store, claim(), "a")
-        call = refused(store, claim(), "b", Wait(Kind.CALL, session=S)).ticket
+        call = refused(store, claim(), "b", Wait(Kind.BLOCK, session=S)).ticket
         assert reachable(store) == [call]
         assert not store.ask(S).slept
 
     def test_an_admitted_call_wakes_no_session(self, store: Store) -> None:
         """It has nothing to ask for."""
-        admitted(store, claim(), "a", Wait(Kind.CALL, session=S))
+        admitted(store, claim(), "a", Wait(Kind.BLOCK, session=S))
         assert store.ask(S).slept
 
     def test_the_newest_refusal_has_it(self, store: Store) -> None:

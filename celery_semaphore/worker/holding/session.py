@@ -30,7 +30,7 @@ from ...core.session import GRANT_S, NAMED, HeldWait, Turns
 from ...core.store import Outgoing, Store
 from ...core.ticket import nonce_of
 from ...errors import SemaphoreError
-from ..permits.signal_safe_event import Bell
+from ..permits.signal_safe_event import SignalSafeEvent
 from .held import Held
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Session:
         self._store = store
         self._in_loop = in_loop
         self._found = found
-        self._bell = Bell()
+        self._event = SignalSafeEvent()
         # Changed by single steps that Python keeps whole, without a lock: the loop must not wait for this thread.
         self._waiting: dict[str, list[Held]] = {}
         self._held_for = Counter[str]()  # how many messages, by resource
@@ -105,7 +105,7 @@ class Session:
             self._unnamed.append(wait)
         self._arrived.append((wait, turn))
         if nonce in self._granted or now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
-            self._bell.ring()
+            self._event.set()
 
     def discard(self, held: Held) -> None:
         """It is held no more."""
@@ -130,7 +130,7 @@ class Session:
         """Ask soon if anything is held that waits for one of these: this worker gave a permit back. From any thread."""
         if any(self._held_for[claim.resource] for claim in claims):
             self._freed = True
-            self._bell.ring()
+            self._event.set()
 
     def turns(self) -> dict[str, float | None]:
         """Return when the turns of what is held are expected, by nonce, in monotonic time; None: nobody knows."""
@@ -144,7 +144,7 @@ class Session:
         """Let the session sleep for good; what is held goes elsewhere."""
         self._ended = True
         self._waiting = {}
-        self._bell.ring()
+        self._event.set()
 
     def join(self, timeout: float) -> None:
         """Wait until the store knows that it ended, so many seconds at most."""
@@ -167,7 +167,7 @@ class Session:
         self._next_at = time.monotonic() + pause
         if not self._ended:
             time.sleep(least)  # what arrives may be the next, but no crowd shall ask one by one
-            self._bell.wait(0.0 if self._freed else max(pause - least, 0.0))
+            self._event.wait(0.0 if self._freed else max(pause - least, 0.0))
 
     def ask(self) -> tuple[float, float]:
         """Ask once, and wait until the loop was here.
@@ -245,8 +245,8 @@ class Session:
         self._visiting = True
         self._in_loop(self._received)
         while self._visiting and not self._ended:
-            self._bell.wait(SLOWEST_S)
-        self._bell.wait(0.0)  # rung by the visit; what arrived before this is looked at next
+            self._event.wait(SLOWEST_S)
+        self._event.wait(0.0)  # rung by the visit; what arrived before this is looked at next
         self._visited_at = time.monotonic()
 
     def _received(self) -> None:
@@ -256,7 +256,7 @@ class Session:
                 self.visit()
         finally:
             self._visiting = False
-            self._bell.ring()
+            self._event.set()
 
     def _name(self, turns: Turns) -> None:
         """Name all that is held after the store lost sight of it, and once in a lease; else what arrived too late for that."""

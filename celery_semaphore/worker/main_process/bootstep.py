@@ -22,7 +22,7 @@ from ..holding.shutdown import ends_cold
 from ..holding.unread import give_back_unread, give_up_unanswered
 from ..limiter import Limiter, limiter_of
 from ..messages.route import is_amqp
-from ..options.task_checks import any_parks, check_tasks, doubts
+from ..options.task_checks import any_parks, check_tasks, warnings_of
 from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
@@ -33,7 +33,7 @@ from .inspection import add_inspect_command
 
 logger = logging.getLogger(__name__)
 
-FAREWELL = 5.0  # seconds a worker takes at its end to give back what it holds
+SHUTDOWN_TIMEOUT_S = 5.0  # seconds a worker takes at its end to give back what it holds
 ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
 COLD_ANSWER_S = 1.0  # ... in a cold shutdown: Celery has waited for several, and a supervisor kills a slow worker ...
 NONE_COMES_S = 0.1  # ... and if it did in vain
@@ -54,7 +54,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
         self.limiter.parks = any_parks(tasks, settings)
-        for doubt in doubts(tasks):
+        for doubt in warnings_of(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
@@ -67,15 +67,15 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, parent: Any) -> None:
         """The pool is up."""
         self.limiter.pool = parent.pool
-        side = self.limiter.side
-        side.announce.subscribe(Announcements(side.ledger, side.receivers))
+        process = self.limiter.process
+        process.announce.subscribe(Announcements(process.ledger, process.receivers))
         self.limiter.start()
         self.limiter.sweeper.start()
 
     def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
         """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
         # Not the notes' own pipe: each task writes three, and few of them are urgent.
-        hub.add_reader(self.limiter.alarm.fileno(), self.limiter.heard)
+        hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
 
     def stop(self, parent: Any) -> None:
         """Tasks still run: their permits are kept until the consumer step's shutdown."""
@@ -105,13 +105,13 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if c.hub:
             limiter.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            session = Session(limiter.side.store, limiter.in_loop, limiter.handed_on)
+            session = Session(limiter.process.store, limiter.in_loop, limiter.handed_on)
             self.held = limiter.held = HeldMessages(
                 c,
-                redelivery_of(c, limiter.porter.put_back),
+                redelivery_of(c, limiter.mover.put_back),
                 limiter.in_loop,
                 session,
-                limiter.side.releaser.release,
+                limiter.process.releaser.release,
             )
             self.held.start()
         if limiter.parks and limiter.settings.granted_queues:
@@ -141,14 +141,14 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
                 held.forget()
             if ends:
                 # What went back must be acknowledged while there is a connection, or it runs twice.
-                limiter.porter.flush(_longest_flush(limiter.settings.publish_timeout))
+                limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
             limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:
         """The pool is gone, after a warm and after a cold shutdown."""
         if self.held is not None:
-            self.held.session.join(FAREWELL)
-        limiter_of(c.app).close(FAREWELL, flush=_longest_flush(FAREWELL))
+            self.held.session.join(SHUTDOWN_TIMEOUT_S)
+        limiter_of(c.app).close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
 
 
 def _longest_flush(warm: float) -> float:
@@ -158,7 +158,7 @@ def _longest_flush(warm: float) -> float:
 
 def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
     c.call_soon(call)
-    limiter.alarm.ring()  # the loop may sleep
+    limiter.waker.wake()  # the loop may sleep
 
 
 def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
@@ -215,11 +215,11 @@ def _check_prefork(parent: Any, limiter: Limiter) -> None:
 
 def _check_store(limiter: Limiter) -> None:
     try:
-        for warning in limiter.side.store.check(parks=limiter.parks):
+        for warning in limiter.process.store.check(parks=limiter.parks):
             logger.warning(warning)
         # Learn the store's epoch before anybody runs: a worker that knows none could not tell, if the
         # store forgot a moment later, that others hold permits.
-        limiter.side.store.reap()
+        limiter.process.store.reap()
     except StoreUnavailable as error:
         # Tasks without a limit can run, and the store may come back: no reason not to start.
         logger.critical(

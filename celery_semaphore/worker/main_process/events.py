@@ -67,7 +67,7 @@ class EventsMixin:
         if task_revoked.receivers:
             request = self._context  # type: ignore[attr-defined]
             send = partial(task_revoked.send, sender=self.task, request=request, **how)
-            self._limiter.side.receivers.add(send)
+            self._limiter.process.receivers.add(send)
 
     def _is_heard(self) -> bool:
         """Whether events of this task are sent: nothing else pays for a call into the loop, which it wakes.

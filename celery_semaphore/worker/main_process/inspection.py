@@ -39,7 +39,7 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
     if limiter is None:  # no task of this worker is limited
         return {}
     limiter.drain()
-    permits = limiter.side.ledger.permits()
+    permits = limiter.process.ledger.permits()
     held = limiter.held.line() if limiter.held else []
     turns = expected_turns(held, limiter.held.session.turns() if limiter.held else {})
     now = time.monotonic()

@@ -23,7 +23,7 @@ from .events import SATURATED, EventsMixin
 REDELIVERED = (
     0.75  # of the time after which the broker delivers it again: then it may be another worker's
 )
-SURELY = 0.5  # seconds after which no worker's clock says that a task has not expired yet
+CLOCK_MARGIN_S = 0.5  # seconds after which no worker's clock says that a task has not expired yet
 
 
 class RefusedRequestMixin(EventsMixin):
@@ -101,7 +101,7 @@ class RefusedRequestMixin(EventsMixin):
         if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
             self._ended(reported=True)  # its end came while the refusal was on its way
             return
-        ledger = self._limiter.side.ledger
+        ledger = self._limiter.process.ledger
         claims: tuple[Claim, ...] = ()
         if refused.asked:
             claims = ledger.refused(self.holder)
@@ -110,7 +110,7 @@ class RefusedRequestMixin(EventsMixin):
         if refused.delay is None:
             self.acknowledge()  # type: ignore[attr-defined]
         elif refused.parks and refused.ticket and claims:
-            self._limiter.porter.park(
+            self._limiter.mover.park(
                 self,
                 refused.ticket,
                 claims,
@@ -118,7 +118,7 @@ class RefusedRequestMixin(EventsMixin):
                 ends_in=self._ends_in(refused.left),
             )
         elif refused.elsewhere or not self._hold(refused, refused.delay, claims):
-            self._limiter.porter.put_back(self, refused.ticket, refused.delay)
+            self._limiter.mover.put_back(self, refused.ticket, refused.delay)
         if refused.reason not in (Reason.COPY, Reason.RUNNING):
             self.send_event(SATURATED, reason=refused.reason)
             if refused.delay is None:
@@ -153,5 +153,5 @@ class RefusedRequestMixin(EventsMixin):
         ends = [] if left is None else [left]
         if (expires := self.expires) is not None:  # type: ignore[attr-defined]
             left = (expires - datetime.now(expires.tzinfo)).total_seconds()
-            ends.append(left + SURELY)
+            ends.append(left + CLOCK_MARGIN_S)
         return max(min(ends), 0.0) if ends else None

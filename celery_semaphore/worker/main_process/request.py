@@ -34,7 +34,7 @@ from ..messages.headers import (
     TICKET,
     drop_internal,
     is_sent_back,
-    publication_of,
+    message_id_of,
 )
 from ..messages.route import came_by_fanout, queue_by_tag
 from ..permits.process import is_gone
@@ -75,11 +75,11 @@ class LimitedRequestMixin(RefusedRequestMixin):
         sent: dict[str, Any] = self._request_dict
         drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
         expire = self._limiter.settings.copies_expire
-        self._publication = publication_of(sent, came_by["redelivered"], expire)
+        self._message_id = message_id_of(sent, came_by["redelivered"], expire)
         if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):  # type: ignore[attr-defined]
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
-        sent[EPOCH] = self._limiter.side.store.epoch
+        sent[EPOCH] = self._limiter.process.store.epoch
         if (held := self._limiter.held) is not None:
             sent[SESSION] = held.session_for(self.message)
 
@@ -121,7 +121,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             super().on_accepted(pid, time_accepted)  # type: ignore[misc]
         finally:
             self._accepting = False
-        self._limiter.side.ledger.watch(self.holder, self)
+        self._limiter.process.ledger.watch(self.holder, self)
 
     def acknowledge(self) -> None:
         """Acknowledge, except where Celery would before the task has a permit."""
@@ -182,24 +182,24 @@ class LimitedRequestMixin(RefusedRequestMixin):
     def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
         """A cold shutdown, or a lost connection: the process is being killed."""
         self._limiter.drain()
-        if self._limiter.side.ledger.is_over(self.holder):
+        if self._limiter.process.ledger.is_over(self.holder):
             return  # while it gives the permit back, and is not acknowledged yet: it would run twice
         super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
         if self.worker_pid is not None and self._limiter.notes is not None:
-            self._limiter.side.ledger.ended(self.holder, _gone(self.worker_pid))
+            self._limiter.process.ledger.ended(self.holder, _gone(self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
         """Release the permit: at once, or when the process is gone that has not reported its end."""
         self._limiter.drain()
-        ledger = self._limiter.side.ledger
+        ledger = self._limiter.process.ledger
         cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
         if not self.task.acks_late and not self.acknowledged and not cancelled:
             self.acknowledge()
-        publication = None if self._returned or cancelled else self._publication
+        message_id = None if self._returned or cancelled else self._message_id
         if reported or self.worker_pid is None:
-            ledger.ended(self.holder, publication=publication)
+            ledger.ended(self.holder, message_id=message_id)
         elif self._limiter.notes is not None:
-            ledger.ended(self.holder, _gone(self.worker_pid), publication)
+            ledger.ended(self.holder, _gone(self.worker_pid), message_id)
         # Else the task runs in this process, which goes on: task_postrun tells its end.
 
     def _died_without_permit(self, exc: Any) -> bool:
@@ -213,7 +213,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             and not self.acknowledged
             and not self._already_revoked  # type: ignore[attr-defined]
             and not self._already_cancelled  # type: ignore[attr-defined]
-            and not self._limiter.side.ledger.holds(self.holder)
+            and not self._limiter.process.ledger.holds(self.holder)
             and not self.message.delivery_info.get("redelivered")
         )
 
@@ -231,7 +231,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             return
         self._loss = reason
         if self.worker_pid is not None:
-            runs = partial(self._limiter.side.ledger.has, self.holder)
+            runs = partial(self._limiter.process.ledger.has, self.holder)
             self._limiter.kill(self.worker_pid, runs)
 
     def _lost_permit(self) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.formats import FORMAT
-from ...core.permit import Publication
+from ...core.permit import MessageId
 from ...core.ticket import nonce_of
 
 TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see Carried
@@ -16,11 +16,14 @@ PLACE = "semaphore_place"  # the ticket of one that was held, from the main proc
 HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
 EPOCH = "semaphore_epoch"  # likewise
 SESSION = "semaphore_session"  # likewise: which session asks for its grant if it must wait
-LEAVES = "semaphore_leaves"  # of a request whose tracer lets a refusal out
+EXITS_EARLY = "semaphore_exits_early"  # of a request whose tracer lets a refusal out
 FANOUT = "semaphore_fanout"  # likewise: it came by a fanout exchange, and could not go back
 PERMIT = "semaphore_permit"  # of the running request
-ASKING = "semaphore_asking"  # what to release at its end, from before the store is asked
-INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, LEAVES, FANOUT, PERMIT, ASKING)  # never from a message
+PENDING_RELEASE = (
+    "semaphore_pending_release"  # what to release at its end, from before the store is asked
+)
+# Never from a message.
+INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)
 OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)  # no retry inherits them
 KEY = "semaphore_key"  # of a call, given to apply_async
 WEIGHT = "semaphore_weight"  # likewise
@@ -84,7 +87,7 @@ def is_sent_back(header: object, task_id: str) -> bool:
     return first == task_id and bool(_DELIVERY.fullmatch(delivery))
 
 
-def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> Publication:
+def message_id_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> MessageId:
     """Say which message this is, of all that its task may have, by the headers that it was sent with.
 
     A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep its id.
@@ -92,7 +95,7 @@ def publication_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -
     carried = Carried.read(sent.get(TICKET))
     message = carried.message if carried else ""
     retries, replaced = sent.get("retries") or 0, sent.get("replaced_task_nesting") or 0
-    return Publication(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
+    return MessageId(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
 
 
 def drop_internal(sent: dict[str, Any]) -> None:
@@ -110,7 +113,7 @@ class Headers:
     session: str
     format: int  # of what the message says of its wait
     ticket: str | None
-    publication: Publication
+    message_id: MessageId
     key: str | None
     weight: int | None
     given_priority: int | None
@@ -122,22 +125,22 @@ class Headers:
         extra = request.headers or {}  # where an eager task finds what its call gave it
         came_by = request.delivery_info or {}
         carried = Carried.read(own.get(TICKET))
-        publication = publication_of(own, came_by.get("redelivered"), remember)
+        message_id = message_id_of(own, came_by.get("redelivered"), remember)
         headers = cls(
             own.get(HOLDER),
             own.get(EPOCH),
             own.get(SESSION, ""),
             carried.format if carried else FORMAT,
             own.get(PLACE) or (carried.ticket if carried else None),
-            publication,
+            message_id,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),
             came_by.get("priority"),
         )
         for name in OF_ONE_WAIT:
             own.pop(name, None)
-        if extra:  # a copy, for the dictionary of an eager task is its caller's; LEAVES of the request itself remains
-            dropped = {*OF_ONE_WAIT, LEAVES}
+        if extra:  # a copy, for the dictionary of an eager task is its caller's; EXITS_EARLY of the request itself remains
+            dropped = {*OF_ONE_WAIT, EXITS_EARLY}
             own["headers"] = {name: extra[name] for name in extra if name not in dropped}
         return headers
 

@@ -1,4 +1,4 @@
-"""Porter: carries waiting messages to where they wait, and back."""
+"""MessageMover: carries waiting messages to where they wait, and back."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...core.permit import Claim
 from ...core.store import Outgoing, Store
 from ...settings import Settings
 from .publisher import Publisher
-from .scheduler import Errands
+from .scheduler import Scheduler
 from .waiting import BringBack, Park, PutBack, Waiting
 
 
-class Porter:
+class MessageMover:
     """One thread and one connection to the broker, both made when they are needed."""
 
     def __init__(
@@ -26,12 +26,12 @@ class Porter:
         self._settings = settings
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
-        self._errands = Errands(settings.publish_timeout, done, self._publisher.disconnect)
+        self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
     def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
         """Into its queue, to come back after so many seconds."""
         longest = self._settings.longest_delay
-        self._errands.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
+        self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
 
     def park(
         self,
@@ -43,7 +43,7 @@ class Porter:
         ends_in: float | None,
     ) -> None:
         """Into the store; or back into its queue for ``delay`` seconds if the store cannot take it."""
-        errand = Park(
+        job = Park(
             self._store(),
             request,
             ticket,
@@ -54,19 +54,19 @@ class Porter:
             instead=lambda: self.put_back(request, ticket, delay),  # P7
             outgoing=self.bring_back,
         )
-        self._errands.add(errand)
+        self._scheduler.add(job)
 
     def bring_back(self, outgoing: Outgoing) -> None:
         """Out of the store, into their queues."""
         if outgoing:
             granted = self._settings.granted_queues
-            errand = BringBack(self._store(), self._publisher, outgoing, granted=granted)
-            self._errands.add(errand)
+            job = BringBack(self._store(), self._publisher, outgoing, granted=granted)
+            self._scheduler.add(job)
 
     def flush(self, timeout: float) -> None:
         """Wait until all is done, so many seconds at most."""
-        self._errands.flush(timeout)
+        self._scheduler.flush(timeout)
 
     def close(self, timeout: float) -> None:
         """What is not done in so many seconds stays where it is, unacknowledged or in the store."""
-        self._errands.close(timeout)
+        self._scheduler.close(timeout)

@@ -10,13 +10,13 @@ from typing import Any
 from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
-from .message import publication
+from .message import message_id
 from .route import Unroutable, route_to
-from .scheduler import NotNow
+from .scheduler import RetryLater
 
 logger = logging.getLogger(__name__)
 
-LONGEST = 5.0  # seconds for which nobody tries to reach a broker that is away
+AWAY_PAUSE_S = 5.0  # seconds for which nobody tries to reach a broker that is away
 
 
 class Publisher:
@@ -34,17 +34,17 @@ class Publisher:
         self._timeout = timeout
         self._connection: Any = None
         self._producer: Any = None
-        self._breaker = CircuitBreaker(longest=LONGEST)
+        self._breaker = CircuitBreaker(longest=AWAY_PAUSE_S)
         self._away = False
 
     def check(self) -> None:
-        """Raise ``NotNow`` while the broker need not be asked."""
+        """Raise ``RetryLater`` while the broker need not be asked."""
         if (left := self._breaker.left()) > 0:
             msg = "the broker could not be reached a moment ago"
-            raise NotNow(msg, left)
+            raise RetryLater(msg, left)
 
     def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        """Return once the broker confirmed that it has it; raises whatever went wrong, ``NotNow`` if it is away.
+        """Return once the broker confirmed that it has it; raises whatever went wrong, ``RetryLater`` if it is away.
 
         After an error the message may have arrived nevertheless.
         """
@@ -81,7 +81,7 @@ class Publisher:
             if not self._away:  # said once: an outage may last for hours
                 logger.warning("waiting tasks stay here until the broker can be reached: %r", error)
             self._away = True
-            raise NotNow(repr(error), self._breaker.left()) from error
+            raise RetryLater(repr(error), self._breaker.left()) from error
         self._breaker.succeeded()
         if self._away:
             logger.warning("the broker can be reached, waiting tasks go back")
@@ -97,7 +97,7 @@ class Publisher:
         route = route_to(self._app, queue, delay, driver)
         route.prepare(producer.channel)
         producer.publish(
-            **publication(message, route=route, ticket=ticket, delay=delay),
+            **message_id(message, route=route, ticket=ticket, delay=delay),
             mandatory=driver == "amqp",
             timeout=self._timeout,
             confirm_timeout=self._timeout,

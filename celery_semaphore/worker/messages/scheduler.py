@@ -1,4 +1,4 @@
-"""Errands: what a worker does with waiting messages, in a thread of its own, again until it is done."""
+"""Scheduler: what a worker does with waiting messages, in a thread of its own, again until it is done."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
-AGAIN = 0.2  # seconds until the second attempt; twice as long until each one after it
+FIRST_PAUSE_S = 0.2  # seconds until the second attempt; twice as long until each one after it
 LONGEST_PAUSE_S = 5.0  # between two attempts
 
 
-class NotNow(Exception):
+class RetryLater(Exception):
     """An errand was not even tried, and need not be for so many seconds."""
 
     def __init__(self, why: str, left: float) -> None:
@@ -24,31 +24,31 @@ class NotNow(Exception):
         self.left = left
 
 
-class Errand(Protocol):
+class Job(Protocol):
     """Something to do that may fail for a while."""
 
     urgent: bool  # goes before those that are not
     name: str  # for the log
 
     def run(self) -> None:
-        """Do it; called again after an exception, which may be ``NotNow``."""
+        """Do it; called again after an exception, which may be ``RetryLater``."""
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
         """Say whether to go on after this error, so many seconds after the first attempt."""
 
-    def gave_up(self) -> None:
+    def on_give_up(self) -> None:
         """It failed for too long."""
 
 
 @dataclass(slots=True, order=True)
 class _Entry:
     due: float  # when to try
-    errand: Errand = field(compare=False)
+    job: Job = field(compare=False)
     since: float = field(compare=False)
     attempts: int = field(default=0, compare=False)
 
 
-class Errands:
+class Scheduler:
     """One thread; an errand that fails is tried again ever later, and holds up no other."""
 
     def __init__(
@@ -63,14 +63,14 @@ class Errands:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def add(self, errand: Errand) -> None:
+    def add(self, job: Job) -> None:
         """Do this soon."""
         now = time.monotonic()
         with self._changed:
-            heappush(self._entries, _Entry(0.0 if errand.urgent else now, errand, now))
+            heappush(self._entries, _Entry(0.0 if job.urgent else now, job, now))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
-                    target=self._run, name="celery-semaphore-errands", daemon=True
+                    target=self._run, name="celery-semaphore-messages", daemon=True
                 )
                 self._thread.start()
             self._changed.notify()
@@ -99,7 +99,7 @@ class Errands:
                 self._try(entry)
             except Exception:
                 # A thread that dies here would leave every waiting message where it is.
-                logger.exception("%s: failed, and could not be given up", entry.errand.name)
+                logger.exception("%s: failed, and could not be given up", entry.job.name)
             finally:
                 with self._changed:
                     self._busy = False
@@ -120,24 +120,24 @@ class Errands:
 
     def _try(self, entry: _Entry) -> None:
         try:
-            entry.errand.run()
-        except NotNow as error:
-            logger.debug("%s: not now, %s", entry.errand.name, error)
+            entry.job.run()
+        except RetryLater as error:
+            logger.debug("%s: not now, %s", entry.job.name, error)
             self._again(entry, error, error.left)
         except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
             # Said once: it may go on failing for hours.
             level = logging.DEBUG if entry.attempts else logging.WARNING
-            logger.log(level, "%s: not yet, %r", entry.errand.name, error)
+            logger.log(level, "%s: not yet, %r", entry.job.name, error)
             self._again(entry, error, pause_after(entry.attempts))
             entry.attempts += 1
 
     def _again(self, entry: _Entry, error: Exception, pause: float) -> None:
         now = time.monotonic()
         tried_for = now - entry.since
-        if tried_for > self._timeout and not entry.errand.lasts(error, tried_for):
-            level = logging.DEBUG if isinstance(error, NotNow) else logging.ERROR
-            logger.log(level, "%s: given up, %r", entry.errand.name, error)
-            entry.errand.gave_up()
+        if tried_for > self._timeout and not entry.job.lasts(error, tried_for):
+            level = logging.DEBUG if isinstance(error, RetryLater) else logging.ERROR
+            logger.log(level, "%s: given up, %r", entry.job.name, error)
+            entry.job.on_give_up()
             return
         entry.due = now + pause
         with self._changed:
@@ -146,4 +146,4 @@ class Errands:
 
 def pause_after(attempts: int) -> float:
     """Return the seconds until the next attempt, after so many that failed before the last one."""
-    return min(AGAIN * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)
+    return min(FIRST_PAUSE_S * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)

@@ -13,9 +13,9 @@ from ...errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-SWEEP = 2.0  # seconds between two sweeps of one worker ...
+SWEEP_S = 2.0  # seconds between two sweeps of one worker ...
 TOGETHER = 10  # ... and of so many, however many there are ...
-RAREST = 10.0  # ... but never longer than this
+LONGEST_SWEEP_S = 10.0  # ... but never longer than this
 
 
 class Sweeper:
@@ -60,7 +60,9 @@ class Sweeper:
         self._found(outgoing)
 
     def _run(self) -> None:
-        while not self._stopped.wait(min(SWEEP * max(1.0, self._sessions() / TOGETHER), RAREST)):
+        while not self._stopped.wait(
+            min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)
+        ):
             try:
                 self.sweep()
             except StoreUnavailable as error:

@@ -1,7 +1,7 @@
 """Where waiting messages go: back to their queue, into the store, and out of it again.
 
 A message is always with the broker or in the store, never in neither; where a crash leaves it in both, the
-second to come is told for a copy and not run (see ``core.permit.Publication``):
+second to come is told for a copy and not run (see ``core.permit.MessageId``):
 
 ==================================  =======================================================================
 crash                               what remains, and what happens
@@ -116,7 +116,7 @@ class PutBack:
         """Keep the message while its connection lives, for ``longest`` seconds: see ``_stays_in_hand``."""
         return _stays_in_hand(error, tried_for, self._longest)
 
-    def gave_up(self) -> None:
+    def on_give_up(self) -> None:
         """The broker shall deliver it again, perhaps to another."""
         self._request.came_to_nothing()
 
@@ -183,7 +183,7 @@ class Park:
         """See PutBack."""
         return _stays_in_hand(error, tried_for, self._longest)
 
-    def gave_up(self) -> None:
+    def on_give_up(self) -> None:
         """See PutBack."""
         self._request.came_to_nothing()
 
@@ -229,7 +229,7 @@ class BringBack:
         """Let go of what could not be sent for a while: the store offers it again, to any worker."""
         return False
 
-    def gave_up(self) -> None:
+    def on_give_up(self) -> None:
         """They stay in the store, and are offered again."""
 
     def _send(self, grant: Grant) -> bool:

@@ -11,7 +11,7 @@ from celery import Task
 
 from ...core.limit import Call, Limit
 from ...core.permit import Claim
-from ...core.saturation import OnSaturated, Patience
+from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.seconds import positive
 from ...errors import ConfigurationError, SemaphoreError
 from ...settings import Settings
@@ -98,10 +98,10 @@ class Options:
             msg = f"{unmade}the call does not fit the task's parameters: {error}"
             raise SemaphoreError(msg) from error
 
-    def patience(self, settings: Settings) -> Patience:
+    def policy(self, settings: Settings) -> WaitPolicy:
         """How a call waits, the settings' defaults filled in."""
         longest = min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay)
-        return Patience(
+        return WaitPolicy(
             OnSaturated(self.on_saturated or settings.on_saturated),
             min(self.requeue_delay or settings.requeue_delay, longest),
             longest,

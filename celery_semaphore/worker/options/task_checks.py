@@ -31,7 +31,7 @@ def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> N
                 ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
             )
             raise ConfigurationError(msg)
-        options.patience(settings)
+        options.policy(settings)
         _refuse_fanout(task)
         if options.terminates(settings) and not prefork:
             msg = (
@@ -68,10 +68,10 @@ def _declared_queue(task: Any) -> Any:
 def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
     """Whether any of these tasks is parked when it waits."""
     options = [getattr(task, "semaphore_options", None) for task in tasks]
-    return any(each.patience(settings).on_saturated is OnSaturated.PARK for each in options if each)
+    return any(each.policy(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
-def doubts(tasks: Iterable[Any]) -> Iterator[str]:
+def warnings_of(tasks: Iterable[Any]) -> Iterator[str]:
     """What to warn of."""
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:

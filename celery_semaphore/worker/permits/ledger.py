@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ...core.events import Announcer, PermitReleased
 from ...core.lease import LeaseKeeper
-from ...core.permit import Claim, Permit, Publication
+from ...core.permit import Claim, MessageId, Permit
 from ...core.store import Outgoing
 from .process import is_gone
 from .releaser import Releaser
@@ -149,7 +149,7 @@ class Ledger:
         self,
         holder: str,
         gone: Callable[[], bool] | None = None,
-        publication: Publication | None = None,
+        message_id: MessageId | None = None,
     ) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.
 
@@ -158,9 +158,9 @@ class Ledger:
         May be called more than once; a process that lives on and reports its end is not waited for.
         """
         if gone is None:
-            self._give_back(holder, publication)
+            self._give_back(holder, message_id)
         else:
-            then = partial(self._give_back, holder, publication)
+            then = partial(self._give_back, holder, message_id)
             self._releaser.when(gone, then, lambda: not self.has(holder))
 
     def close(self, timeout: float) -> None:
@@ -185,11 +185,11 @@ class Ledger:
         self._keeper.discard(holder)
         return delivery
 
-    def _give_back(self, holder: str, publication: Publication | None) -> None:
+    def _give_back(self, holder: str, message_id: MessageId | None) -> None:
         delivery = self._taken(holder)
         if delivery is not None:
             if not delivery.released:
-                self._releaser.release(holder, delivery.claims, publication)
+                self._releaser.release(holder, delivery.claims, message_id)
             self._announce_release(delivery)
 
     def _announce_release(self, delivery: Delivery) -> None:

@@ -12,7 +12,7 @@ import os
 FULL = 1 << 16  # bytes that a pipe holds; should one hold more, the rest wakes the loop again
 
 
-class Alarm:
+class LoopWaker:
     """A pipe that only the event loop reads: whoever else read it could swallow the wake-up.
 
     The pool's processes inherit it, to ring when an early ack is due.
@@ -27,12 +27,12 @@ class Alarm:
         """The end that the event loop watches."""
         return self._read
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the loop; from any thread, or process of the pool."""
         with contextlib.suppress(BlockingIOError):  # full: it wakes anyway
             os.write(self._write, b"!")
 
-    def heard(self) -> None:
+    def clear(self) -> None:
         """The loop runs."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._read, FULL)

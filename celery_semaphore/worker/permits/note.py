@@ -35,7 +35,7 @@ _decode = json.JSONDecoder().raw_decode
 logger = logging.getLogger(__name__)
 
 
-class Books(Protocol):
+class PermitObserver(Protocol):
     """Who must know of a delivery's permit: the ledger, or a pipe that leads to it."""
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
@@ -92,7 +92,7 @@ class NotePipe:
         """See ``Books``."""
         self._note(f'["unreleased",{_quoted(holder)}]')
 
-    def drain(self, books: Books) -> bool:
+    def drain(self, observer: PermitObserver) -> bool:
         """Enter every note written so far, in order; whether there was one. From any thread.
 
         Also from a signal handler that interrupted this very call, at any step: it begins with the note that was
@@ -103,7 +103,7 @@ class NotePipe:
         try:
             self._take_in()
             found = bool(self._unread)
-            while self._enter_first(books):
+            while self._enter_first(observer):
                 pass
             return found
         finally:
@@ -121,13 +121,13 @@ class NotePipe:
         with contextlib.suppress(BlockingIOError):
             self._unread.extend(chain.from_iterable(map(bytes.splitlines, reads)))
 
-    def _enter_first(self, books: Books) -> bool:
+    def _enter_first(self, observer: PermitObserver) -> bool:
         try:
             note = self._unread[0]
         except IndexError:
             return False
         try:
-            _enter(_decode(note.decode())[0], books)
+            _enter(_decode(note.decode())[0], observer)
         except Exception:
             # One that fails must not take the others along, which are read and gone.
             logger.exception("a note about a permit could not be entered")
@@ -157,16 +157,16 @@ def _fields(claim: Claim) -> list[Any]:
     return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]
 
 
-def _enter(note: list[Any], books: Books) -> None:
+def _enter(note: list[Any], observer: PermitObserver) -> None:
     match note:
         case ["asked", holder, claims]:
-            books.asked(holder, [Claim(*claim) for claim in claims])
+            observer.asked(holder, [Claim(*claim) for claim in claims])
         case ["held", holder, token, epoch, acquired, expires, since, pid]:
             # The claims are known from the note before; the ledger puts them back.
-            books.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
+            observer.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
         case ["over", holder]:
-            books.over(holder)
+            observer.over(holder)
         case ["released", holder, outgoing]:
-            books.released(holder, frozenset(outgoing))
+            observer.released(holder, frozenset(outgoing))
         case ["unreleased", holder]:
-            books.unreleased(holder)
+            observer.unreleased(holder)

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from .signal_safe_event import Bell
+from .signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class ReceiverThread:
     def __init__(self, log_soon: Callable[[Callable[[], None]], None]) -> None:
         self._log_soon = log_soon  # runs a call in a thread that may log
         self._calls: deque[Call] = deque()
-        self._bell = Bell()
+        self._event = SignalSafeEvent()
         self._behind = False  # calls were dropped since the queue was empty
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -56,12 +56,12 @@ class ReceiverThread:
             self._calls.appendleft(call)
         else:
             self._calls.append(call)
-        self._bell.ring()
+        self._event.set()
 
     def close(self, timeout: float) -> None:
         """Finish what is queued within so many seconds, and drop the rest."""
         self._closing = True
-        self._bell.ring()
+        self._event.set()
         if self._thread is None:
             return
         self._thread.join(timeout)
@@ -77,7 +77,7 @@ class ReceiverThread:
 
     def _run(self) -> None:
         while self._calls or not self._closing:
-            self._bell.wait(IDLE_WAIT_S)
+            self._event.wait(IDLE_WAIT_S)
             self._call_all()
 
     def _call_all(self) -> None:

@@ -10,23 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...core.permit import Claim, Publication
+from ...core.permit import Claim, MessageId
 from ...core.store import Outgoing, Store
 from ...errors import StoreUnavailable
-from .signal_safe_event import Bell
+from .signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
 
-LOOK = 0.05  # seconds between looks at a dying process
-REST = 0.5  # seconds between looks at notes and errands that nobody announces
-AGAIN = 0.5  # seconds between attempts while the store fails
+PROCESS_CHECK_S = 0.05  # seconds between looks at a dying process
+IDLE_CHECK_S = 0.5  # seconds between looks at notes and errands that nobody announces
+RETRY_PAUSE_S = 0.5  # seconds between attempts while the store fails
 
 
 @dataclass(slots=True)
 class _Release:
     holder: str
     claims: Sequence[Claim]
-    publication: Publication | None
+    message_id: MessageId | None
     since: float = field(default_factory=time.monotonic)
 
 
@@ -52,8 +52,8 @@ class Releaser:
         self._store = store
         self._handed_on = handed_on
         self._before = before  # reads what the pool's processes noted
-        self._errands: deque[Callable[[], None]] = deque()
-        self._bell = Bell()
+        self._scheduler: deque[Callable[[], None]] = deque()
+        self._event = SignalSafeEvent()
         self._releases: deque[_Release] = deque()  # these two are the thread's own
         self._dying: list[_Dying] = []
         self._retry_at = 0.0  # monotonic; the store failed
@@ -70,10 +70,10 @@ class Releaser:
             self._thread.start()
 
     def release(
-        self, holder: str, claims: Sequence[Claim], publication: Publication | None = None
+        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> None:
         """Release as soon as possible."""
-        self.soon(partial(self._releases.append, _Release(holder, claims, publication)))
+        self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))
 
     def when(
         self, gone: Callable[[], bool], then: Callable[[], None], over: Callable[[], bool]
@@ -81,24 +81,24 @@ class Releaser:
         """Call ``then`` once the process is ``gone``, unless it is ``over`` before."""
         self.soon(partial(self._dying.append, _Dying(gone, then, over)))
 
-    def soon(self, errand: Callable[[], None]) -> None:
+    def soon(self, job: Callable[[], None]) -> None:
         """Do this in the releaser's thread, after what was noted until then."""
-        self._errands.append(errand)
-        self._bell.ring()
+        self._scheduler.append(job)
+        self._event.set()
 
     def close(self, timeout: float) -> None:
         """Wait until all is released, so many seconds at most, then end the thread."""
         self._closing = True
-        self._bell.ring()
+        self._event.set()
         if self._thread is not None:
             self._thread.join(timeout)
         self._closed = True
-        self._bell.ring()
+        self._event.set()
         if self._thread is not None:
             self._thread.join(timeout)
 
     def _over(self) -> bool:
-        idle = not self._errands and not self._releases and not self._dying
+        idle = not self._scheduler and not self._releases and not self._dying
         return self._closed or (self._closing and idle)
 
     def _run(self) -> None:
@@ -110,19 +110,19 @@ class Releaser:
                 logger.exception("a release failed; the releaser goes on")
 
     def _step(self) -> None:
-        self._bell.wait(self._pause())
+        self._event.wait(self._pause())
         left = len(
-            self._errands
+            self._scheduler
         )  # before the notes are read: an errand comes after those that it knew of
         self._before()
         for _ in range(left):
-            self._errands.popleft()()
+            self._scheduler.popleft()()
         self._bury()
         if self._releases and time.monotonic() >= self._retry_at:
             self._release(self._releases.popleft())
 
     def _pause(self) -> float:
-        pause = LOOK if self._dying else REST
+        pause = PROCESS_CHECK_S if self._dying else IDLE_CHECK_S
         if self._releases:
             pause = min(pause, max(0.0, self._retry_at - time.monotonic()))
         return pause
@@ -138,7 +138,7 @@ class Releaser:
 
     def _release(self, release: _Release) -> None:
         try:
-            outgoing = self._store.release(release.holder, release.claims, release.publication)
+            outgoing = self._store.release(release.holder, release.claims, release.message_id)
             self._handed_on(outgoing)
         except StoreUnavailable as error:
             if time.monotonic() - release.since > self._store.lease:
@@ -147,4 +147,4 @@ class Releaser:
                 )
                 return
             self._releases.append(release)
-            self._retry_at = time.monotonic() + AGAIN
+            self._retry_at = time.monotonic() + RETRY_PAUSE_S

@@ -6,7 +6,7 @@ import contextlib
 import threading
 
 
-class Bell:
+class SignalSafeEvent:
     """Rung any number of times, it wakes once.
 
     Both calls are single steps. A signal handler may ring while its own thread does; and one that sleeps (a soft
@@ -17,7 +17,7 @@ class Bell:
         self._silent = threading.Lock()
         self._silent.acquire()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """Wake whoever waits, or will."""
         with contextlib.suppress(RuntimeError):  # it was rung already
             self._silent.release()

@@ -20,12 +20,12 @@ from celery._state import _task_stack
 from ...core.events import Announcer, Event, PermitLost, PermitRestored
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
-from ...core.saturation import OnSaturated, Patience
+from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.semaphore import is_in_event_loop
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ..limiter import Limiter
-from ..messages.headers import ASKING
+from ..messages.headers import PENDING_RELEASE
 from .permit import permit_of
 from .refusal import refusal_of
 
@@ -72,38 +72,40 @@ class EagerHolder:
 
 
 def acquire_here(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], patience: Patience
+    task: Any, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
 ) -> tuple[Permit | None, tuple[Permit, ...]]:
     """Return the permit that had to be acquired, if any, and those of outer runs that cover the rest.
 
     Blocks until there is a permit; raises ``SemaphoreTimeout``, or what the policy says.
     """
-    store = limiter.side.store
+    store = limiter.process.store
     outer = _outer_permits(store, claims)
     missing = _missing(claims, outer)
     if not missing:
         return None, outer
     holder = EagerHolder(task.request.id, missing, store, limiter.handed_on)
-    task.request.__dict__[ASKING] = holder  # before the store is asked, whose answer may be lost
-    bound = min(limiter.settings.eager_timeout, patience.timeout or float("inf"))
-    return _wait(task, holder, outer, patience, bound), outer
+    task.request.__dict__[PENDING_RELEASE] = (
+        holder  # before the store is asked, whose answer may be lost
+    )
+    bound = min(limiter.settings.eager_timeout, policy.timeout or float("inf"))
+    return _wait(task, holder, outer, policy, bound), outer
 
 
 def _wait(
-    task: Any, holder: EagerHolder, outer: Sequence[Permit], patience: Patience, bound: float
+    task: Any, holder: EagerHolder, outer: Sequence[Permit], policy: WaitPolicy, bound: float
 ) -> Permit:
     deadline, ticket = time.monotonic() + bound, None
     while True:
         since = time.monotonic()
-        wait = Wait(Kind.REQUEUE, ticket, 0, patience.shortest, LONGEST_DELAY_S)
+        wait = Wait(Kind.REQUEUE, ticket, 0, policy.shortest, LONGEST_DELAY_S)
         answer = holder.store.acquire(holder.claims, holder.name, wait)
         if isinstance(answer, Permit):
             holder.keep(answer, since)
             return answer
         _refuse_waiting_for_itself(task, answer, outer)
-        waits = patience.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
+        waits = policy.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
         if not waits and answer.reason is not Reason.RECOVERING:
-            raise refusal_of(task, answer, patience)
+            raise refusal_of(task, answer, policy)
         _sleep(task, answer, deadline, bound)
         ticket = answer.ticket
 
@@ -126,7 +128,7 @@ def _still_held(request: Any, store: Store) -> Permit | None:
     Not that of another app, nor of a parent process, which goes on beside its child: they have stores of their own.
     """
     held = permit_of(request)
-    if held is None or ASKING not in request.__dict__:
+    if held is None or PENDING_RELEASE not in request.__dict__:
         return None
     return held.permits[0] if held.store is store else None
 

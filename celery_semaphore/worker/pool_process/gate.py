@@ -15,39 +15,39 @@ from typing import Any
 
 from ...core.formats import NewerFormat, check_format
 from ...core.permit import Answer, Claim, Permit, Refusal
-from ...core.saturation import Patience
+from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
-from ..messages.headers import ASKING, FANOUT, PERMIT, Headers
+from ..messages.headers import FANOUT, PENDING_RELEASE, PERMIT, Headers
 from ..signals import permit_acquired
 from .eager import acquire_here
 from .permit import TaskPermit, permit_of
 from .postrun import PendingRelease, watch_ends
 from .refusal import Refused, refusal_of
 from .result import tell_started, tell_waiting
-from .tracer import leave
+from .tracer import exit_early
 
 logger = logging.getLogger(__name__)
 
 BeforeStart = Callable[[Any, str, Any, Any], None]
 
 
-def guarded(before_start: BeforeStart) -> BeforeStart:
+def with_permit(before_start: BeforeStart) -> BeforeStart:
     """Wrap ``before_start``: it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
     def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
         try:
-            enter(task, args, kwargs)
+            acquire_permit(task, args, kwargs)
         except Refused as refused:
-            leave(task, refused)
+            exit_early(task, refused)
             raise
         before_start(task, task_id, args, kwargs)
 
     return acquire_then_start
 
 
-def enter(task: Any, args: Any, kwargs: Any) -> None:
+def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
     """Get a permit, or raise what sends the task away."""
     request = task.request
     if request.called_directly or permit_of(request) is not None:
@@ -56,16 +56,16 @@ def enter(task: Any, args: Any, kwargs: Any) -> None:
     options, limiter = task.semaphore_options, limiter_of(task.app)
     headers = Headers.taken_from(request, limiter.settings.copies_expire)
     claims = options.claims(args, kwargs, headers.key, headers.weight)
-    patience = options.patience(limiter.settings)
+    policy = options.policy(limiter.settings)
     if request.is_eager:
         watch_ends()
-        permit, outer = acquire_here(task, limiter, claims, patience)
+        permit, outer = acquire_here(task, limiter, claims, policy)
     else:
-        permit, outer = _acquire(task, limiter, claims, headers, patience), ()
+        permit, outer = _acquire(task, limiter, claims, headers, policy), ()
         if headers.ticket and limiter.settings.track_waiting:
             tell_started(task)
     permits = outer if permit is None else (permit, *outer)
-    request.__dict__[PERMIT] = TaskPermit(permits, limiter.side.store)
+    request.__dict__[PERMIT] = TaskPermit(permits, limiter.process.store)
     if permit is not None:
         permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
@@ -81,7 +81,7 @@ def _refuse_fanout(task: Any) -> None:
 
 
 def _acquire(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, patience: Patience
+    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Permit:
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
@@ -96,52 +96,52 @@ def _acquire(
         check_format("its header", headers.format)
     except NewerFormat as error:
         text = "its message cannot be read"
-        raise _unanswered(task, headers, patience, error, asked=True, text=text) from None
-    side, books = limiter.side, limiter.books()
-    if side.store.epoch is None:
-        side.store.epoch = headers.epoch
+        raise _unanswered(task, headers, policy, error, asked=True, text=text) from None
+    process, observer = limiter.process, limiter.observer()
+    if process.store.epoch is None:
+        process.store.epoch = headers.epoch
     try:
-        side.breaker.check()
+        process.breaker.check()
     except StoreUnavailable as error:
-        raise _unanswered(task, headers, patience, error, asked=True) from None
-    pending = PendingRelease(headers.holder, claims, headers.publication)
-    task.request.__dict__[ASKING] = pending
-    books.asked(headers.holder, claims)
+        raise _unanswered(task, headers, policy, error, asked=True) from None
+    pending = PendingRelease(headers.holder, claims, headers.message_id)
+    task.request.__dict__[PENDING_RELEASE] = pending
+    observer.asked(headers.holder, claims)
     since = time.monotonic()
-    answer = _answered(task, limiter, claims, headers, patience)
+    answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
-        raise _sent_away(task, limiter, answer, patience)
-    books.held(answer, since)
+        raise _sent_away(task, limiter, answer, policy)
+    observer.held(answer, since)
     if limiter.notes is not None and not task.acks_late:
-        limiter.alarm.ring()  # its message is to be acknowledged now
+        limiter.waker.wake()  # its message is to be acknowledged now
     return answer
 
 
 def _answered(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, patience: Patience
+    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Answer:
     """Ask the store; tell the breaker whether it answered at all."""
-    side, holder = limiter.side, str(headers.holder)
+    process, holder = limiter.process, str(headers.holder)
     try:
         priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
         keeps = limiter.redelivered_after
-        wait = patience.wait(headers.ticket, priority, headers.session, keeps)
-        answer = side.store.acquire(claims, holder, wait, headers.publication)
+        wait = policy.wait(headers.ticket, priority, headers.session, keeps)
+        answer = process.store.acquire(claims, holder, wait, headers.message_id)
     except StoreUnavailable as error:
-        side.breaker.failed(error)
+        process.breaker.failed(error)
         # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
-        task.request.__dict__[ASKING] = PendingRelease(holder, claims)
-        raise _unanswered(task, headers, patience, error, asked=False) from None
+        task.request.__dict__[PENDING_RELEASE] = PendingRelease(holder, claims)
+        raise _unanswered(task, headers, policy, error, asked=False) from None
     except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason
-        side.breaker.succeeded()
+        process.breaker.succeeded()
         raise
-    side.breaker.succeeded()
+    process.breaker.succeeded()
     return answer
 
 
-def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, patience: Patience) -> Exception:
-    del task.request.__dict__[ASKING]
-    why = refusal_of(task, refusal, patience)
+def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, policy: WaitPolicy) -> Exception:
+    del task.request.__dict__[PENDING_RELEASE]
+    why = refusal_of(task, refusal, policy)
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why
@@ -150,14 +150,14 @@ def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, patience: Patience
 def _unanswered(
     task: Any,
     headers: Headers,
-    patience: Patience,
+    policy: WaitPolicy,
     error: StoreUnavailable,
     *,
     asked: bool,
     text: str = "the store cannot be asked",
 ) -> Refused:
     """A store that fails is no permit, and no reason to fail the task: it waits."""
-    delay, name = patience.unanswered(), f"{task.name}[{task.request.id}]"
+    delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
     return Refused(text, delay=delay, ticket=headers.ticket, asked=asked, elsewhere=elsewhere)

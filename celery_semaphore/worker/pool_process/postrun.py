@@ -13,10 +13,10 @@ from typing import Any
 from celery.signals import task_postrun
 from celery.states import REJECTED
 
-from ...core.permit import Claim, Publication
+from ...core.permit import Claim, MessageId
 from ...errors import StoreUnavailable
 from ..limiter import Limiter, limiter_of
-from ..messages.headers import ASKING
+from ..messages.headers import PENDING_RELEASE
 from ..permits.note import NotePipe
 from .eager import EagerHolder
 
@@ -27,7 +27,7 @@ class PendingRelease:
 
     holder: str
     claims: Sequence[Claim]
-    publication: Publication | None = None
+    message_id: MessageId | None = None
 
 
 def watch_ends() -> None:
@@ -36,23 +36,23 @@ def watch_ends() -> None:
 
 
 def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
-    pending = task.request.__dict__.pop(ASKING, None)
+    pending = task.request.__dict__.pop(PENDING_RELEASE, None)
     if isinstance(pending, EagerHolder):
         pending.end()
         return
     if not isinstance(pending, PendingRelease):  # also what a header of this name brought
         return
-    limiter, publication = limiter_of(task.app), pending.publication
+    limiter, message_id = limiter_of(task.app), pending.message_id
     # Rejected, or cut off by the signal that ends its process: it may be delivered again, and then it shall run. Not
     # only as this message: the attempt that comes next may put it back under another name.
     if state in (None, REJECTED):
-        publication = None
+        message_id = None
     if limiter.notes is None:
-        limiter.side.ledger.ended(pending.holder, publication=publication)
+        limiter.process.ledger.ended(pending.holder, message_id=message_id)
     else:
         if task.acks_late and state is not None:
             limiter.notes.over(pending.holder)
-        _release_and_note(limiter, limiter.notes, pending.holder, pending.claims, publication)
+        _release_and_note(limiter, limiter.notes, pending.holder, pending.claims, message_id)
 
 
 def _release_and_note(
@@ -60,21 +60,21 @@ def _release_and_note(
     notes: NotePipe,
     holder: str,
     claims: Sequence[Claim],
-    publication: Publication | None,
+    message_id: MessageId | None,
 ) -> None:
-    side = limiter.side
+    process = limiter.process
     try:
-        side.breaker.check()
+        process.breaker.check()
     except StoreUnavailable:
         notes.unreleased(holder)  # the main process goes on trying
         return
     try:
-        outgoing = side.store.release(holder, claims, publication)
+        outgoing = process.store.release(holder, claims, message_id)
     except StoreUnavailable as error:
-        side.breaker.failed(error)
+        process.breaker.failed(error)
         notes.unreleased(holder)
     else:
         # After the store confirmed it, never before: a process that dies in between is released again.
         notes.released(holder, outgoing)
         if outgoing:
-            limiter.alarm.ring()  # a permit is kept for it
+            limiter.waker.wake()  # a permit is kept for it

@@ -9,7 +9,7 @@ from typing import Any
 from celery.exceptions import Ignore
 
 from ...core.permit import Reason, Refusal
-from ...core.saturation import OnSaturated, Patience
+from ...core.saturation import OnSaturated, WaitPolicy
 from ...errors import SemaphoreSaturated, SemaphoreTimeout
 from ..signals import task_saturated
 from .result import tell_dropped
@@ -50,31 +50,31 @@ class Refused(Ignore):  # type: ignore[misc]
         return partial(Refused, self.reason, **fields), ()
 
 
-def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
+def refusal_of(task: Any, refusal: Refusal, policy: WaitPolicy) -> Exception:
     """What to raise for this refusal."""
     request = task.request
     if refusal.reason in (Reason.COPY, Reason.RUNNING):
-        return _other_message(task, refusal, patience)
+        return _other_message(task, refusal, policy)
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     if refusal.reason is Reason.TIMED_OUT:
         where, usage = _where(refusal), _usage(refusal)
         return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}")
     text = _described(refusal)
-    left = None if patience.timeout is None else patience.timeout - refusal.waited
-    if refusal.reason is Reason.RECOVERING or patience.on_saturated is OnSaturated.REQUEUE:
+    left = None if policy.timeout is None else policy.timeout - refusal.waited
+    if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:
         # Recovering is the store's trouble, not saturation: such a task waits under any policy.
-        delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
-        in_line = refusal.ticket is not None and patience.on_saturated is OnSaturated.REQUEUE
+        delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
+        in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
         # Of a pause, or of a weight above the limit, nobody knows the end.
         unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
         about = "" if unknown else f" about {delay:.2f} s"
         logger.info("task %s[%s] waits%s: %s", task.name, request.id, about, text)
         return Refused(text, delay=delay, ticket=refusal.ticket, left=left, in_line=in_line)
-    if patience.on_saturated is OnSaturated.PARK:
+    if policy.on_saturated is OnSaturated.PARK:
         logger.info("task %s[%s] is parked: %s", task.name, request.id, text)
         delay, ticket = refusal.retry_after, refusal.ticket
         return Refused(text, delay=delay, ticket=ticket, parks=True, left=left)
-    if patience.on_saturated is OnSaturated.FAIL:
+    if policy.on_saturated is OnSaturated.FAIL:
         return SemaphoreSaturated(text)
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
     if not request.is_eager:
@@ -82,14 +82,14 @@ def refusal_of(task: Any, refusal: Refusal, patience: Patience) -> Exception:
     return Refused(text, delay=None)
 
 
-def _other_message(task: Any, refusal: Refusal, patience: Patience) -> Refused:
+def _other_message(task: Any, refusal: Refusal, policy: WaitPolicy) -> Refused:
     """No saturation: this task has, or had, a permit by another of its messages."""
     where = f"{task.name}[{task.request.id}]"
     if refusal.reason is Reason.COPY:
         logger.info("task %s is not run twice: this is a copy", where)
         return Refused(refusal.reason, delay=None)
     logger.info("task %s waits: another message of it may be running", where)
-    delay = min(max(refusal.retry_after, patience.shortest), patience.longest)
+    delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
     return Refused(refusal.reason, delay=delay, ticket=refusal.ticket)
 
 

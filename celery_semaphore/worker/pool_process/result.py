@@ -19,7 +19,7 @@ from celery.backends.base import DisabledBackend
 from ...core.permit import Reason, Refusal
 from ...core.ticket import TicketFields
 from ...stores.encoding import seconds
-from .revoked import end_unrun, is_wanted
+from .revoked import is_wanted, store_revoked
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def tell_started(task: Any) -> None:
 def tell_dropped(task: Any, text: str) -> None:
     """Let it end as revoked."""
     try:
-        end_unrun(task, task.request, f"dropped: {text}")
+        store_revoked(task, task.request, f"dropped: {text}")
     except Exception:
         logger.exception("task %s was dropped, but this could not be stored", task.name)
 

@@ -8,7 +8,7 @@ from celery import states
 from celery.exceptions import TaskRevokedError
 
 
-def end_unrun(task: Any, request: Any, why: str) -> None:
+def store_revoked(task: Any, request: Any, why: str) -> None:
     """Store it; raises what the result backend raises."""
     # As its mark_as_revoked, which would leave those behind it in a chain without an end.
     task.backend.mark_as_failure(

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..messages.headers import LEAVES
+from ..messages.headers import EXITS_EARLY
 from .refusal import Refused
 
-WAY_OUT = "semaphore_refused"  # of an exception that is none
+REFUSED = "semaphore_refused"  # of an exception that is none
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
 
 
@@ -25,24 +25,24 @@ class RefusedInfo:
     exception: Refused
 
 
-def leave(task: Any, refused: Refused) -> None:
+def exit_early(task: Any, refused: Refused) -> None:
     """Leave the tracer if it is one of ours."""
-    if LEAVES in task.request.__dict__:
+    if EXITS_EARLY in task.request.__dict__:
         # Past the tracer, which reports every ``Exception``; what must be undone is undone on the way. Of all others
         # tools that watch tasks, such as Sentry's, take this very class for no error.
         way_out = SystemExit()
-        way_out.__dict__[WAY_OUT] = refused
+        way_out.__dict__[REFUSED] = refused
         raise way_out from None
 
 
-def letting_out(trace: Trace) -> Trace:
+def with_early_exit(trace: Trace) -> Trace:
     """The tracer, with a short way out."""
 
     def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
         try:
-            return trace(uuid, args, kwargs, {**(request or {}), LEAVES: True})
+            return trace(uuid, args, kwargs, {**(request or {}), EXITS_EARLY: True})
         except SystemExit as left:
-            if (refused := left.__dict__.get(WAY_OUT)) is None:
+            if (refused := left.__dict__.get(REFUSED)) is None:
                 raise
             refused.with_traceback(None)  # its frames would keep the task's arguments alive
             refused.__context__ = None

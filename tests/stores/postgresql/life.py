@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Wait
+from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
@@ -119,7 +119,7 @@ class Life:
         self.acquire(f"holder {self.born}", task)
 
     def acquire(self, holder: str, task: Task) -> None:
-        kind = self.dice.choices((Kind.REQUEUE, Kind.PARK, Kind.CALL, None), (20, 2, 2, 1))[0]
+        kind = self.dice.choices((Kind.REQUEUE, Kind.PARK, Kind.BLOCK, None), (20, 2, 2, 1))[0]
         wait = kind and Wait(
             kind,
             ticket=task.ticket or None,
@@ -129,10 +129,10 @@ class Life:
             keeps=1.0,
         )
         of = self.dice.choices((holder, "the same"), (5, 1))[0]
-        publications = None, Publication(of), Publication(of, "second")
-        publication = self.dice.choices(publications, (4, 4, 1))[0]
+        publications = None, MessageId(of), MessageId(of, "second")
+        message_id = self.dice.choices(publications, (4, 4, 1))[0]
         answer = self.ask(
-            lambda store: store.acquire(task.claims, holder, wait, publication), f"acquire {holder}"
+            lambda store: store.acquire(task.claims, holder, wait, message_id), f"acquire {holder}"
         )
         if isinstance(answer, Permit):
             task.permit = answer
@@ -201,8 +201,8 @@ class Life:
             self.release(task.ticket if task.ticket and not task.permit else name, task)
 
     def release(self, holder: str, task: Task) -> None:
-        publication = self.dice.choices((None, Publication(holder, "second")), (8, 1))[0]
-        self.ask(lambda store: store.release(holder, task.claims, publication), f"release {holder}")
+        message_id = self.dice.choices((None, MessageId(holder, "second")), (8, 1))[0]
+        self.ask(lambda store: store.release(holder, task.claims, message_id), f"release {holder}")
 
     def renew(self) -> None:
         permits = [task.permit for task in self.tasks.values() if task.permit]

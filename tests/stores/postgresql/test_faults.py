@@ -425,7 +425,7 @@ def isolated(server: PostgresServer, request: pytest.FixtureRequest) -> str:
     return server.database("postgres", user=name)
 
 
-DUE = "SELECT name FROM celery_semaphore.resource WHERE look <= date_part('epoch', now()) * 1000000"
+DUE = "SELECT name FROM celery_semaphore.resource WHERE reap_at <= date_part('epoch', now()) * 1000000"
 HELD = "SELECT DISTINCT resource FROM celery_semaphore.permit WHERE holder IS NOT NULL"
 WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
@@ -470,7 +470,7 @@ class TestOthersSettings:
         wait_until(lambda: sorted(server.run(DUE)) == [("api",), ("disk",)], 5)
         with server.client() as client, client.transaction():
             client.execute(
-                "UPDATE celery_semaphore.resource SET look = look + 1 WHERE name = 'api'"
+                "UPDATE celery_semaphore.resource SET reap_at = look + 1 WHERE name = 'api'"
             )
             assert store.reap() == frozenset()
             assert server.run(HELD) == [("api",)]
@@ -491,7 +491,7 @@ class TestOthersSettings:
                 client.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))")
                 asked = others.submit(open_at(isolated).acquire, wanted, "c")
                 wait_until(lambda: server.run(WAITING), 5)
-                client.execute("UPDATE celery_semaphore.permit SET holder = slot, ends = 9e15")
+                client.execute("UPDATE celery_semaphore.permit SET holder = row_no, ends = 9e15")
             assert refusal_of(asked.result()).occupied == 2
 
     def test_the_session_stays_as_it_was(self, store: PostgresStore) -> None:

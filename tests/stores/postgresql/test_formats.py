@@ -8,7 +8,7 @@ from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Reason
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
-from celery_semaphore.stores.postgresql.schema import Place
+from celery_semaphore.stores.postgresql.schema import SchemaName
 from tests.stores.conftest import claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
 
@@ -20,7 +20,7 @@ RECORDS = """
 
 
 def test_the_newest_functions_are_of_the_librarys_format(server: PostgresServer) -> None:
-    function = Place().function("format")
+    function = SchemaName().function("format")
     assert server.run(f"SELECT {function}()") == [(FORMAT,)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Publication, Reason, Refusal, Wait
+from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
@@ -38,7 +38,7 @@ def test_rows_are_used_again(server: PostgresServer, open_at: OpenAt) -> None:
     def run(thread: int) -> None:
         for n in range(500):
             claims = [Claim("api", str(n % 3), 10)]
-            store.acquire(claims, f"{thread}-{n}", Wait(Kind.REQUEUE), Publication(f"{thread}-{n}"))
+            store.acquire(claims, f"{thread}-{n}", Wait(Kind.REQUEUE), MessageId(f"{thread}-{n}"))
             store.release(f"{thread}-{n}", claims)
 
     crowd(run)
@@ -74,7 +74,7 @@ def test_a_limit_reads_the_resources_that_it_concerns(
     server: PostgresServer, open_at: OpenAt, name: str
 ) -> None:
     others = "SELECT 'order/' || n, 9e15 FROM generate_series(1, 20000) AS n"
-    server.run(f"INSERT INTO celery_semaphore.resource (name, look) {others}")
+    server.run(f"INSERT INTO celery_semaphore.resource (name, reap_at) {others}")
     server.run("ANALYZE celery_semaphore.resource", "SELECT pg_stat_reset()")
     store = open_at(server.url)
     store.set_limit(3, name)

@@ -12,7 +12,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.link import Link
-from celery_semaphore.stores.postgresql.schema import VERSION, Place, install
+from celery_semaphore.stores.postgresql.schema import VERSION, SchemaName, install
 from tests.stores.conftest import PARK, claim, refusal_of
 from tests.support.postgres import PostgresServer
 
@@ -30,8 +30,8 @@ def link(url: str) -> Link:
 
 def test_it_is_installed_once(server: PostgresServer, database: str, open_at: OpenAt) -> None:
     url = server.database(database)
-    assert install(link(url), Place()) == list(range(1, VERSION + 1))
-    assert install(link(url), Place()) == []
+    assert install(link(url), SchemaName()) == list(range(1, VERSION + 1))
+    assert install(link(url), SchemaName()) == []
     store = open_at(url)
     assert store.check() == []
     assert isinstance(store.acquire(claim(), "a"), Permit)
@@ -44,7 +44,7 @@ def test_several_install_at_once(server: PostgresServer, database: str) -> None:
     def run() -> None:
         start.wait()
         try:
-            done.append(install(link(server.database(database)), Place()))
+            done.append(install(link(server.database(database)), SchemaName()))
         except SemaphoreError as error:
             done.append(error)
 
@@ -57,15 +57,15 @@ def test_several_install_at_once(server: PostgresServer, database: str) -> None:
 
 
 def test_the_script_does_the_same(server: PostgresServer, database: str, open_at: OpenAt) -> None:
-    server.run(Place().script(), database=database)
+    server.run(SchemaName().script(), database=database)
     assert open_at(server.database(database)).check() == []
 
 
 @pytest.mark.parametrize(
-    "place", [Place("My-schema", "x_"), Place("public", "sem_"), Place("public")]
+    "place", [SchemaName("My-schema", "x_"), SchemaName("public", "sem_"), SchemaName("public")]
 )
 def test_it_can_be_elsewhere(
-    server: PostgresServer, database: str, open_at: OpenAt, place: Place
+    server: PostgresServer, database: str, open_at: OpenAt, place: SchemaName
 ) -> None:
     url = server.database(database)
     install(link(url), place)
@@ -85,7 +85,7 @@ def test_two_places_in_one_database_share_nothing(
     server: PostgresServer, database: str, open_at: OpenAt
 ) -> None:
     url = server.database(database)
-    for place in (Place(), Place("celery_semaphore", "other_")):
+    for place in (SchemaName(), SchemaName("celery_semaphore", "other_")):
         install(link(url), place)
         assert isinstance(open_at(url, place=place).acquire(claim(), "a"), Permit)
 
@@ -93,16 +93,16 @@ def test_two_places_in_one_database_share_nothing(
 @pytest.mark.parametrize("schema", ["", "a b", 'a"b', "a.b", "1a", "x; DROP TABLE y", "x" * 64])
 def test_a_place_that_is_no_name(schema: str) -> None:
     with pytest.raises(ConfigurationError, match="schema="):
-        Place(schema)
+        SchemaName(schema)
 
 
 def test_the_options_of_a_url(server: PostgresServer, database: str) -> None:
     url, options = server.database(database), {"schema": "public", "table_prefix": "sem_"}
-    install(link(url), Place("public", "sem_"))
+    install(link(url), SchemaName("public", "sem_"))
     store = store_from_url(url, transport_options=options)
     assert store.check() == []
     store.close()
-    install(link(url), Place("my_app"))
+    install(link(url), SchemaName("my_app"))
     store = store_from_url(url, prefix="my-app")
     assert store.check() == []
     store.close()
@@ -117,7 +117,7 @@ def test_nothing_is_installed(server: PostgresServer, database: str, open_at: Op
 
 def test_what_is_installed_is_old(server: PostgresServer, database: str, open_at: OpenAt) -> None:
     url = server.database(database)
-    install(link(url), Place())
+    install(link(url), SchemaName())
     server.run("UPDATE celery_semaphore.installed SET version = 0", database=database)
     with pytest.raises(ConfigurationError, match=r"semaphore (install|upgrade)"):
         open_at(url).check()
@@ -126,10 +126,10 @@ def test_what_is_installed_is_old(server: PostgresServer, database: str, open_at
 def test_a_newer_one_is_good(server: PostgresServer, database: str, open_at: OpenAt) -> None:
     """A rolling deployment: the new ones upgrade, the old ones go on."""
     url = server.database(database)
-    install(link(url), Place())
+    install(link(url), SchemaName())
     server.run("INSERT INTO celery_semaphore.installed VALUES (1000)", database=database)
     assert open_at(url).check() == []
-    assert install(link(url), Place()) == []
+    assert install(link(url), SchemaName()) == []
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def worker(server: PostgresServer, database: str) -> str:
     server.run(
         "DO $$ BEGIN CREATE ROLE worker LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
     )
-    install(link(server.database(database)), Place())
+    install(link(server.database(database)), SchemaName())
     return server.database(database, user="worker")
 
 
@@ -148,7 +148,7 @@ def test_the_rights_that_suffice(
     server.run(*GRANTS, database=database)
     store = open_at(worker)
     assert store.check() == []
-    assert install(link(worker), Place()) == []
+    assert install(link(worker), SchemaName()) == []
     assert isinstance(store.acquire(claim(), "a"), Permit)
     store.set_limit(2, "api")
     store.reap()
@@ -166,7 +166,7 @@ def test_rights_that_do_not(
 
 def test_a_role_that_may_create_nothing(server: PostgresServer, database: str, worker: str) -> None:
     with pytest.raises(ConfigurationError, match="CREATE"):
-        install(link(worker), Place("elsewhere"))
+        install(link(worker), SchemaName("elsewhere"))
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_no_function_of_another_role_is_run(
 ) -> None:
     """It would do whatever our role may (CVE-2018-1058)."""
     url = others.database(database)
-    install(link(url), Place())
+    install(link(url), SchemaName())
     store, both = open_at(url), claim() + claim(of="disk")
     permit = store.acquire(both, "a")
     assert isinstance(permit, Permit)
@@ -225,7 +225,7 @@ def test_no_function_of_another_role_is_run(
 def test_each_function_that_is_called_names_its_search_path(
     server: PostgresServer, database: str
 ) -> None:
-    install(link(server.database(database)), Place())
+    install(link(server.database(database)), SchemaName())
     source = (files(stores) / "postgresql" / "store.py").read_text("utf-8")
     words = {f"v{VERSION}_{word}" for word in re.findall(r'"(\w+)"', source)}
     words |= {f"{word}_newer" for word in words}

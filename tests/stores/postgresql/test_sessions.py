@@ -31,7 +31,7 @@ DEAD = 2500  # more than one call sends off
 LIMITED = claim()
 LINE = """
 INSERT INTO celery_semaphore.waiter
-    (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims, due,
+    (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims, due,
      name, session)
 SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'p', false, 'requeue', 1, 1, '{api}', '{1}',
     '{1}', '', 0, '', '%s'
@@ -118,7 +118,7 @@ def test_of_a_dead_session_one_call_sends_off_a_thousand(
         refused(store, claim(2), "b")
     else:
         pages(server, clock, RELEASE)
-    in_transit = "SELECT count(*) FROM celery_semaphore.waiter WHERE line = 'w'"
+    in_transit = "SELECT count(*) FROM celery_semaphore.waiter WHERE state = 'in_transit'"
     assert server.run(in_transit) == [(1000,)]
 
 
@@ -126,7 +126,7 @@ def test_those_of_a_paused_resource_are_sent_off(server: PostgresServer, store: 
     store.set_limit(0, "api")
     server.run(LINE % (S, DEAD))
     store.release("nobody", LIMITED)
-    lines = "SELECT line::text, count(*) FROM celery_semaphore.waiter GROUP BY line"
+    lines = "SELECT state, count(*) FROM celery_semaphore.waiter GROUP BY state"
     assert server.run(lines) == [("w", DEAD)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from celery_semaphore.core.permit import Reason, Renewal
 from celery_semaphore.stores.postgresql import PostgresStore, schema
 from celery_semaphore.stores.postgresql.link import Link
-from celery_semaphore.stores.postgresql.schema import Place, install
+from celery_semaphore.stores.postgresql.schema import SchemaName, install
 from tests.stores.conftest import PARK, claim, permit_of, refusal_of
 from tests.support.postgres import PostgresServer
 
@@ -25,7 +25,7 @@ ADDED = "".join(
 )
 
 
-class Before(Place):
+class Before(SchemaName):
     """What the processes call that were not replaced yet."""
 
     def function(self, operation: str) -> str:
@@ -53,7 +53,7 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def old(server: PostgresServer, database: str, open_at: OpenAt) -> PostgresStore:
     """It has made its plans, of each kind, before the upgrade."""
     url = server.database(database)
-    install(Link({"conninfo": url}, 5.0), Place())
+    install(Link({"conninfo": url}, 5.0), SchemaName())
     store = open_at(url, place=Before())
     use(store, store)
     return store
@@ -64,8 +64,8 @@ def new(
     server: PostgresServer, database: str, open_at: OpenAt, old: PostgresStore, upgraded: None
 ) -> PostgresStore:
     url = server.database(database)
-    assert install(Link({"conninfo": url}, 5.0), Place()) == [2]
-    assert install(Link({"conninfo": url}, 5.0), Place()) == []
+    assert install(Link({"conninfo": url}, 5.0), SchemaName()) == [2]
+    assert install(Link({"conninfo": url}, 5.0), SchemaName()) == []
     return open_at(url)
 
 

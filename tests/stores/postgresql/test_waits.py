@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Grant, Kind, Permit, Publication, Reason, Refusal, Wait
+from celery_semaphore.core.permit import Grant, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.suite import (
@@ -23,7 +23,7 @@ from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt
 
-CALL = Wait(Kind.CALL, shortest=LEASE / 3, longest=LEASE / 3, session="s")
+CALL = Wait(Kind.BLOCK, shortest=LEASE / 3, longest=LEASE / 3, session="s")
 PARK = Wait(Kind.PARK)
 DISK = claim(of="disk")
 Opened = tuple[Any, Clock]
@@ -217,13 +217,13 @@ def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: O
     """And one that still carries the text of before is no other task's."""
     store, clock = opened
     admitted(store, claim(), "a")
-    answer = store.acquire(claim(), "c", PARK, Publication("c:0"))
+    answer = store.acquire(claim(), "c", PARK, MessageId("c:0"))
     assert isinstance(answer, Refusal)
     assert answer.ticket
     store.attach(answer.ticket, claim(), b"c", name="c")
     store.promote([answer.ticket], "api")
     clock.advance(1)
-    again = Publication("c:0", redelivered=True)
+    again = MessageId("c:0", redelivered=True)
     for n, ticket in enumerate([None, answer.ticket, None]):
         found = store.acquire(claim(), f"c{n}", Wait(Kind.PARK, ticket), again)
         assert isinstance(found, Refusal)

@@ -1,7 +1,7 @@
 -- Admit the holder on all resources, or refuse and remember its place.
 --
 -- Most calls end in this file. They name one resource; their holder is new and finds room, or too little room, or it takes
--- up a grant. v1_acquire_else is for all others. These functions need few statements: each costs as much as what it does,
+-- up a grant. v1_acquire_slow_path is for all others. These functions need few statements: each costs as much as what it does,
 -- and all other calls of the resource wait meanwhile.
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
@@ -12,7 +12,7 @@ CREATE FUNCTION celery_semaphore.v1_acquire(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
-    a celery_semaphore.v1_asking;
+    a celery_semaphore.v1_acquisition;
 BEGIN
     IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(_resources[1], _patience) THEN
         a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout,
@@ -26,7 +26,7 @@ BEGIN
             RETURN answer;
         END IF;
     END IF;
-    RETURN celery_semaphore.v1_acquire_else(
+    RETURN celery_semaphore.v1_acquire_slow_path(
         _clock, _lease, _take_up, _known, _patience,
         _holder, _ticket, _kind, _priority, _shortest, _longest, _jitter,
         _timeout, _session, _keeps, _claims, _task, _message, _remember,
@@ -35,7 +35,7 @@ END $$;
 
 -- A new holder is admitted if there is room and no wait (A14), and refused if there is too little room (C4).
 CREATE FUNCTION celery_semaphore.v1_acquire_new(
-    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
+    _a celery_semaphore.v1_acquisition, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
@@ -52,7 +52,7 @@ BEGIN
         SELECT
             sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
             max(p.last) AS last,
-            min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
+            min(p.row_no) FILTER (WHERE p.holder IS NULL) AS free,
             bool_or(
                 p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)
             ) AS mine,
@@ -61,7 +61,7 @@ BEGIN
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
-    AND r.name = home AND r.declared = _a.limits[1] AND r.look + 0 <= _now + _lease -- not by the index on look
+    AND r.name = home AND r.declared = _a.limits[1] AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing must end first
     AND (
         SELECT true FROM celery_semaphore.released AS d
@@ -81,7 +81,7 @@ BEGIN
         SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, weight = _a.weights[1],
             token = answer.token, last = answer.token, since = _now, ends = answer.ends,
             epoch = answer.epoch, restored = false
-        WHERE p.resource = home AND p.slot = at.free;
+        WHERE p.resource = home AND p.row_no = at.free;
         RETURN answer;
     ELSIF _a.weights[1] <= coalesce(at.operator, at.declared)
         AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
@@ -96,7 +96,7 @@ END $$;
 
 -- A10: a holder takes up what was granted to its wait.
 CREATE FUNCTION celery_semaphore.v1_acquire_granted(
-    _a celery_semaphore.v1_asking, _now bigint, _lease bigint, _take_up bigint, _known bigint
+    _a celery_semaphore.v1_acquisition, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
@@ -113,7 +113,7 @@ BEGIN
     AND ( -- nothing new to be declared
         SELECT true FROM celery_semaphore.resource AS r
         WHERE r.name = home AND r.declared = _a.limits[1]
-        AND r.look + 0 <= _now + _lease -- not by the index on look
+        AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
     )
     AND ( -- it holds nothing yet, and nothing here must end first
         SELECT bool_and(held.holder <> _a.holder AND held.ends > _now

@@ -1,6 +1,6 @@
 -- Of acquire: several resources, later messages of a task, waits that were granted nothing, holders that hold already or
 -- were released, resources that are new or were idle, another limit than before, the grace, and most reasons to refuse.
-CREATE FUNCTION celery_semaphore.v1_acquire_else(
+CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
     _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
@@ -9,7 +9,7 @@ CREATE FUNCTION celery_semaphore.v1_acquire_else(
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    a celery_semaphore.v1_asking;
+    a celery_semaphore.v1_acquisition;
     ats celery_semaphore.v1_at[];
     mine celery_semaphore.v1_held;
     known celery_semaphore.v1_ticket;
@@ -60,7 +60,7 @@ BEGIN
         RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
     END IF;
     FOR n IN 1..cardinality(ats) LOOP
-        IF ats[n].buried THEN
+        IF ats[n].was_released THEN
             RETURN celery_semaphore.v1_refuse(a, ats, n, 'released', false, m);
         END IF;
     END LOOP;
@@ -70,7 +70,7 @@ END $$;
 -- Of a holder that has nothing yet: whether another message of its task goes first, whether a permit was handed to
 -- its ticket, and whether there is room.
 CREATE FUNCTION celery_semaphore.v1_decide(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
     _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
@@ -116,7 +116,7 @@ END $$;
 
 -- Whatever was handed to its ticket meanwhile is for nobody.
 CREATE FUNCTION celery_semaphore.v1_refuse_copy(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_at;
@@ -124,14 +124,14 @@ BEGIN
     PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
     PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
     FOREACH at IN ARRAY _ats LOOP
-        PERFORM celery_semaphore.v1_use(at.name, _m.now);
+        PERFORM celery_semaphore.v1_mark_in_use(at.name, _m.now);
     END LOOP;
     _ats[1] := celery_semaphore.v1_look(_ats[1].name, _a.holder, _m);
     RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_admit(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _p celery_semaphore.v1_held,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _p celery_semaphore.v1_held,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 BEGIN

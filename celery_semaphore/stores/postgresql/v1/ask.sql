@@ -37,7 +37,7 @@ CREATE FUNCTION celery_semaphore.v1_granted_to(
 BEGIN
     RETURN ARRAY(
         SELECT w.nonce FROM celery_semaphore.waiter AS w
-        WHERE w.session = _session AND w.session <> '' AND w.line = 'g' AND (
+        WHERE w.session = _session AND w.session <> '' AND w.state = 'granted' AND (
             SELECT true FROM celery_semaphore.permit AS p
             WHERE p.resource = w.resource AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
             AND p.ends > _m.now LIMIT 1
@@ -94,7 +94,7 @@ DECLARE
 BEGIN
     SELECT array_agg(w.nonce), max(w.urgency), max(w.place) INTO standing, least_urgent, last_place
     FROM celery_semaphore.waiter AS w
-    WHERE w.line IN ('p', 'w', 'a') AND w.id = ANY (ARRAY(
+    WHERE w.state IN ('in_line', 'in_transit', 'set_aside') AND w.id = ANY (ARRAY(
         SELECT celery_semaphore.v1_digest(_home, each.nonce) FROM unnest(_nonces) AS each (nonce)));
     SELECT r.hold / r.in_force INTO turn FROM (
         SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold, coalesce((
@@ -110,14 +110,14 @@ BEGIN
     RETURN (
         WITH ahead AS MATERIALIZED (
             SELECT line.nonce, row_number() OVER (ORDER BY line.urgency, line.place, line.nonce) AS n FROM (
-                SELECT each.* FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+                SELECT each.* FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
                     (
                         SELECT w.urgency, w.place, w.nonce FROM celery_semaphore.waiter AS w
-                        WHERE w.resource = _home AND w.line = lines.line AND w.urgency < least_urgent
+                        WHERE w.resource = _home AND w.state = states.state AND w.urgency < least_urgent
                         ORDER BY w.urgency, w.place, w.nonce LIMIT far
                     ) UNION ALL (
                         SELECT w.urgency, w.place, w.nonce FROM celery_semaphore.waiter AS w
-                        WHERE w.resource = _home AND w.line = lines.line AND w.urgency = least_urgent
+                        WHERE w.resource = _home AND w.state = states.state AND w.urgency = least_urgent
                         AND w.place <= last_place
                         ORDER BY w.place, w.nonce LIMIT far
                     ) LIMIT far

@@ -48,15 +48,15 @@ BEGIN
         DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;
     ELSE
         UPDATE celery_semaphore.waiter AS w
-        SET resource = w.resources[_n], weight = w.weights[_n], asked = w.limits[_n],
-            line = CASE WHEN EXISTS ( -- its other message was sent with that grant
+        SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
+            state = CASE WHEN EXISTS ( -- its other message was sent with that grant
                 SELECT FROM celery_semaphore.permit AS p
                 WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
-            ) THEN 'g' ELSE w.line END,
+            ) THEN 'granted' ELSE w.state END,
             id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
         WHERE w.id = _head.id;
     END IF;
-    PERFORM celery_semaphore.v1_use(
+    PERFORM celery_semaphore.v1_mark_in_use(
         _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
 END $$;
 
@@ -76,13 +76,13 @@ BEGIN
     FOR n IN 1..cardinality(ats) LOOP
         PERFORM celery_semaphore.v1_write(
             ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head));
-        PERFORM celery_semaphore.v1_use(ats[n].name, least(ends, _m.now + _m.lease));
+        PERFORM celery_semaphore.v1_mark_in_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET line = 'g', outbox = w.id = _head.id AND w.payload IS NOT NULL
+    UPDATE celery_semaphore.waiter AS w SET state = 'granted', outbox = w.id = _head.id AND w.payload IS NOT NULL
     WHERE w.id = ANY (ARRAY( -- it may stand at the others as well, by what it asked once
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)));
     IF _head.payload IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_use(_head.resource, _m.now);
+        PERFORM celery_semaphore.v1_mark_in_use(_head.resource, _m.now);
     END IF;
 END $$;
 
@@ -102,14 +102,14 @@ BEGIN
     IF head.id IS NULL THEN
         RETURN; -- what is free goes to whoever asks
     ELSIF celery_semaphore.v1_sleeps(head.session, _m)
-        OR NOT celery_semaphore.v1_fits(head.weight, head.asked, coalesce(at.operator, at.declared)) THEN
+        OR NOT celery_semaphore.v1_fits(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;
     ELSIF coalesce(at.operator, at.declared) = 0 THEN
         RETURN;
     END IF;
     at := celery_semaphore.v1_look(_home, NULL, _m);
-    at.declared := coalesce(at.declared, head.asked);
+    at.declared := coalesce(at.declared, head.own_limit);
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
         RETURN;
     END IF;
@@ -159,9 +159,9 @@ BEGIN
         END IF;
         -- The caller may die before it asks for the rest: then whoever reaps next finds it.
         IF handed.again OR handed.needed <> '{}' THEN
-            PERFORM celery_semaphore.v1_use(home, _m.now);
+            PERFORM celery_semaphore.v1_mark_in_use(home, _m.now);
         ELSIF _m.in_grace THEN
-            PERFORM celery_semaphore.v1_use(home, _m.grace_until);
+            PERFORM celery_semaphore.v1_mark_in_use(home, _m.grace_until);
         END IF;
     END LOOP;
     RETURN handed;

@@ -7,14 +7,14 @@ CREATE FUNCTION celery_semaphore.v1_position(
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (SELECT count(*) FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+    RETURN (SELECT count(*) FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
         ( -- in two ranges, for a scan by three columns at once ends only where the first of them differs
             SELECT FROM celery_semaphore.waiter AS w
-            WHERE w.resource = _name AND w.line = lines.line AND w.urgency < _before.urgency
+            WHERE w.resource = _name AND w.state = states.state AND w.urgency < _before.urgency
             ORDER BY w.urgency, w.place, w.nonce LIMIT _most
         ) UNION ALL (
             SELECT FROM celery_semaphore.waiter AS w
-            WHERE w.resource = _name AND w.line = lines.line AND w.urgency = _before.urgency
+            WHERE w.resource = _name AND w.state = states.state AND w.urgency = _before.urgency
             AND (w.place, w.nonce) < (_before.place, _before.nonce)
             ORDER BY w.place, w.nonce LIMIT _most
         ) LIMIT _most
@@ -48,9 +48,9 @@ DECLARE
 BEGIN
     FOREACH one IN ARRAY _resources LOOP
         UPDATE celery_semaphore.waiter AS w
-        SET line = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'p' ELSE 'w' END, outbox = false
-        WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.line = 'g';
-        PERFORM celery_semaphore.v1_use(one, _now);
+        SET state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END, outbox = false
+        WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'granted';
+        PERFORM celery_semaphore.v1_mark_in_use(one, _now);
     END LOOP;
 END $$;
 
@@ -90,30 +90,30 @@ DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     first celery_semaphore.waiter;
 BEGIN
-    IF _at.low IS NOT NULL AND (in_force <= _at.low) IS NOT TRUE THEN
-        UPDATE celery_semaphore.waiter AS w SET line = 'p' WHERE w.id = ANY (ARRAY(
+    IF _at.too_heavy_above IS NOT NULL AND (in_force <= _at.too_heavy_above) IS NOT TRUE THEN
+        UPDATE celery_semaphore.waiter AS w SET state = 'in_line' WHERE w.id = ANY (ARRAY(
             SELECT fits.id FROM celery_semaphore.waiter AS fits
-            WHERE fits.resource = _at.name AND fits.line = 'a' AND fits.weight <= coalesce(in_force, fits.asked)
+            WHERE fits.resource = _at.name AND fits.state = 'set_aside' AND fits.weight <= coalesce(in_force, fits.own_limit)
             ORDER BY fits.urgency, fits.place, fits.nonce));
         -- While some are left they are looked for again, though no limit was declared: the store may have forgotten it.
-        PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.line = 'a' LIMIT 1;
-        UPDATE celery_semaphore.resource AS r SET low = CASE WHEN FOUND THEN coalesce(in_force, 0) END
+        PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.state = 'set_aside' LIMIT 1;
+        UPDATE celery_semaphore.resource AS r SET too_heavy_above = CASE WHEN FOUND THEN coalesce(in_force, 0) END
         WHERE r.name = _at.name;
     END IF;
     FOR n IN 1..2 LOOP
         SELECT * INTO first FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _at.name AND w.line = 'p'
+        WHERE w.resource = _at.name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
         IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
             RETURN NULL;
-        ELSIF celery_semaphore.v1_fits(first.weight, first.asked, in_force)
+        ELSIF celery_semaphore.v1_fits(first.weight, first.own_limit, in_force)
             AND NOT celery_semaphore.v1_sleeps(first.session, _m) THEN
             RETURN first;
         ELSIF n = 1 THEN
             PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
         END IF;
     END LOOP;
-    PERFORM celery_semaphore.v1_use(_at.name, 0);
+    PERFORM celery_semaphore.v1_mark_in_use(_at.name, 0);
     RETURN first;
 END $$;
 
@@ -132,24 +132,24 @@ DECLARE
     lowest bigint;
 BEGIN
     FOR each IN -- read in portions, and no further than needed
-        SELECT w.id, w.weight, w.asked, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket, w.session
-        FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line = 'p'
+        SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket, w.session
+        FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
         IF celery_semaphore.v1_sleeps(each.session, _m) THEN
             asleep := asleep || each.id;
-        ELSIF celery_semaphore.v1_fits(each.weight, each.asked, _in_force) THEN
+        ELSIF celery_semaphore.v1_fits(each.weight, each.own_limit, _in_force) THEN
             EXIT;
         ELSE
             shut_out := shut_out || each.id;
-            lowest := least(lowest, coalesce(_in_force, each.asked));
+            lowest := least(lowest, coalesce(_in_force, each.own_limit));
         END IF;
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (asleep);
-    UPDATE celery_semaphore.waiter AS w SET line = 'a' WHERE w.id = ANY (shut_out);
+    UPDATE celery_semaphore.waiter AS w SET state = 'set_aside' WHERE w.id = ANY (shut_out);
     IF lowest IS NOT NULL THEN
-        UPDATE celery_semaphore.resource AS r SET low = lowest WHERE r.name = _name;
+        UPDATE celery_semaphore.resource AS r SET too_heavy_above = lowest WHERE r.name = _name;
     END IF;
 END $$;

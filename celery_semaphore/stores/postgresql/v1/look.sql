@@ -4,18 +4,18 @@ CREATE TYPE celery_semaphore.v1_at AS (
     name text,
     declared bigint, -- by the newest acquire
     operator bigint, -- what an operator set
-    look bigint,
+    reap_at bigint,
     mean float8,
-    low bigint, -- see v1_first
+    too_heavy_above bigint, -- see v1_first
     occupied bigint,
     token bigint, -- the last one
-    slots int, -- rows in all
+    rows int, -- rows in all
     free int, -- the first that nobody holds
     mine int, -- the one that the named holder has
     last_end bigint, -- of what is held
     overdue bool,
     waits bool, -- whether anybody does
-    buried bool -- whether the named holder never runs again
+    was_released bool -- whether the named holder never runs again
 );
 
 CREATE FUNCTION celery_semaphore.v1_look(
@@ -31,7 +31,7 @@ BEGIN
             SELECT l.value FROM celery_semaphore.set_limit AS l
             WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
         ),
-        r.look, r.mean, r.low, held.occupied, held.token, held.slots, held.free, held.mine,
+        r.reap_at, r.mean, r.too_heavy_above, held.occupied, held.token, held.rows, held.free, held.mine,
         held.last_end, held.overdue,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
@@ -43,9 +43,9 @@ BEGIN
         SELECT
             coalesce(sum(p.weight) FILTER (WHERE p.holder IS NOT NULL), 0)::bigint AS occupied,
             coalesce(max(p.last), 0) AS token,
-            count(*)::int AS slots,
-            min(p.slot) FILTER (WHERE p.holder IS NULL) AS free,
-            min(p.slot) FILTER (WHERE p.holder = _holder) AS mine,
+            count(*)::int AS rows,
+            min(p.row_no) FILTER (WHERE p.holder IS NULL) AS free,
+            min(p.row_no) FILTER (WHERE p.holder = _holder) AS mine,
             max(p.ends) FILTER (WHERE p.holder IS NOT NULL) AS last_end,
             coalesce(bool_or(p.holder IS NOT NULL AND p.ends <= now), false) AS overdue
         FROM celery_semaphore.permit AS p WHERE p.resource = _name
@@ -58,10 +58,10 @@ BEGIN
 END $$;
 
 -- The resource needs a look, not later than then.
-CREATE FUNCTION celery_semaphore.v1_use(_name text, _look bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_mark_in_use(_name text, _reap_at bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO celery_semaphore.resource AS r (name, look) VALUES (_name, _look)
-    ON CONFLICT (name) DO UPDATE SET look = excluded.look WHERE r.look > excluded.look;
+    INSERT INTO celery_semaphore.resource AS r (name, reap_at) VALUES (_name, _reap_at)
+    ON CONFLICT (name) DO UPDATE SET reap_at = excluded.reap_at WHERE r.reap_at > excluded.reap_at;
 END $$;
 
 -- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
@@ -75,19 +75,19 @@ DECLARE
 BEGIN
     FOR gone IN
         WITH dead AS MATERIALIZED (
-            SELECT p.slot, p.holder FROM celery_semaphore.permit AS p
+            SELECT p.row_no, p.holder FROM celery_semaphore.permit AS p
             WHERE p.resource = _name AND p.holder IS NOT NULL AND p.ends <= _m.now
         )
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
-        FROM dead WHERE p.resource = _name AND p.slot = dead.slot
+        FROM dead WHERE p.resource = _name AND p.row_no = dead.row_no
         RETURNING dead.holder, p.granted, p.since,
             celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its waiter
     LOOP
         IF NOT gone.granted THEN
-            PERFORM celery_semaphore.v1_bury(_name, gone.holder, _m.now + _m.lease);
+            PERFORM celery_semaphore.v1_mark_released(_name, gone.holder, _m.now + _m.lease);
             CONTINUE;
         END IF;
-        UPDATE celery_semaphore.waiter AS w SET line = 'p', outbox = false
+        UPDATE celery_semaphore.waiter AS w SET state = 'in_line', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
         IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- it stood here by what it asked once
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
@@ -95,12 +95,12 @@ BEGIN
     END LOOP;
     over := ARRAY( -- of a crowd so many at once
         SELECT w.id FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _name AND w.ends <= _m.now AND w.line <> 'g' ORDER BY w.ends LIMIT 1000);
+        WHERE w.resource = _name AND w.ends <= _m.now AND w.state <> 'granted' ORDER BY w.ends LIMIT 1000);
     DELETE FROM celery_semaphore.waiter AS w WHERE w.id = ANY (over) AND w.payload IS NULL;
-    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = _m.now + _m.take_up
+    UPDATE celery_semaphore.waiter AS w SET state = 'ended', outbox = true, ends = _m.now + _m.take_up
     WHERE w.id = ANY (over);
     IF FOUND THEN
-        PERFORM celery_semaphore.v1_use(_name, _m.now);
+        PERFORM celery_semaphore.v1_mark_in_use(_name, _m.now);
     END IF;
 END $$;
 
@@ -108,7 +108,7 @@ CREATE FUNCTION celery_semaphore.v1_first_end(_name text) RETURNS bigint LANGUAG
 BEGIN
     RETURN (
         SELECT w.ends FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _name AND w.line <> 'g' ORDER BY w.ends LIMIT 1);
+        WHERE w.resource = _name AND w.state <> 'granted' ORDER BY w.ends LIMIT 1);
 END $$;
 
 -- What lies further ahead than it can, for the server's clock stepped back.

@@ -2,7 +2,7 @@
 
 -- What is known of an earlier message. A first message has none: what is there is of an earlier task, for a sender
 -- may use a task id again. So is what is known under another ticket.
-CREATE FUNCTION celery_semaphore.v1_said(_a celery_semaphore.v1_asking, _now bigint)
+CREATE FUNCTION celery_semaphore.v1_said(_a celery_semaphore.v1_acquisition, _now bigint)
 RETURNS celery_semaphore.message LANGUAGE plpgsql AS $$
 DECLARE
     said celery_semaphore.message;
@@ -14,7 +14,7 @@ END $$;
 
 -- Its ticket, and which of the task's messages was admitted, if any.
 CREATE FUNCTION celery_semaphore.v1_remember_message(
-    _a celery_semaphore.v1_asking, _ticket text, _admitted text, _now bigint
+    _a celery_semaphore.v1_acquisition, _ticket text, _admitted text, _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF _a.task = '' THEN
@@ -27,7 +27,7 @@ BEGIN
         until = excluded.until;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_forget_message(_a celery_semaphore.v1_asking) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_forget_message(_a celery_semaphore.v1_acquisition) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM celery_semaphore.message AS s WHERE s.resource = _a.resources[1] AND s.task = _a.task;

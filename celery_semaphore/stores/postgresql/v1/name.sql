@@ -27,15 +27,15 @@ BEGIN
             PERFORM celery_semaphore.v1_erase(
                 celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
-                (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits,
+                (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
                  claims, due, ends, name, session, keeps)
             SELECT
                 celery_semaphore.v1_digest(held.resources[1], t.nonce), held.resources[1], t.urgency, t.place, t.nonce,
-                CASE WHEN awake THEN 'p' ELSE 'w' END, false, held.kind, held.weights[1], held.limits[1],
+                CASE WHEN awake THEN 'in_line' ELSE 'in_transit' END, false, held.kind, held.weights[1], held.limits[1],
                 held.resources, held.weights, held.limits, held.claims,
                 m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, held.keeps
             FROM celery_semaphore.v1_parsed(held.ticket) AS t;
-            PERFORM celery_semaphore.v1_use(held.resources[1], m.now);
+            PERFORM celery_semaphore.v1_mark_in_use(held.resources[1], m.now);
             standings[cardinality(standings)] := 'waits';
         END IF;
     END LOOP;
@@ -55,10 +55,10 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         IF found_here.session <> _session THEN
             RETURN 'elsewhere';
-        ELSIF found_here.line = 'w' AND _awake THEN
-            UPDATE celery_semaphore.waiter AS w SET line = 'p', ends = NULL WHERE w.id = found_here.id;
-            PERFORM celery_semaphore.v1_use(_resources[n], _m.now);
-        ELSIF found_here.line = 'w' THEN
+        ELSIF found_here.state = 'in_transit' AND _awake THEN
+            UPDATE celery_semaphore.waiter AS w SET state = 'in_line', ends = NULL WHERE w.id = found_here.id;
+            PERFORM celery_semaphore.v1_mark_in_use(_resources[n], _m.now);
+        ELSIF found_here.state = 'in_transit' THEN
             UPDATE celery_semaphore.waiter AS w
             SET due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps) WHERE w.id = found_here.id;
         END IF;

@@ -77,8 +77,8 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = _holder
         RETURNING p.resource
     LOOP
-        PERFORM celery_semaphore.v1_bury(home, _holder, now + _lease);
-        PERFORM celery_semaphore.v1_use(home, now);
+        PERFORM celery_semaphore.v1_mark_released(home, _holder, now + _lease);
+        PERFORM celery_semaphore.v1_mark_in_use(home, now);
     END LOOP;
     IF _message IS NOT NULL THEN
         PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, now, _remember);

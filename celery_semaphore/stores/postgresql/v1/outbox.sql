@@ -41,16 +41,16 @@ BEGIN
     END IF;
     -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
-        (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
+        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims,
          due, ends, name, payload)
     VALUES (
         celery_semaphore.v1_digest(_resources[home], ticket.nonce),
-        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'g' ELSE 'p' END, sends,
+        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'granted' ELSE 'in_line' END, sends,
         'park', _weights[home], _limits[home], _resources, _weights, _limits, _claims,
         m.now, m.now + _ends_in, _name, _payload)
     ON CONFLICT (id) DO UPDATE SET
-        urgency = excluded.urgency, place = excluded.place, line = excluded.line, kind = excluded.kind,
-        weight = excluded.weight, asked = excluded.asked,
+        urgency = excluded.urgency, place = excluded.place, state = excluded.state, kind = excluded.kind,
+        weight = excluded.weight, own_limit = excluded.own_limit,
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
         payload = excluded.payload, outbox = sends OR w.outbox AND granted,
@@ -58,9 +58,9 @@ BEGIN
     IF sends THEN
         UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
         WHERE p.resource = ANY (_resources) AND p.holder = its_grant;
-        PERFORM celery_semaphore.v1_use(_resources[home], m.now);
+        PERFORM celery_semaphore.v1_mark_in_use(_resources[home], m.now);
     END IF;
-    PERFORM celery_semaphore.v1_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
+    PERFORM celery_semaphore.v1_mark_in_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
     RETURN celery_semaphore.v1_hand_on(_resources, m);
 END $$;
 
@@ -120,7 +120,7 @@ BEGIN
                 WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce);
             ELSIF sent.token = 0 THEN
                 DELETE FROM celery_semaphore.waiter AS w
-                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce) AND w.line = 'e' AND w.ends = sent.ends;
+                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce) AND w.state = 'ended' AND w.ends = sent.ends;
             END IF;
         END LOOP;
     END LOOP;
@@ -137,19 +137,19 @@ DECLARE
     names text[] := ARRAY(
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
         WHERE w.name = ANY (_messages) AND w.name <> '' -- of a grant that is overdue, too: the visit puts it in line
-        AND w.line IN ('p', 'a', 'g'));
+        AND w.state IN ('in_line', 'set_aside', 'granted'));
     one text;
 BEGIN
     m := celery_semaphore.v1_enter(names, _clock, _lease, _take_up, _known, _patience, true);
     FOREACH one IN ARRAY names LOOP
         PERFORM celery_semaphore.v1_visit(one, NULL, m);
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET line = 'e', outbox = true, ends = m.now + m.take_up
-    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a')
+    UPDATE celery_semaphore.waiter AS w SET state = 'ended', outbox = true, ends = m.now + m.take_up
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state IN ('in_line', 'set_aside')
     AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL;
     handed := celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(names, m), m);
     PERFORM 1 FROM celery_semaphore.waiter AS w
-    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.line IN ('p', 'a') LIMIT 1;
+    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state IN ('in_line', 'set_aside') LIMIT 1;
     handed.again := FOUND;
     RETURN handed;
 END $$;
@@ -165,7 +165,7 @@ BEGIN
     PERFORM celery_semaphore.v1_visit(_resource, NULL, m);
     UPDATE celery_semaphore.waiter AS w SET urgency = 0
     WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce) FROM unnest(_nonces) AS each (nonce)))
-    AND w.line IN ('p', 'w', 'a');
+    AND w.state IN ('in_line', 'in_transit', 'set_aside');
     RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
 END $$;
 
@@ -177,7 +177,7 @@ DECLARE
     one text;
 BEGIN
     FOREACH one IN ARRAY _handed.outgoing LOOP
-        PERFORM celery_semaphore.v1_use(one, _m.now);
+        PERFORM celery_semaphore.v1_mark_in_use(one, _m.now);
     END LOOP;
     RETURN _handed;
 END $$;

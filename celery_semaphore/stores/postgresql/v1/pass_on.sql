@@ -1,5 +1,5 @@
 -- The hand-on of most releases: the permit of a full resource goes to the first in line, which a session asks for, and
--- which claims this resource alone. v1_release_else answers the same, by looks that cost several times as much.
+-- which claims this resource alone. v1_release_slow_path answers the same, by looks that cost several times as much.
 --
 -- Answers the epoch; null where anything is different, and then nothing has changed.
 CREATE FUNCTION celery_semaphore.v1_pass_on(
@@ -10,10 +10,10 @@ DECLARE
     taken_up_by bigint := _now + celery_semaphore.v1_grant_lasts();
     epoch bigint;
     since bigint;
-    look bigint;
+    reap_at bigint;
 BEGIN
     SELECT * INTO head FROM celery_semaphore.waiter AS w
-    WHERE w.resource = _home AND w.line = 'p' ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
+    WHERE w.resource = _home AND w.state = 'in_line' ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
     IF NOT FOUND OR cardinality(head.resources) > 1 THEN
         RETURN NULL;
     END IF;
@@ -22,7 +22,7 @@ BEGIN
         weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
         epoch = e.id, restored = false
     FROM celery_semaphore.epoch AS e, (
-        SELECT r.low, r.look, coalesce((
+        SELECT r.too_heavy_above, r.reap_at, coalesce((
             SELECT l.value FROM celery_semaphore.set_limit AS l
             WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
         ), r.declared) AS in_force
@@ -40,12 +40,12 @@ BEGIN
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
     AND p.resource = _home AND p.holder = _holder
     AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing must end first
-    AND at.low IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- and nothing is left for the next in line
+    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- and nothing is left for the next in line
     AND celery_semaphore.v1_asked_since(head.session, _now - _lease)
     AND ( -- the next in line may stay where it stands
         SELECT next.weight <= at.in_force
             AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _lease))
-        FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.line = 'p'
+        FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.state = 'in_line'
         ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
     ) IS NOT FALSE
     AND ( -- the wait of an acquire whose answer never came
@@ -55,14 +55,14 @@ BEGIN
         SELECT true FROM celery_semaphore.waiter AS w
         WHERE w.resource = _home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1
     ) IS NULL
-    RETURNING e.id, held.since, at.look INTO epoch, since, look;
+    RETURNING e.id, held.since, at.reap_at INTO epoch, since, reap_at;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    UPDATE celery_semaphore.waiter AS w SET line = 'g' WHERE w.id = head.id;
+    UPDATE celery_semaphore.waiter AS w SET state = 'granted' WHERE w.id = head.id;
     PERFORM celery_semaphore.v1_learn(_home, greatest(0, _now - since), true);
-    IF look > least(taken_up_by, _now + _lease) THEN
-        PERFORM celery_semaphore.v1_use(_home, least(taken_up_by, _now + _lease));
+    IF reap_at > least(taken_up_by, _now + _lease) THEN
+        PERFORM celery_semaphore.v1_mark_in_use(_home, least(taken_up_by, _now + _lease));
     END IF;
     RETURN epoch;
 END $$;

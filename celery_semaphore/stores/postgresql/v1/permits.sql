@@ -37,12 +37,12 @@ CREATE FUNCTION celery_semaphore.v1_write(
     _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _restored bool DEFAULT false
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    its_slot int := coalesce(_at.mine, _at.free);
+    its_row int := coalesce(_at.mine, _at.free);
 BEGIN
-    IF its_slot IS NULL THEN
+    IF its_row IS NULL THEN
         INSERT INTO celery_semaphore.permit
-            (resource, slot, holder, granted, urgency, place, weight, token, last, since, ends, epoch, restored)
-        VALUES (_at.name, _at.slots, _holder, _granted IS NOT NULL, _granted.urgency, _granted.place,
+            (resource, row_no, holder, granted, urgency, place, weight, token, last, since, ends, epoch, restored)
+        VALUES (_at.name, _at.rows, _holder, _granted IS NOT NULL, _granted.urgency, _granted.place,
                 _weight, _token, _token, _since, _ends, _epoch, _restored);
     ELSE
         UPDATE celery_semaphore.permit AS p
@@ -50,7 +50,7 @@ BEGIN
             place = _granted.place, weight = _weight, token = _token, since = _since, ends = _ends,
             last = greatest(p.last, _token), epoch = _epoch,
             restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)
-        WHERE p.resource = _at.name AND p.slot = its_slot;
+        WHERE p.resource = _at.name AND p.row_no = its_row;
     END IF;
 END $$;
 
@@ -74,7 +74,7 @@ BEGIN
         sum(p.weight), greatest(_limit, known.ceiling, sum(p.weight) FILTER (WHERE p.epoch >= known.ceiling_in))
     ) END INTO most
     FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
-    INSERT INTO celery_semaphore.resource AS r (name, look, ceiling, ceiling_in)
+    INSERT INTO celery_semaphore.resource AS r (name, reap_at, ceiling, ceiling_in)
     VALUES (_resource, _m.now + _m.lease, coalesce(most, 0), _m.epoch)
     ON CONFLICT (name) DO UPDATE SET ceiling = excluded.ceiling, ceiling_in = excluded.ceiling_in;
     RETURN coalesce(most, 0);
@@ -147,6 +147,6 @@ DECLARE
 BEGIN
     PERFORM celery_semaphore.v1_erase(_holder, _resources, _m.now);
     FOREACH one IN ARRAY _resources LOOP
-        PERFORM celery_semaphore.v1_bury(one, _holder, _m.now + _m.lease);
+        PERFORM celery_semaphore.v1_mark_released(one, _holder, _m.now + _m.lease);
     END LOOP;
 END $$;

@@ -19,15 +19,15 @@ BEGIN
     now := celery_semaphore.v1_clock(_clock);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
-        WHERE r.look <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
-        ORDER BY r.look LIMIT _most FOR UPDATE SKIP LOCKED);
+        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
+        ORDER BY r.reap_at LIMIT _most FOR UPDATE SKIP LOCKED);
     IF cardinality(names) < _most THEN
         names := names || ARRAY(
-            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.look > now + 13 * _lease
+            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.reap_at > now + 13 * _lease
             AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
-            ORDER BY r.look LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
+            ORDER BY r.reap_at LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
     END IF;
-    UPDATE celery_semaphore.resource AS r SET look = now + 1000000 WHERE r.name = ANY (names);
+    UPDATE celery_semaphore.resource AS r SET reap_at = now + 1000000 WHERE r.name = ANY (names);
     RETURN names;
 END $$;
 
@@ -73,7 +73,7 @@ DECLARE
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN
-        IF at.slots = 0 THEN -- it only refused so far: an empty row tells how long ago
+        IF at.rows = 0 THEN -- it only refused so far: an empty row tells how long ago
             PERFORM celery_semaphore.v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
         END IF;
         SELECT least(max(p.ends), _m.now) + 10 * _m.lease INTO next
@@ -84,5 +84,5 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    UPDATE celery_semaphore.resource AS r SET look = CASE WHEN _soon THEN _m.now ELSE next END WHERE r.name = _name;
+    UPDATE celery_semaphore.resource AS r SET reap_at = CASE WHEN _soon THEN _m.now ELSE next END WHERE r.name = _name;
 END $$;

@@ -1,6 +1,6 @@
 -- A call for a permit, and the ways it can be refused.
 
-CREATE TYPE celery_semaphore.v1_asking AS (
+CREATE TYPE celery_semaphore.v1_acquisition AS (
     holder text,
     ticket celery_semaphore.v1_ticket, -- as it is known here
     carried text, -- the ticket, if the caller or its message brought it; or empty
@@ -29,24 +29,24 @@ DECLARE
     -- A new limit has room for those who wait: somebody must hand on.
     soon bigint := _m.now + CASE WHEN _at.waits AND _limit > coalesce(_at.declared, 0) THEN 0 ELSE _m.lease END;
 BEGIN
-    IF _at.declared = _limit AND _at.look <= soon THEN
+    IF _at.declared = _limit AND _at.reap_at <= soon THEN
         RETURN _at;
     END IF;
-    INSERT INTO celery_semaphore.resource AS r (name, declared, look) VALUES (_at.name, _limit, soon)
-    ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, look = least(r.look, excluded.look);
+    INSERT INTO celery_semaphore.resource AS r (name, declared, reap_at) VALUES (_at.name, _limit, soon)
+    ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, reap_at = least(r.reap_at, excluded.reap_at);
     _at.declared := _limit;
     RETURN _at;
 END $$;
 
 -- Of the whole wait; null: as long as you like.
-CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_asking, _now bigint) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_acquisition, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT _a.timeout - greatest(0, _now - (_a.ticket).place)
 $$;
 
 -- When a permit can be expected here: its turn, by the mean time that permits were held lately.
 CREATE FUNCTION celery_semaphore.v1_delay(
-    _a celery_semaphore.v1_asking, _at celery_semaphore.v1_at, _reason text, _turn bigint,
+    _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_at, _reason text, _turn bigint,
     _m celery_semaphore.v1_moment
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,8 +64,8 @@ BEGIN
 END $$;
 
 -- In the line of the claim that refused, wherever it stood before.
-CREATE FUNCTION celery_semaphore.v1_stand(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _due bigint, _m celery_semaphore.v1_moment
+CREATE FUNCTION celery_semaphore.v1_enqueue(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _due bigint, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
@@ -73,29 +73,29 @@ DECLARE
     session text := CASE WHEN stays THEN '' ELSE _a.session END;
     awake bool;
 BEGIN
-    IF session <> '' AND _a.kind = 'call' THEN -- by the very process that asks for its grants
+    IF session <> '' AND _a.kind = 'block' THEN -- by the very process that asks for its grants
         PERFORM celery_semaphore.v1_wake(session, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
     INSERT INTO celery_semaphore.waiter
-        (id, resource, urgency, place, nonce, line, outbox, kind, weight, asked, resources, weights, limits, claims,
+        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims,
          due, ends, name, payload, session, keeps)
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN stays OR awake THEN 'p' ELSE 'w' END, false,
+        CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END, session, _a.keeps
     );
     IF stays AND stood.ends IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_use(_a.resources[_n], stood.ends);
+        PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
 END $$;
 
 -- `_lives`: whether another message of its task holds a permit.
 CREATE FUNCTION celery_semaphore.v1_refuse(
-    _a celery_semaphore.v1_asking, _ats celery_semaphore.v1_at[], _n int, _reason text, _lives bool,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _reason text, _lives bool,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
@@ -122,7 +122,7 @@ BEGIN
             answer.retry := 0;
         ELSE
             answer.ticket := celery_semaphore.v1_written(_a.ticket);
-            PERFORM celery_semaphore.v1_stand(_a, _ats, _n, _m.now + answer.retry, _m);
+            PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
     END IF;
     -- It goes back; what was admitted before did not end the task, or this would not be here.

@@ -1,7 +1,7 @@
 -- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
 --
 -- Most calls end here. They name one resource, which has no wait, or whose permit goes to the first in line.
--- v1_release_else is for all others.
+-- v1_release_slow_path is for all others.
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
@@ -27,14 +27,14 @@ BEGIN
             epoch := celery_semaphore.v1_pass_on(home, _holder, _known, now, _lease, _take_up);
         END IF;
         IF epoch IS NOT NULL THEN
-            done := celery_semaphore.v1_bury(home, _holder, now + _lease);
+            done := celery_semaphore.v1_mark_released(home, _holder, now + _lease);
             IF random() < 0.01 THEN -- often enough where nobody reaps
                 done := celery_semaphore.v1_forget_released(now);
             END IF;
             RETURN (epoch, false, '{}'::text[], '{}'::text[]);
         END IF;
     END IF;
-    RETURN celery_semaphore.v1_release_else(
+    RETURN celery_semaphore.v1_release_slow_path(
         _clock, _lease, _take_up, _known, _patience, _holder, _task, _message, _remember, _resources);
 END $$;
 
@@ -43,7 +43,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
-    SET learnt = r.learnt + 1, latest = CASE WHEN _waits THEN _held_for ELSE r.latest END,
-        mean = coalesce(r.mean, _held_for) + (_held_for - coalesce(r.mean, _held_for)) / least(50, r.learnt + 1)
+    SET mean_samples = r.mean_samples + 1, latest = CASE WHEN _waits THEN _held_for ELSE r.latest END,
+        mean = coalesce(r.mean, _held_for) + (_held_for - coalesce(r.mean, _held_for)) / least(50, r.mean_samples + 1)
     WHERE r.name = _name;
 END $$;

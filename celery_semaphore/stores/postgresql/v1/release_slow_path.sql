@@ -1,6 +1,6 @@
 -- Of release: several resources, later messages of a task, holders that hold nothing (any more), grants, waits whose
 -- hand-on is not the most frequent one, and the grace.
-CREATE FUNCTION celery_semaphore.v1_release_else(
+CREATE FUNCTION celery_semaphore.v1_release_slow_path(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS celery_semaphore.v1_handed
@@ -44,11 +44,11 @@ DECLARE
 BEGIN
     IF _at.mine IS NOT NULL THEN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
-        WHERE p.resource = _at.name AND p.slot = _at.mine
+        WHERE p.resource = _at.name AND p.row_no = _at.mine
         RETURNING greatest(0, _m.now - p.since) INTO held_for;
         PERFORM celery_semaphore.v1_learn(_at.name, held_for, _at.waits);
     END IF;
-    PERFORM celery_semaphore.v1_bury(_at.name, _holder, _m.now + _m.lease);
+    PERFORM celery_semaphore.v1_mark_released(_at.name, _holder, _m.now + _m.lease);
 END $$;
 
 -- The wait of an acquire whose answer never came, to which a permit may have been handed since; one whose message was

@@ -1,6 +1,6 @@
 -- Holders that never run again.
 
-CREATE FUNCTION celery_semaphore.v1_bury(_name text, _holder text, _until bigint) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_mark_released(_name text, _holder text, _until bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO celery_semaphore.released AS d (holder, until)

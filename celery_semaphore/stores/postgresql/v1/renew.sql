@@ -72,7 +72,7 @@ BEGIN
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM celery_semaphore.v1_write(
             ats[n], _holder, _weights[n], _token, _since, _m.now + _m.lease, _m.epoch, _restored => restored[n]);
-        PERFORM celery_semaphore.v1_use(_resources[n], _m.now + _m.lease);
+        PERFORM celery_semaphore.v1_mark_in_use(_resources[n], _m.now + _m.lease);
     END LOOP;
     RETURN CASE WHEN mine.whole THEN 'ok' ELSE 'restored' END;
 END $$;
@@ -86,7 +86,7 @@ BEGIN
         RETURN false;
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        IF _ats[n].buried OR NOT celery_semaphore.v1_has_room_for_living(
+        IF _ats[n].was_released OR NOT celery_semaphore.v1_has_room_for_living(
             _ats[n].name, _weights[n], _limits[n], _own, _m)
         THEN
             RETURN false;

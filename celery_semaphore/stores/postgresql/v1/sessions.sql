@@ -41,11 +41,11 @@ CREATE FUNCTION celery_semaphore.v1_send_off_set_aside(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
         SELECT aside.id FROM (
             SELECT each.id, each.session FROM celery_semaphore.waiter AS each
-            WHERE each.resource = _name AND each.line = 'a'
+            WHERE each.resource = _name AND each.state = 'set_aside'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
         ) AS aside
         WHERE celery_semaphore.v1_sleeps(aside.session, _m)));
@@ -60,7 +60,7 @@ CREATE FUNCTION celery_semaphore.v1_not_taken_up(
 DECLARE
     its_session text;
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET line = 'w', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = _id AND w.session <> '' RETURNING w.session INTO its_session;
     DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
         SELECT late.ctid FROM celery_semaphore.session AS late

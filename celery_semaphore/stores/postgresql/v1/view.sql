@@ -16,7 +16,7 @@ BEGIN
     epoch := m.epoch;
     SELECT json_build_array(
         coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
-        (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.line IN ('p', 'w', 'a')),
+        (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(
             CASE WHEN p.granted
                 THEN celery_semaphore.v1_written((p.urgency, p.place, celery_semaphore.v1_nonce_of(p.holder)))
@@ -28,13 +28,13 @@ BEGIN
         (SELECT coalesce(json_agg(json_build_array(
             celery_semaphore.v1_written((first.urgency, first.place, first.nonce)),
             first.kind, first.weight, first.urgency, first.place, first.due, first.session,
-            first.line <> 'w' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
+            first.state <> 'in_transit' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
          ) ORDER BY first.urgency, first.place, first.nonce), '[]')
          FROM (
-            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due, w.session, w.line
-            FROM unnest('{p,w,a}'::"char"[]) AS lines (line), LATERAL (
+            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due, w.session, w.state
+            FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
                 SELECT * FROM celery_semaphore.waiter AS each
-                WHERE each.resource = _name AND each.line = lines.line
+                WHERE each.resource = _name AND each.state = states.state
                 ORDER BY each.urgency, each.place, each.nonce LIMIT _most + _skip
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first))

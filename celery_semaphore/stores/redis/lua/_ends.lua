@@ -75,7 +75,7 @@ local function send_off(at, ticket, info)
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
 end
 
-local function leave(at, nonce)
+local function dequeue(at, nonce)
     local info, ticket = wait_info(at, nonce)
     step_out(at, ticket)
     call("ZREM", at.due, nonce)
@@ -121,7 +121,7 @@ local function end_wait(at, nonce)
     step_out(at, ticket)
     call("ZADD", at.outbox, 0, nonce)
     forget_name(at, info.name, nonce)
-    use(at, now)
+    mark_in_use(at, now)
     call("ZADD", at.due, now + TAKE_UP, nonce)
 end
 
@@ -136,7 +136,7 @@ end
 -- in transit (E7); a holder whose lease ended is dead; a wait in transit is forgotten when its time is over (E13). In the
 -- grace the server was away, so nobody could renew or ask.
 local function drop(at)
-    at.quiet = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
+    at.no_waiters = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
     cut(at)
     if in_grace then
         return
@@ -145,23 +145,23 @@ local function drop(at)
         local mine, nonce = read(at, name), name:sub(#GRANT + 1)
         erase(at, name, mine)
         if not mine or mine.by == "" then
-            bury(at, name)
+            mark_released(at, name)
         elseif call("HEXISTS", at.payloads, nonce) == 1 then
             call("ZADD", at.parked, 0, ticket_of(at, nonce))
         elseif session_of(at, nonce) then
             not_taken_up(at, nonce, mine.since)
         else -- it was sent, or stood here by what it asked once
-            leave(at, nonce)
+            dequeue(at, nonce)
         end
     end
-    if at.quiet then
+    if at.no_waiters then
         return
     end
     for _, nonce in ipairs(call("ZRANGEBYSCORE", at.due, "-inf", now, "LIMIT", 0, AT_ONCE)) do
         if call("HEXISTS", at.payloads, nonce) == 1 then
             end_wait(at, nonce)
         else
-            leave(at, nonce)
+            dequeue(at, nonce)
         end
     end
 end

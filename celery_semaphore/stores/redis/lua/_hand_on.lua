@@ -30,7 +30,7 @@ local function grant(ticket, info, claims, home)
     local ends = parked and now + TAKE_UP or GRANT_END
     for _, claim in ipairs(claims) do
         write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
-        use(claim.at, ends)
+        mark_in_use(claim.at, ends)
     end
     call("ZREM", home.parked, ticket)
     for n = 2, #claims do -- it may stand there as well, by what it asked once, or since
@@ -42,7 +42,7 @@ local function grant(ticket, info, claims, home)
     end
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)
-        use(home, now)
+        mark_in_use(home, now)
     elseif info.session then -- else a server that evicts keys has lost its message
         tell(info.session, nonce, ends)
     end
@@ -61,9 +61,9 @@ end
 local function move(home, other, head, info)
     local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
     local there, ticket = wait_info(other, nonce)
-    leave(home, nonce)
+    dequeue(home, nonce)
     if not there then
-        stand(other, head, info, payload)
+        enqueue(other, head, info, payload)
     elseif head < ticket then
         call("HSET", other.tickets, nonce, head:sub(1, RANK) .. cmsgpack.pack(there))
         for _, line in ipairs({other.parked, other.aside, other.waiters}) do
@@ -80,7 +80,7 @@ local function move(home, other, head, info)
             tell(session, nonce, tonumber(granted_until))
         end
     end
-    use(other)
+    mark_in_use(other)
 end
 
 -- Tries the head of the line; answers whether to go on.
@@ -108,7 +108,7 @@ local function try(home)
 end
 
 local function hand_on(home)
-    if home.quiet then
+    if home.no_waiters then
         return
     elseif limit_of(home) == 0 then
         local _, _, more = first_awake(home, "+")
@@ -132,7 +132,7 @@ local function answer_hand_on()
     local look = (again or #undeclared > 0) and now or in_grace and grace_until or nil
     local outgoing = {}
     for _, at in ipairs(resources) do
-        settle(at, look)
+        update_index(at, look)
         if call("EXISTS", at.outbox) == 1 then
             table.insert(outgoing, at.name)
         end

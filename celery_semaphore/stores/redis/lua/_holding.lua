@@ -104,6 +104,6 @@ end
 local function end_part(claims, holder)
     for _, claim in ipairs(claims) do
         erase(claim.at, holder)
-        bury(claim.at, holder)
+        mark_released(claim.at, holder)
     end
 end

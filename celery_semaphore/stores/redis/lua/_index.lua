@@ -1,7 +1,7 @@
 -- Which resources are in use, and so need a look now and then.
 
 -- In use: no expiry, or volatile-* eviction would take what nobody may lose.
-local function use(at, look)
+local function mark_in_use(at, look)
     call("PERSIST", at.ledger)
     if look then
         call("ZADD", INDEX, "LT", math.min(look, now + LEASE), at.name)
@@ -11,15 +11,15 @@ local function use(at, look)
 end
 
 -- Idle: gone after a while.
-local function lay_down(at)
+local function expire_idle(at)
     call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
     call("ZREM", INDEX, at.name)
 end
 
-local function settle(at, look)
+local function update_index(at, look)
     if call("EXISTS", at.holders, at.tickets) == 0 then
-        lay_down(at)
+        expire_idle(at)
     else
-        use(at, look)
+        mark_in_use(at, look)
     end
 end

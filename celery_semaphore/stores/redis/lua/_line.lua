@@ -15,11 +15,11 @@ local function place_of(ticket)
 end
 
 -- Once at each resource: it may stand here already, promoted meanwhile, or by a message with another name.
-local function stand(at, ticket, info, payload)
+local function enqueue(at, ticket, info, payload)
     local nonce = nonce_of(ticket)
     local before, stood = wait_info(at, nonce)
     ticket = before and stood < ticket and stood or ticket
-    at.quiet = false
+    at.no_waiters = false
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info)) -- first: this a full server refuses
     if before then
         step_out(at, stood)
@@ -32,7 +32,7 @@ local function stand(at, ticket, info, payload)
     if payload then
         call("HSET", at.payloads, nonce, payload)
         if info.ends then
-            use(at, info.ends)
+            mark_in_use(at, info.ends)
         end
         if info.name ~= "" then
             call("HSET", NAMES, info.name, at.name .. "\n" .. nonce)
@@ -57,19 +57,19 @@ local function first_awake(at, up_to)
         end
         send_off(at, ticket, info)
     end
-    use(at, now) -- the next look goes on
+    mark_in_use(at, now) -- the next look goes on
     return nil, nil, true
 end
 
 -- The first parked one, up to there, that the limit in force could ever let in. The others are put aside until a
 -- higher one is in force, or every call would have to step over them. So many in one call, then there is more to do.
 local function first(at, up_to, limit)
-    local low = tonumber(known(at).low)
-    if low and not (limit and limit <= low) then
+    local too_heavy_above = tonumber(known(at).too_heavy_above)
+    if too_heavy_above and not (limit and limit <= too_heavy_above) then
         call("ZUNIONSTORE", at.parked, 2, at.parked, at.aside)
         call("DEL", at.aside)
-        call("HDEL", at.ledger, "low")
-        at.low = nil
+        call("HDEL", at.ledger, "too_heavy_above")
+        at.too_heavy_above = nil
     end
     for _ = 1, 1000 do
         local ticket, info, more = first_awake(at, up_to)
@@ -82,19 +82,19 @@ local function first(at, up_to, limit)
         end
         call("ZREM", at.parked, ticket)
         call("ZADD", at.aside, 0, ticket)
-        if at.low ~= most then
-            at.low = most
-            call("HSET", at.ledger, "low", most)
+        if at.too_heavy_above ~= most then
+            at.too_heavy_above = most
+            call("HSET", at.ledger, "too_heavy_above", most)
         end
     end
-    use(at, now) -- whoever looks next goes on
+    mark_in_use(at, now) -- whoever looks next goes on
     return up_to, true
 end
 
 -- Why this claim refuses, or nil: the first of C1 to C5. A wait in transit blocks no other.
 local function refusal(claim, ticket)
     local why = no_room(claim)
-    if why or claim.at.quiet then
+    if why or claim.at.no_waiters then
         return why
     end
     if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end

@@ -3,8 +3,8 @@
 --   arg 5  for how long to remember, and behind a blank the message, unless it is the task's first: then what
 --          is known is of an earlier task, for a sender may use a task id again
 local remembered, message = arg(5):match("^(%d+) ?(.*)$")
-local first = not arg(5):find(" ")
-local said = messages and not first and call("GET", messages)
+local is_first = not arg(5):find(" ")
+local said = messages and not is_first and call("GET", messages)
 said = said and cmsgpack.unpack(said)
 if said and said["until"] <= now then
     said = nil

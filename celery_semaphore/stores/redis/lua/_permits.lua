@@ -3,9 +3,9 @@
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was put back in that epoch, else empty
---                   token (the last one), limit (the last one declared), mean (held lately), learnt (how many
+--                   token (the last one), limit (the last one declared), mean (held lately), mean_samples (how many
 --                   made the mean, up to LATELY), latest (how long the permit was held that was released last while
---                   there was a wait), low (the limit for which waits were set aside, see _line.lua),
+--                   there was a wait), too_heavy_above (the limit for which waits were set aside, see _line.lua),
 --                   "for:" and the token of a grant -> its name among the holders
 --                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),
 --                   "put back" (the last epoch in which a permit was)
@@ -15,9 +15,9 @@
 -- What the ledger says of the resource and, if a holder is named, of that one.
 local function known(at, holder)
     if not at.token then
-        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "low")
+        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
         at.token, at.declared = tonumber(found[1]) or 0, tonumber(found[2])
-        at.mean, at.record, at.low = found[3], found[4], tonumber(found[5])
+        at.mean, at.record, at.too_heavy_above = found[3], found[4], tonumber(found[5])
     end
     return at
 end
@@ -54,7 +54,7 @@ local function no_room(claim)
     if claim.occupied + claim.weight > claim.limit then return "saturated" end
 end
 
-local function buried(at, holder)
+local function was_released(at, holder)
     return call("ZSCORE", at.released, holder)
 end
 

@@ -19,7 +19,7 @@ local nonce = nonce_of(ticket) or holder
 local function known_ticket(grant)
     local known = grant and grant.rank .. "." .. nonce
     for _, at in ipairs(resources) do
-        if not at.quiet then
+        if not at.no_waiters then
             at.info, at.stands = wait_info(at, nonce)
         end
         if at.stands and not (known and known < at.stands) then
@@ -42,7 +42,7 @@ local function forget_wait()
             payload, info = call("HGET", at.payloads, nonce), at.info
             local ends = call("ZSCORE", at.due, nonce) -- of a wait that has ended before, not when it did
             info.ends = ends ~= "inf" and tonumber(ends) or nil
-            leave(at, nonce)
+            dequeue(at, nonce)
         end
     end
     return payload, info
@@ -52,12 +52,12 @@ end
 local function put_back(at)
     if at.info and at.info.session then
         tell(at.info.session, nonce)
-        stand(at, at.stands, at.info)
+        enqueue(at, at.stands, at.info)
     elseif at.info then
         local stays = call("HEXISTS", at.payloads, nonce) == 1
         call("ZADD", stays and at.parked or at.waiters, 0, at.stands)
     end
-    use(at, now)
+    mark_in_use(at, now)
 end
 
 local function left()
@@ -91,7 +91,7 @@ local function refuse(n, reason)
     else
         local payload, before = forget_wait() -- where another claim refused before
         asked.kind, asked.due, asked.keeps = kind, now + retry, tonumber(keeps)
-        if kind == "call" and session ~= "" then -- by the very process that asks for its grants
+        if kind == "block" and session ~= "" then -- by the very process that asks for its grants
             call("ZADD", SESSIONS, now, session)
         end
         if kind == "park" and payload then
@@ -99,14 +99,14 @@ local function refuse(n, reason)
         elseif session ~= "" then -- E1, E2
             asked.session = session
         end
-        stand(claim.at, ticket, asked, kind == "park" and payload)
+        enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end
     -- It goes back; what was admitted before did not end the task, or this would not be here.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not other_lives() then
         remember(ticket ~= "" and ticket or carried)
     end
     for _, at in ipairs(resources) do
-        settle(at)
+        update_index(at)
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end

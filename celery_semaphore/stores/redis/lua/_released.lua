@@ -38,7 +38,7 @@ end
 
 -- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
 -- so no honest renewal or acquire is on its way any more. Always after an erase, so that a full server lets it be.
-local function bury(at, holder)
+local function mark_released(at, holder)
     call("ZADD", at.released, LEASE_END, holder)
     call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
     if now % SELDOM == 0 then -- the clock's last digits, as good as a die

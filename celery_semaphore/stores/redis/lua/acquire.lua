@@ -15,14 +15,14 @@ for n, at in ipairs(resources) do
         call("HSET", at.ledger, "limit", claim.limit)
     end
     at.plain = simple and call("EXISTS", at.tickets, at.weights, messages or at.tickets) == 0
-    simple = at.plain and not at.record and not buried(at, holder) and not no_room(claim)
+    simple = at.plain and not at.record and not was_released(at, holder) and not no_room(claim)
 end
 
 local function admit(permit)
     for _, claim in ipairs(claims) do
         write(claim.at, holder, claim.weight, permit, LEASE_END)
         if (claim.occupied or 0) == 0 then -- else its holders keep it in use
-            use(claim.at)
+            mark_in_use(claim.at)
         end
     end
     return EPOCH_WRITTEN .. " " .. stamp(permit) .. " " .. LEASE_END

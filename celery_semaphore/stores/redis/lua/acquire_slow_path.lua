@@ -1,8 +1,8 @@
 -- Of acquire: who holds already or was released, who has a ticket, before whom somebody waits, and refusals.
 for _, at in ipairs(resources) do
     drop(at)
-    if at.raised and not at.quiet then -- a new limit has room for those who wait: somebody must hand on
-        use(at, now)
+    if at.raised and not at.no_waiters then -- a new limit has room for those who wait: somebody must hand on
+        mark_in_use(at, now)
     end
 end
 local grant, whole = held(claims, GRANT .. nonce)
@@ -15,7 +15,7 @@ elseif permit then -- a part of it is gone from the store, so nobody counts on i
     end_part(claims, holder)
 end
 for n, claim in ipairs(claims) do
-    if buried(claim.at, holder) then
+    if was_released(claim.at, holder) then
         no_room(claim)
         return refuse(n, "released")
     end
@@ -26,7 +26,7 @@ if other then
     if other == "copy" then -- whatever was handed to its ticket meanwhile is for nobody
         for _, claim in ipairs(claims) do
             take_back(claim.at, nonce)
-            use(claim.at, now)
+            mark_in_use(claim.at, now)
         end
         forget_wait()
     end
@@ -53,7 +53,7 @@ for n, claim in ipairs(whole and {} or claims) do
     end
 end
 forget_wait()
-if not first then
+if not is_first then
     remember(carried, message)
 elseif messages then
     call("DEL", messages)

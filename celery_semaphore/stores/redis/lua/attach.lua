@@ -27,7 +27,7 @@ if before and before.session then
     tell(before.session, nonce) -- it need not ask for it any more
 end
 -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
-stand(home, ticket, asked, payload)
+enqueue(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
     take_back(claim.at, nonce)
 end
@@ -39,6 +39,6 @@ if whole and unsent then -- E3
         call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce)
     end
     call("ZADD", home.outbox, granted.token, nonce)
-    use(home, now)
+    mark_in_use(home, now)
 end
 return answer_hand_on()

@@ -28,8 +28,8 @@ local function name(ticket, info, ats)
             return "e"
         elseif known and call("ZSCORE", at.waiters, stands) then -- N2
             known.due = is_awake(session) and known.due or now
-            stand(at, stands, known)
-            use(at, now)
+            enqueue(at, stands, known)
+            mark_in_use(at, now)
         end
         if known then -- N3
             return "w"
@@ -47,8 +47,8 @@ local function name(ticket, info, ats)
     for _, at in ipairs(overdue) do
         take_back(at, nonce) -- if it ended later, this wait would be in transit with it (E7)
     end
-    stand(ats[1], ticket, info) -- N1
-    use(ats[1], now)
+    enqueue(ats[1], ticket, info) -- N1
+    mark_in_use(ats[1], now)
     return "w"
 end
 

@@ -23,6 +23,6 @@ for _, at in ipairs(resources) do
     for _, line in ipairs({at.holders, at.due}) do
         look = math.min(look, tonumber(call("ZRANGE", line, 0, 0, "WITHSCORES")[2]) or look)
     end
-    settle(at, look)
+    update_index(at, look)
 end
 return answer

@@ -8,8 +8,8 @@ for _, at in ipairs(resources) do
     local permit = record and parsed(record)
     if permit then
         erase(at, holder, permit)
-        bury(at, holder)
-        use(at, now)
+        mark_released(at, holder)
+        mark_in_use(at, now)
     end
 end
 return {epoch}

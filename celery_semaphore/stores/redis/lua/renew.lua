@@ -18,7 +18,7 @@ local function extend(one)
     even_if_full()
     for _, claim in ipairs(one.claims) do
         write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)
-        use(claim.at)
+        mark_in_use(claim.at)
         read_again(claim.at, one.holder)
     end
 end
@@ -35,7 +35,7 @@ local function take_up(one, grant)
     for _, claim in ipairs(one.claims) do
         take_back(claim.at, nonce)
         read_again(claim.at, grant)
-        leave(claim.at, nonce)
+        dequeue(claim.at, nonce)
     end
 end
 
@@ -44,7 +44,7 @@ local function forgotten(one, grant)
     for _, claim in ipairs(one.claims) do
         local mine = read(claim.at, one.holder) or grant and read(claim.at, grant)
         claim.restored = not mine or mine.restored
-        if buried(claim.at, one.holder) or not has_room_for_living(claim, one.holder, grant) then
+        if was_released(claim.at, one.holder) or not has_room_for_living(claim, one.holder, grant) then
             return false
         end
     end
@@ -70,7 +70,7 @@ local function renew(one)
         end_part(one.claims, one.holder)
         for _, at in ipairs(resources) do
             read_again(at, one.holder)
-            settle(at)
+            update_index(at)
         end
     end
     return "lost"

@@ -10,11 +10,11 @@ for _, at in ipairs(resources) do
     local ended = token == 0 and not grant
         and not is_parked(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
     if granted or ended then -- taken out first: then a full server allows what follows
-        leave(at, nonce)
+        dequeue(at, nonce)
     end
     if granted then
         call("ZADD", at.holders, now + TAKE_UP, GRANT .. nonce)
     end
-    settle(at)
+    update_index(at)
 end
 return {epoch}
