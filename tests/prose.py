@@ -22,12 +22,11 @@ PRONOUNS = re.compile(
 )
 PRONOUNS_PER_LINE = 0.5 / 1000
 
-FRAGMENTS = frozenset(
-    """
-    A After All An And Any As At Because Before Being But By Each Else Every For From How If In Into It Its Likewise
-    More Most Never No None Nor Not Nothing Of On Once One Only Or Other Out Over Perhaps See So Such That The Their Then
-    There These They This Those Though To Unless Until What When Where Whether Which While Who Whoever Why With Without
-    """.split()
+# A docstring of a function that begins with one of these is no order.
+FRAGMENT = re.compile(
+    r"(A|After|All|An|And|Any|As|At|Because|Before|Being|But|By|Each|Else|Every|For|From|How|If|In|Into|Its?|Likewise"
+    r"|More|Most|Never|No|None|Nor|Not|Nothing|Of|On|Once|One|Only|Or|Other|Out|Over|Perhaps|See|So|Such|That|The|Their"
+    r"|Then|There|These|They|This|Those|Though|To|Unless|Until|What|When|Where|Whether|Which|While|Who|Why|With|Without)\b"
 )
 FRAGMENTS_OF_DOCSTRINGS = 0.03
 
@@ -79,8 +78,7 @@ def fragments() -> tuple[list[Finding], int]:
         for node in ast.walk(module):
             if isinstance(node, Function) and (text := ast.get_docstring(node)):
                 docstrings += 1
-                first = re.split(r"[^\w]", text, maxsplit=1)[0]
-                if first in FRAGMENTS and not is_property(node):
+                if FRAGMENT.match(text) and not is_property(node):
                     found.append(Finding(path, node.lineno, text.splitlines()[0]))
     return found, docstrings
 
