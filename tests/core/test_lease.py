@@ -10,6 +10,7 @@ from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRes
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from tests.support.failing_store import FailingStore, permit as a_permit
 
 
 class Renewing:
@@ -278,3 +279,26 @@ def test_reaping_that_fails_ends_no_renewals(
     store.reaps_badly = True
     passes(keeper, clock, 3 * store.lease)
     assert events == []
+
+
+def test_a_renewal_counts_from_before_it_was_sent() -> None:
+    """Its answer came late, and the store goes silent: the lease must not seem longer than it is."""
+    clock, store, events = Clock(), FailingStore(), list[Event]()
+    announce = Announcer()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+
+    def slow() -> None:
+        clock.now += 15
+
+    keeper.add(a_permit("a"))
+    store.after_renew = slow
+    keeper.tick()
+    store.after_renew = lambda: None
+    store.failures = 1
+    clock.now += 11
+    keeper.tick()
+    assert events == []
+    clock.now += 2
+    keeper.tick()
+    assert len(events) == 1

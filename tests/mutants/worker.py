@@ -6,7 +6,6 @@ from .mutant import Mutant
 
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
-CAUGHT = f"{HERE}/test_caught_by_mutants.py"
 INTERRUPTED = f"{HERE}/test_interrupted.py"
 COPIES = f"{HERE}/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
@@ -54,7 +53,7 @@ ACKNOWLEDGING = [
         "        request.went_back()\n",
         "        request.went_back()\n"
         "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n",
-        f"{CAUGHT}::test_not_acknowledged_before_its_successor_is_published",
+        "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
         "a message that went back stays unacknowledged",
@@ -99,7 +98,7 @@ ACKNOWLEDGING = [
         "worker/main_process/request",
         '            and not self.message.delivery_info.get("redelivered")\n',
         "",
-        f"{CAUGHT}::test_what_always_dies_before_its_permit_fails",
+        "tests/worker/test_windows.py::test_what_always_dies_before_its_permit_fails",
     ),
     worker(
         "nothing is flushed at a shutdown",
@@ -107,7 +106,7 @@ ACKNOWLEDGING = [
         "worker/main_process/bootstep",
         "                limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))\n",
         "                pass\n",
-        f"{CAUGHT}::test_a_shutdown_waits_for_what_is_being_published",
+        "tests/worker/messages/test_publisher.py::test_a_shutdown_waits_for_what_is_being_published",
     ),
     worker(
         "an ack from another thread wakes nobody",
@@ -115,7 +114,7 @@ ACKNOWLEDGING = [
         "worker/permits/loop_waker",
         '            os.write(self._write, b"!")\n',
         "            pass\n",
-        f"{CAUGHT}::test_the_alarm_is_heard",
+        "tests/worker/permits/test_loop_waker.py::test_the_alarm_is_heard",
     ),
     worker(
         "nobody is told that a permit was noted",
@@ -123,7 +122,7 @@ ACKNOWLEDGING = [
         "worker/pool_process/gate",
         "        limiter.waker.wake()  # its message is to be acknowledged now\n",
         "        pass\n",
-        f"{CAUGHT}::test_an_early_ack_is_sent_while_the_task_runs",
+        "tests/worker/permits/test_loop_waker.py::test_an_early_ack_is_sent_while_the_task_runs",
     ),
     worker(
         "a lost connection changes nothing",
@@ -131,7 +130,7 @@ ACKNOWLEDGING = [
         "worker/main_process/refused_request",
         "        return self._connection == self._limiter.connections\n",
         "        return True\n",
-        f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_put_back",
+        "tests/worker/main_process/test_request.py::test_what_a_lost_connection_delivered_is_not_put_back",
     ),
 ]
 
@@ -142,7 +141,7 @@ RELEASING = [
         "worker/main_process/request",
         "            ledger.ended(self.holder, _gone(self.worker_pid), message_id)\n",
         "            ledger.ended(self.holder, message_id=message_id)\n",
-        f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
+        "tests/worker/test_ends.py::test_a_permit_is_kept_while_its_process_runs",
     ),
     worker(
         "a dying process is gone",
@@ -150,7 +149,7 @@ RELEASING = [
         "worker/permits/releaser",
         "            elif each.gone():\n",
         "            elif each.gone() or True:\n",
-        f"{CAUGHT}::test_a_permit_is_kept_while_its_process_runs",
+        "tests/worker/test_ends.py::test_a_permit_is_kept_while_its_process_runs",
     ),
     worker(
         "a process that is waited for is never gone",
@@ -158,7 +157,7 @@ RELEASING = [
         "worker/permits/process",
         "        return True  # reaped already\n",
         "        return False\n",
-        f"{CAUGHT}::test_a_process_is_gone_once_it_ended",
+        "tests/worker/permits/test_process.py::test_a_process_is_gone_once_it_ended",
     ),
     worker(
         "a failure keeps its permit",
@@ -182,7 +181,7 @@ RELEASING = [
         "worker/main_process/bootstep",
         "        limiter_of(c.app).close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))\n",
         "        pass\n",
-        f"{CAUGHT}::test_the_last_step_waits_for_releases",
+        "tests/worker/main_process/test_bootstep.py::test_the_last_step_waits_for_releases",
     ),
     worker(
         "the last step waits for the broker as for the store",
@@ -190,7 +189,7 @@ RELEASING = [
         "worker/limiter",
         "        mover.flush(flush)\n        mover.close(flush)\n",
         "        mover.flush(timeout)\n        mover.close(timeout)\n",
-        f"{CAUGHT}::test_the_last_step_waits_for_the_broker_in_bounds",
+        "tests/worker/test_limiter.py::test_the_last_step_waits_for_the_broker_in_bounds",
     ),
     worker(
         "the end waits for an errand as long as it takes",
@@ -240,7 +239,7 @@ RELEASING = [
         "worker/permits/releaser",
         "            self._releases.append(release)\n",
         "",
-        f"{CAUGHT}::test_an_unanswered_release_is_repeated",
+        "tests/worker/permits/test_releaser.py::test_an_unanswered_release_is_repeated",
     ),
     worker(
         "an unanswered acquire is not released",
@@ -256,7 +255,7 @@ RELEASING = [
         "worker/main_process/request",
         '        self.holder = f"{self.id}:{os.urandom(8).hex()}"\n',
         "        self.holder = self.id\n",
-        f"{CAUGHT}::test_each_delivery_is_a_holder_of_its_own",
+        "tests/worker/main_process/test_request.py::test_each_delivery_is_a_holder_of_its_own",
     ),
     worker(
         "asked is noted after the acquire",
@@ -276,7 +275,7 @@ RELEASING = [
         "worker/permits/note",
         "    return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]\n",
         "    return [claim.semaphore, key, claim.limit, claim.weight]\n",
-        f"{CAUGHT}::test_a_note_of_a_long_key",
+        "tests/worker/permits/test_note.py::test_a_note_of_a_long_key",
     ),
     worker(
         "a note holds the whole key",
@@ -284,7 +283,7 @@ RELEASING = [
         "worker/permits/note",
         "claim.key[:64]",
         "claim.key[:]",
-        f"{CAUGHT}::test_a_note_of_many_limits_with_long_keys",
+        "tests/worker/permits/test_note.py::test_a_note_of_many_limits_with_long_keys",
     ),
 ]
 
@@ -295,7 +294,7 @@ RENEWING = [
         "worker/main_process/bootstep",
         "    def stop(self, parent: Any) -> None:\n",
         "    def stop(self, parent: Any) -> None:\n        self.limiter.process.keeper.stop()\n",
-        f"{CAUGHT}::test_renews_during_a_warm_shutdown",
+        "tests/worker/main_process/test_bootstep.py::test_renews_during_a_warm_shutdown",
     ),
     worker(
         "the released are renewed on",
@@ -303,7 +302,7 @@ RENEWING = [
         "worker/permits/ledger",
         "        delivery = self._deliveries.pop(holder, None)\n        self._keeper.discard(holder)\n",
         "        delivery = self._deliveries.pop(holder, None)\n",
-        f"{CAUGHT}::test_what_ended_is_not_announced_as_lost",
+        "tests/worker/test_ledger.py::test_what_ended_is_not_announced_as_lost",
     ),
     worker(
         "the store's no is a loss at once",
@@ -337,7 +336,7 @@ RENEWING = [
         "worker/permits/ledger",
         "        self._keeper.add(permit, since, gone)\n",
         "",
-        f"{CAUGHT}::test_renews_during_a_warm_shutdown",
+        "tests/worker/main_process/test_bootstep.py::test_renews_during_a_warm_shutdown",
     ),
     worker(
         "the dead are renewed",
@@ -385,7 +384,7 @@ RENEWING = [
         "worker/pool_process/gate",
         "    observer.held(answer, since)\n",
         "    observer.held(answer, time.monotonic())\n",
-        f"{CAUGHT}::test_a_lease_counts_from_before_the_store_was_asked",
+        "tests/worker/pool_process/test_gate.py::test_a_lease_counts_from_before_the_store_was_asked",
     ),
     worker(
         "a renewal counts from its answer",
@@ -393,7 +392,7 @@ RENEWING = [
         "core/lease",
         "kept.confirmed, kept.lost = before, False",
         "kept.confirmed, kept.lost = self._clock(), False",
-        f"{CAUGHT}::test_a_renewal_counts_from_before_it_was_sent",
+        "tests/core/test_lease.py::test_a_renewal_counts_from_before_it_was_sent",
     ),
     worker(
         "nobody is told of a silent store",
@@ -444,7 +443,7 @@ PUTTING_BACK = [
         "worker/messages/message",
         'compression = headers.pop("compression", None)',
         'compression = headers.pop("compression", None) and None',
-        f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
+        "tests/worker/messages/test_message.py::test_a_message_stays_compressed_and_expires_as_before",
     ),
     worker(
         "the compression header stays",
@@ -468,7 +467,7 @@ PUTTING_BACK = [
         "worker/messages/message",
         "float(expiration) / 1000",
         "float(expiration)",
-        f"{CAUGHT}::test_a_message_stays_compressed_and_expires_as_before",
+        "tests/worker/messages/test_message.py::test_a_message_stays_compressed_and_expires_as_before",
     ),
     worker(
         "priority is dropped",
@@ -575,7 +574,7 @@ PENDING_RELEASE = [
         "core/breaker",
         "        self._until = self._clock() + self._pause\n",
         "        self._until = 0.0\n",
-        f"{CAUGHT}::test_the_breaker",
+        "tests/core/test_breaker.py::test_the_breaker",
     ),
     worker(
         "the breaker never forgets",
@@ -583,7 +582,7 @@ PENDING_RELEASE = [
         "core/breaker",
         '        """It answered."""\n        self._pause = 0.0\n',
         '        """It answered."""\n',
-        f"{CAUGHT}::test_the_breaker",
+        "tests/core/test_breaker.py::test_the_breaker",
     ),
     worker(
         "a new process knows no epoch",
@@ -591,7 +590,7 @@ PENDING_RELEASE = [
         "worker/pool_process/gate",
         "        process.store.epoch = headers.epoch\n",
         "        pass\n",
-        f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
+        "tests/worker/pool_process/test_gate.py::test_a_process_learns_the_epoch_from_its_delivery",
     ),
     worker(
         "a delivery brings no epoch",
@@ -599,7 +598,7 @@ PENDING_RELEASE = [
         "worker/main_process/request",
         "        sent[EPOCH] = self._limiter.process.store.epoch\n",
         "",
-        f"{CAUGHT}::test_a_process_learns_the_epoch_from_its_delivery",
+        "tests/worker/pool_process/test_gate.py::test_a_process_learns_the_epoch_from_its_delivery",
     ),
     worker(
         "a fork keeps its parent's store",
@@ -607,7 +606,7 @@ PENDING_RELEASE = [
         "worker/limiter",
         "        self._process = None\n        if epoch is not None:\n",
         "        if epoch is not None and self._process is None:\n",
-        f"{CAUGHT}::test_a_fork_has_a_side_of_its_own",
+        "tests/worker/test_limiter.py::test_a_fork_has_a_side_of_its_own",
     ),
     worker(
         "a subclass without super() is not limited",

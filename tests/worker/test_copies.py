@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -14,20 +13,18 @@ from celery.app.trace import build_tracer
 from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
-from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, TICKET, sent_back
+from celery_semaphore.worker.messages.headers import HOLDER, TICKET
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refusal import Refused
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
-from .test_caught_by_mutants import message_of
+from .requests import SENT, delivered, limited, request_of
 
 ONE = Claim("one", None, 1)
-SENT = sent_back("x:0", 1, None)  # the header of a message that went back once
 
 
 @pytest.fixture
@@ -37,29 +34,7 @@ def app() -> Celery:
     return app
 
 
-def nothing() -> None: ...
-
-
-def limited(app: Celery, body: Callable[[], None] = nothing, **options: Any) -> Any:
-    options = {"base": LimitedTask, "semaphore": "one", "limit": 1, "shared": False, **options}
-    app.task(name="limited", **options)(body)
-    app.finalize()
-    return app.tasks["limited"]
-
-
 # -- which message it was, and whether its task ran
-
-
-def delivered(task: Any, ends: str = "SUCCESS", **headers: Any) -> None:
-    """Let a delivery come to its gate in this process, and end."""
-    limiter_of(task.app).serve(None)
-    request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
-    task.push_request(**request)
-    try:
-        task.before_start("x", (), {})
-    finally:
-        postrun._release(task, ends)
-        task.pop_request()
 
 
 def runs_again(task: Any) -> bool:
@@ -123,15 +98,6 @@ def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[MessageId | N
 
     monkeypatch.setattr(limiter_of(app).process.releaser, "release", release)
     return found
-
-
-def request_of(task: Any, queue: str = "celery", cls: Any = None, **headers: Any) -> Any:
-    message = message_of(task)
-    message.headers.update(headers)
-    message.delivery_info["routing_key"] = queue
-    request = (cls or symbol_by_name(task.Request))(message, app=task.app, task=task)
-    limiter_of(task.app).process.ledger.asked(request.holder, [ONE])
-    return request
 
 
 def test_the_end_of_a_request_names_its_message(

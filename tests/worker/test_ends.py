@@ -96,3 +96,16 @@ def test_revoked_while_it_runs(
     module_site.wait_all_back(ONE, LOST)
     wait_until(result.ready, 20, "it has a state")
     assert result.state == ("FAILURE" if signal == "SIGUSR1" else "REVOKED")
+
+
+def test_a_permit_is_kept_while_its_process_runs(site: Site) -> None:
+    """The signal was sent, and the process lives on: it has the permit until it ends."""
+    site.lease = 60.0
+    site.start(concurrency=2)
+    slow = site.send("hold", 3.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    slow.revoke(terminate=True, signal="SIGCONT")
+    other = site.send("hold", 0.0, "one")
+    other.get(timeout=30)
+    stats = site.counter.stats("one")
+    assert (stats["completed"], stats["max_inside"]) == (2, 1)

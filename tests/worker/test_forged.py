@@ -23,7 +23,8 @@ from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refusal import Refused
 
 from .conftest import Site
-from .test_copies import SENT, app, delivered, limited, request_of  # noqa: F401 - a fixture
+from .requests import SENT, delivered, limited, request_of
+from .test_copies import app  # noqa: F401 - a fixture
 from .test_parking import BROKERS, done
 
 ONE = Claim("one", None, 1)

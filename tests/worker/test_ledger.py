@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.events import Announcer
+from celery_semaphore.core.events import Announcer, Event, PermitReleased
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.releaser import Releaser
+from tests.support.failing_store import Clock, FailingStore, permit
 
 API = (Claim("api", None, 5),)
 
@@ -25,3 +26,20 @@ def test_permits_are_of_those_that_have_them() -> None:
     assert [each.holder for each in ledger.permits()] == ["b", "c"]
     assert ledger.refused("b") == API
     assert [each.holder for each in ledger.permits()] == ["c"]
+
+
+def test_what_ended_is_not_announced_as_lost() -> None:
+    store, events = FailingStore(), list[Event]()
+    announce, clock = Announcer(), Clock()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    ledger = Ledger(keeper, releaser, announce, lambda _: None)
+    for holder in "ab":
+        ledger.asked(holder, API)
+        ledger.held(permit(holder), clock.now)
+    ledger.ended("a")
+    clock.now += 11
+    keeper.tick()
+    assert store.renewed == ["b"]
+    assert [type(event) for event in events] == [PermitReleased]

@@ -120,3 +120,14 @@ print("all well")
     with Process("eager", [sys.executable, "-c", script], env=env) as process:
         assert process.wait(60) == 0, process.log()
         assert "all well" in process.log()
+
+
+def test_a_revoked_greenlet_gives_its_permit_back(site: Site) -> None:
+    """No process ends with it that could be waited for."""
+    site.lease = 60.0
+    site.start(pool="gevent", concurrency=4)
+    result = site.send("hold", 30.0, "one")
+    wait_until(lambda: site.inside("one") == 1, 20, "it runs")
+    result.revoke(terminate=True)
+    wait_until(lambda: site.inside("one") == 0, 20, "it ended")
+    site.wait_all_back(ONE, 10)

@@ -19,7 +19,7 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
 from .conftest import Site
-from .test_copies import delivered, limited
+from .requests import delivered, limited
 
 TRACK: dict[str, Any] = {"semaphore_track_waiting": True}
 PARK = TRACK | {"semaphore_on_saturated": "park"}

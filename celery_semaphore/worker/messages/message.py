@@ -76,7 +76,7 @@ def unpacked(payload: bytes) -> Parked:
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
-def message_id(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
+def message_to_publish(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
     """What to give to ``Producer.publish`` so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
     # The body that kombu hands out is decompressed already: it must be compressed again.

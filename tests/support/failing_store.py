@@ -1,0 +1,48 @@
+"""A store of a test: it renews and releases as the test decides; and a clock that the test moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.errors import StoreUnavailable
+
+
+def permit(holder: str, *claims: Claim) -> Permit:
+    return Permit(holder, 1, claims, 0.0, 30.0, 1)
+
+
+class FailingStore:
+    """Renews and releases; how, the test decides."""
+
+    lease = 30.0
+
+    def __init__(self) -> None:
+        self.renewed: list[str] = []
+        self.released: list[tuple[str, list[str]]] = []
+        self.failures = 0
+        self.after_renew = lambda: None
+
+    def renew(self, permits: Any) -> dict[str, Renewal]:
+        self.renewed = [each.holder for each in permits]
+        self.after_renew()
+        if self.failures:
+            raise StoreUnavailable("hung")
+        return dict.fromkeys(self.renewed, Renewal.OK)
+
+    def release(self, holder: str, claims: Any, message_id: Any = None) -> frozenset[str]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("hung")
+        self.released.append((holder, [claim.resource for claim in claims]))
+        return frozenset()
+
+    def reap(self, limit: int = 100) -> frozenset[str]:
+        return frozenset()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now

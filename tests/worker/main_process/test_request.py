@@ -1,0 +1,45 @@
+"""LimitedRequest: each delivery has a holder of its own, and may go back only to its own connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+from kombu.utils.imports import symbol_by_name
+
+from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.messages.headers import HOLDER
+from tests.worker.requests import limited, message_of
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("caught", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app
+
+
+def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:
+    """What a request of this task brings to the process that runs it."""
+    limiter_of(task.app).process.store.epoch = epoch
+    request = symbol_by_name(task.Request)(message_of(task), app=task.app, task=task)
+    found: dict[str, Any] = request._request_dict
+    return found
+
+
+def test_each_delivery_is_a_holder_of_its_own(app: Celery) -> None:
+    """A retry may come to its gate before the attempt that sent it has given its permit back."""
+    task = limited(app)
+    first, second = (request_dict(task, epoch=7) for _ in range(2))
+    assert first["id"] == second["id"]
+    assert first[HOLDER] != second[HOLDER]
+
+
+def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
+    """The broker delivers it again; a copy would run twice."""
+    task = limited(app)
+    request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
+    assert request.may_go_back()
+    limiter_of(app).connections += 1
+    assert not request.may_go_back()

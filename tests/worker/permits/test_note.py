@@ -1,0 +1,44 @@
+"""Notes: what a pool process writes of its permits arrives whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.key import MAX_NAME_BYTES
+from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.worker.permits.note import NotePipe
+
+
+def noted(*claims: Claim) -> list[Claim]:
+    """What a worker's main process knows of the claims that a pool process asked for."""
+    found = list[Claim]()
+
+    class PermitObserver:
+        def asked(self, holder: str, claims: Any) -> None:
+            found.extend(claims)
+
+        def held(self, permit: Permit, since: float) -> None: ...
+
+    pipe = NotePipe()
+    try:
+        pipe.asked("x" * 36, claims)
+        assert pipe.drain(PermitObserver())
+    finally:
+        pipe.close()
+    return found
+
+
+@pytest.mark.parametrize("key", [None, "x", "x" * 10_000, "é\n" * 3000])
+def test_a_note_of_a_long_key(key: str | None) -> None:
+    """What is released is what was acquired, however long its key is."""
+    claim = Claim("api", key, 3, 2)
+    assert [(c.resource, c.limit, c.weight) for c in noted(claim)] == [(claim.resource, 3, 2)]
+
+
+@pytest.mark.parametrize("length", [MAX_NAME_BYTES, MAX_NAME_BYTES + 1])
+def test_a_note_of_many_limits_with_long_keys(length: int) -> None:
+    """Beside the resource it holds only the beginning of each key, and so has room for more of them."""
+    claims = [Claim(f"api{n:02}", "x" * length, 3) for n in range(17)]
+    assert [c.resource for c in noted(*claims)] == [c.resource for c in claims]
