@@ -38,7 +38,7 @@ test: $(READY) ## the tests, on this machine's python3 and the newest Celery
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL
 	TESTS_STORE=postgres $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-	  tests/worker/test_windows.py tests/worker/test_parking_windows.py \
+	  tests/worker/test_windows.py tests/worker/messages/test_parking_windows.py \
 	  -k "acquire or release or attach or take or sent"
 
 # In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .mutant import Mutant
 from .worker import HERE
 
-SESSION = f"{HERE}/test_session.py"
-MESSAGES = f"{HERE}/test_held_messages.py"
-HELD = f"{HERE}/test_held.py"
-REDELIVERY = f"{HERE}/test_redelivery.py"
+SESSION = f"{HERE}/holding/test_session.py"
+MESSAGES = f"{HERE}/holding/test_held_messages.py"
+HELD = f"{HERE}/holding/test_held.py"
+REDELIVERY = f"{HERE}/holding/test_redelivery.py"
 
 
 def asking(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
@@ -527,7 +527,7 @@ WORKERS = [
         "worker/messages/headers",
         "INTERNAL = (PLACE, HOLDER, EPOCH, SESSION,",
         "INTERNAL = (PLACE, HOLDER, EPOCH,",
-        f"{HERE}/test_forged.py::test_a_request_has_none_of_them_from_its_message",
+        f"{HERE}/messages/test_forged_headers.py::test_a_request_has_none_of_them_from_its_message",
     ),
     asking(
         "a task that parks names a session",
@@ -567,7 +567,7 @@ WORKERS = [
         "worker/main_process/bootstep",
         "    socket.settimeout(longest)\n",
         "",
-        f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
+        f"{HERE}/main_process/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
     ),
     asking(
         "whichever thread acknowledges restores the prefetch",
@@ -575,7 +575,7 @@ WORKERS = [
         "worker/main_process/bootstep",
         "        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))\n",
         "",
-        f"{HERE}/test_lost_broker.py::test_the_event_loop_alone_restores_the_prefetch",
+        f"{HERE}/holding/test_prefetch.py::test_the_event_loop_alone_restores_the_prefetch",
     ),
     asking(
         "a worker that ends restores its prefetch",
@@ -583,7 +583,7 @@ WORKERS = [
         "worker/holding/prefetch",
         "        if not ends():\n",
         "        if True:\n",
-        f"{HERE}/test_held_messages.py::test_a_worker_that_ends_restores_no_prefetch",
+        f"{HERE}/holding/test_held_messages.py::test_a_worker_that_ends_restores_no_prefetch",
     ),
     asking(
         "a cold shutdown has as much time as any",
@@ -591,7 +591,7 @@ WORKERS = [
         "worker/main_process/bootstep",
         "COLD_ANSWER_S if ends_cold() else ANSWER_S",
         "ANSWER_S",
-        f"{HERE}/test_granted.py::test_an_answer_is_waited_for_in_bounds",
+        f"{HERE}/main_process/test_granted.py::test_an_answer_is_waited_for_in_bounds",
     ),
     asking(
         "a cold shutdown waits for the broker",
@@ -599,7 +599,7 @@ WORKERS = [
         "worker/main_process/bootstep",
         "min(COLD_FLUSH_S, warm) if ends_cold() else warm",
         "warm",
-        f"{HERE}/test_granted.py::test_what_goes_back_is_waited_for_in_bounds",
+        f"{HERE}/main_process/test_granted.py::test_what_goes_back_is_waited_for_in_bounds",
     ),
     asking(
         "each answer is waited for",
@@ -607,7 +607,7 @@ WORKERS = [
         "worker/main_process/bootstep",
         "        socket.settimeout(NONE_COMES_S)\n",
         "        socket.settimeout(None)\n",
-        f"{HERE}/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
+        f"{HERE}/main_process/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
     ),
     asking(
         "a cold shutdown cuts whatever has not reported its end",
@@ -615,7 +615,7 @@ WORKERS = [
         "worker/main_process/request",
         "        if self._limiter.process.ledger.is_over(self.holder):\n",
         "        if False:\n",
-        f"{HERE}/test_local.py::test_a_task_whose_body_is_over_is_not_cancelled",
+        f"{HERE}/pool_process/test_postrun.py::test_a_task_whose_body_is_over_is_not_cancelled",
     ),
     asking(
         "a task that its process was killed in is over",
@@ -623,7 +623,7 @@ WORKERS = [
         "worker/pool_process/postrun",
         "        if task.acks_late and state is not None:\n",
         "        if task.acks_late:\n",
-        f"{HERE}/test_local.py::test_what_was_cut_off_is_not_over",
+        f"{HERE}/pool_process/test_postrun.py::test_what_was_cut_off_is_not_over",
     ),
     asking(
         "a pool that is gone is an error",
@@ -631,7 +631,7 @@ WORKERS = [
         "worker/main_process/granted",
         "    except AttributeError:\n        return 1\n",
         "    except ZeroDivisionError:\n        return 1\n",
-        f"{HERE}/test_granted.py::test_a_cold_shutdown_may_have_ended_the_pool",
+        f"{HERE}/main_process/test_granted.py::test_a_cold_shutdown_may_have_ended_the_pool",
     ),
 ]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-SECRETS = "tests/worker/test_secrets.py"
-CHECKS = "tests/worker/test_permit.py"
-EAGER = "tests/worker/test_eager.py"
+SECRETS = "tests/worker/options/test_hidden_url.py"
+CHECKS = "tests/worker/pool_process/test_permit.py"
+EAGER = "tests/worker/pool_process/test_eager.py"
 LOOPS = "tests/core/test_semaphore_loops.py"
-EVENTS = "tests/worker/test_events.py"
+EVENTS = "tests/worker/main_process/test_events.py"
 SIGNALS = "tests/worker/test_signals.py"
-RECEIVERS = "tests/worker/test_receivers.py"
+RECEIVERS = "tests/worker/permits/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
 PROJECT = "tests/django/test_project.py"
 PERMITS = "tests/core/test_semaphore_permits.py"

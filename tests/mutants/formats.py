@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-FORMATS = "tests/worker/test_formats.py"
+FORMATS = "tests/worker/messages/test_formats.py"
 
 
 def formats(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:

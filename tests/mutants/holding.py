@@ -5,10 +5,10 @@ from __future__ import annotations
 from .mutant import Mutant
 from .worker import HERE
 
-HELD = f"{HERE}/test_held.py"
-MESSAGES = f"{HERE}/test_held_messages.py"
-REDELIVERY = f"{HERE}/test_redelivery.py"
-FORMATS = f"{HERE}/test_formats.py"
+HELD = f"{HERE}/holding/test_held.py"
+MESSAGES = f"{HERE}/holding/test_held_messages.py"
+REDELIVERY = f"{HERE}/holding/test_redelivery.py"
+FORMATS = f"{HERE}/messages/test_formats.py"
 FRESH = f"{MESSAGES}::test_a_fresh_request_is_of_the_same_message"
 
 

@@ -181,7 +181,7 @@ MUTANTS = [
         "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield turn",
-        "tests/worker/test_inspection.py",
+        "tests/worker/main_process/test_inspection.py",
     ),
     operating(
         "a line that stands still stops all",
@@ -189,7 +189,7 @@ MUTANTS = [
         "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield None if still else turn",
-        "tests/worker/test_inspection.py",
+        "tests/worker/main_process/test_inspection.py",
     ),
     operating(
         "who waits in a pause is told for how long",
@@ -221,6 +221,6 @@ MUTANTS = [
         "worker/permits/ledger",
         " if each.permit]",
         "]",
-        "tests/worker/test_ledger.py",
+        "tests/worker/permits/test_ledger.py",
     ),
 ]

@@ -6,11 +6,13 @@ from .mutant import Mutant
 from .worker import COPIES, PUT_BACK
 
 HERE = "tests/worker"
-CAUGHT = f"{HERE}/test_caught_while_waiting.py"
-ERRANDS = f"{HERE}/test_errands.py"
-QUEUES = f"{HERE}/test_parking_queues.py"
-ENDS = f"{HERE}/test_parking_ends.py"
-LATE = f"{HERE}/test_parking.py::test_what_another_worker_may_have_by_now_is_not_acknowledged"
+CAUGHT = f"{HERE}/messages/test_waiting.py"
+ERRANDS = f"{HERE}/messages/test_scheduler.py"
+QUEUES = f"{HERE}/messages/test_parking_queues.py"
+ENDS = f"{HERE}/messages/test_parking_ends.py"
+LATE = (
+    f"{HERE}/messages/test_parking.py::test_what_another_worker_may_have_by_now_is_not_acknowledged"
+)
 OVERTAKES = f"{QUEUES}::test_overtakes_the_backlog_of_its_queue"
 
 
@@ -504,7 +506,7 @@ QUEUES_BESIDE = [
         "holding/shutdown",
         "    return _is_code(state.should_terminate)",
         "    return False",
-        "tests/worker/test_granted.py",
+        "tests/worker/main_process/test_granted.py",
     ),
     parking(
         "a queue that is added later has no granted one",
@@ -520,7 +522,7 @@ QUEUES_BESIDE = [
         "holding/pool_line",
         "    if len(waiting) > before:\n",
         "    if False:\n",
-        "tests/worker/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
+        "tests/worker/messages/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
     ),
     parking(
         "the granted queues share the prefetch of the others",
@@ -528,7 +530,7 @@ QUEUES_BESIDE = [
         "main_process/granted",
         "    channel = c.connection.channel()\n",
         "    channel = c.task_consumer.channel\n",
-        "tests/worker/test_parking_queues.py::test_the_granted_queue_has_a_prefetch_of_its_own",
+        "tests/worker/messages/test_parking_queues.py::test_the_granted_queue_has_a_prefetch_of_its_own",
     ),
 ]
 

@@ -10,8 +10,8 @@ NAMES = (
     "longer_names or longest_names",
 )
 REFUSALS = ("tests/stores/test_faults.py::TestRefusals", "-k", "test_final or test_passing")
-HEADERS = ("tests/worker/test_headers.py",)
-ALONE = ("tests/worker/test_headers.py::test_a_task_whose_id_is_too_long_fails_alone",)
+HEADERS = ("tests/worker/messages/test_headers.py",)
+ALONE = ("tests/worker/messages/test_headers.py::test_a_task_whose_id_is_too_long_fails_alone",)
 
 
 def upkeep(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
@@ -100,7 +100,7 @@ REFUSING = (
 )
 
 HEALTH = "tests/stores/test_health.py"
-OPTIONS = "tests/worker/test_options.py"
+OPTIONS = "tests/worker/options/test_options.py"
 
 CHECKING = (
     upkeep(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from .worker import HERE, worker
 
-BROKER = f"{HERE}/test_brokers.py"
-ERRANDS = f"{HERE}/test_errands.py"
-FANOUT = f"{HERE}/test_fanout.py"
+BROKER = f"{HERE}/messages/test_brokers.py"
+ERRANDS = f"{HERE}/messages/test_scheduler.py"
+FANOUT = f"{HERE}/messages/test_fanout.py"
 FANOUT_START = f"{FANOUT}::test_others_may_be_routed_there"
-FORGED = f"{HERE}/test_forged.py"
-OPTIONS = f"{HERE}/test_options.py"
+FORGED = f"{HERE}/messages/test_forged_headers.py"
+OPTIONS = f"{HERE}/options/test_options.py"
 PURGE = "tests/ops/test_purge.py"
-REPLACED = f"{HERE}/test_replaced.py"
+REPLACED = f"{HERE}/messages/test_replaced.py"
 
 HEADERS = [
     worker(
@@ -73,7 +73,7 @@ BROKERS = [
         "worker/messages/publisher",
         "    connection = app.connection_for_read(connect_timeout=timeout)\n",
         "    connection = app.connection_for_write(connect_timeout=timeout)\n",
-        f"{HERE}/test_brokers.py::test_what_waits_stays_with_the_broker_that_workers_read[site-requeue]",
+        f"{HERE}/messages/test_brokers.py::test_what_waits_stays_with_the_broker_that_workers_read[site-requeue]",
     ),
     worker(
         "the first of two brokers keeps permits",

@@ -6,15 +6,15 @@ from .mutant import Mutant
 
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
-INTERRUPTED = f"{HERE}/test_interrupted.py"
-COPIES = f"{HERE}/test_copies.py"
+INTERRUPTED = f"{HERE}/permits/test_interrupted.py"
+COPIES = f"{HERE}/messages/test_copies.py"
 ENDS = f"{HERE}/test_ends.py"
 FAULTS = f"{HERE}/test_faults.py"
-FORGOTTEN = f"{HERE}/test_forgotten.py"
+FORGOTTEN = f"{HERE}/main_process/test_forgotten.py"
 POOLS = f"{HERE}/test_pools.py"
 WAITING = f"{HERE}/test_waiting.py"
-TRACER = (f"{HERE}/test_tracer.py",)
-TRACKING = "tests/worker/test_tracking.py"
+TRACER = (f"{HERE}/pool_process/test_tracer.py",)
+TRACKING = "tests/worker/pool_process/test_result.py"
 WINDOWS = f"{HERE}/test_windows.py"
 UNCHANGED = (f"{WAITING}::test_the_message_is_unchanged[published-redis]",)
 PUT_BACK = f"{WINDOWS}::test_main_process_dies_while_it_puts_a_message_back"
@@ -197,7 +197,7 @@ RELEASING = [
         "worker/messages/scheduler",
         "            self._thread.join(timeout)\n",
         "            self._thread.join()\n",
-        f"{HERE}/test_errands.py::test_the_end_waits_in_bounds",
+        f"{HERE}/messages/test_scheduler.py::test_the_end_waits_in_bounds",
     ),
     worker(
         "a note is taken before it is entered",
@@ -302,7 +302,7 @@ RENEWING = [
         "worker/permits/ledger",
         "        delivery = self._deliveries.pop(holder, None)\n        self._keeper.discard(holder)\n",
         "        delivery = self._deliveries.pop(holder, None)\n",
-        "tests/worker/test_ledger.py::test_what_ended_is_not_announced_as_lost",
+        "tests/worker/permits/test_ledger.py::test_what_ended_is_not_announced_as_lost",
     ),
     worker(
         "the store's no is a loss at once",
@@ -360,7 +360,7 @@ RENEWING = [
         "worker/pool_process/postrun",
         "        notes.unreleased(holder)  # the main process goes on trying\n",
         "",
-        f"{HERE}/test_local.py",
+        f"{HERE}/pool_process/test_postrun.py",
     ),
     worker(
         "a loss is told of what was discarded",
@@ -654,7 +654,7 @@ LEAVING = [
     ),
 ]
 
-UNREAD = f"{HERE}/test_unread.py"
+UNREAD = f"{HERE}/holding/test_unread.py"
 STOPPING = [
     worker(
         "Celery closes what it has lost",
@@ -662,7 +662,7 @@ STOPPING = [
         "worker/main_process/bootstep",
         "        give_up_unanswered(c.connection)\n",
         "        pass\n",
-        f"{HERE}/test_lost_broker.py",
+        f"{HERE}/holding/test_prefetch.py",
     ),
     worker(
         "what cannot be read of a lost connection is an error",

@@ -12,7 +12,7 @@ from tests.support.worker import CeleryWorker
 from tests.test_readme import EXAMPLES
 
 from .conftest import Site
-from .test_parking import done
+from .messages.test_parking import done
 
 
 @pytest.fixture

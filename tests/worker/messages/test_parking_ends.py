@@ -13,7 +13,7 @@ from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.messages.waiting import Park
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 from .test_parking import BROKERS, ONE, PARK, done
 
 SWEEPS = 5.0  # seconds: two sweeps of two seconds each, and some

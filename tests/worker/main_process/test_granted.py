@@ -18,8 +18,8 @@ from celery_semaphore.worker.main_process.bootstep import _bounded_answers
 from celery_semaphore.worker.main_process.granted import GrantedQueues, _processes
 from tests.support.proxy import Proxy
 
-from .conftest import Site
-from .test_brokers import at_port
+from ..conftest import Site
+from ..messages.test_brokers import at_port
 
 
 @pytest.mark.parametrize(

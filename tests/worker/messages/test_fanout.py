@@ -17,7 +17,7 @@ from celery_semaphore.settings import Settings
 from celery_semaphore.worker.options.task_checks import check_tasks
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 from .test_parking import ONE, PARK, done
 
 CELERY = ["celery", "celery", "direct", "celery", {}]

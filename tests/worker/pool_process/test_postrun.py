@@ -16,7 +16,7 @@ from celery_semaphore.worker.messages.headers import HOLDER
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 
-from .requests import request_of
+from ..requests import request_of
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.worker.pool_process.refusal import Refused, refusal_of
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 
 
 def test_waits_stay_below_the_visibility_timeout(site: Site) -> None:

@@ -27,11 +27,11 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
-from .test_caught_while_waiting import SENT, Store, a_message, parked, three_granted
+from .test_waiting import SENT, Store, a_message, parked, three_granted
 
 
 class Job:
-    name = "an errand"
+    name = "a job"
 
     def __init__(self, log: list[Any], *, urgent: bool = False, fails: bool = False) -> None:
         self.log, self.urgent, self.fails = log, urgent, fails
@@ -156,7 +156,7 @@ def test_what_lasts_for_a_time_is_given_up_then(scheduler: Scheduler) -> None:
     assert job.attempts > 2
 
 
-@pytest.mark.parametrize("errand", [PutBack, Park])
+@pytest.mark.parametrize("job", [PutBack, Park])
 def test_a_message_is_kept_unless_it_has_no_way_back(job: Any) -> None:
     """Nor for so long that the broker ends its channel, which ends the worker."""
     own = job.__new__(job)

@@ -22,8 +22,8 @@ from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refusal import Refused
 
-from .conftest import Site
-from .requests import SENT, delivered, limited, request_of
+from ..conftest import Site
+from ..requests import SENT, delivered, limited, request_of
 from .test_copies import app  # noqa: F401 - a fixture
 from .test_parking import BROKERS, done
 

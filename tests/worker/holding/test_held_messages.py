@@ -35,7 +35,7 @@ from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.pool_process.refusal import Refused
 
-from .requests import limited, request_of
+from ..requests import limited, request_of
 
 TICKETS = {
     "second": "255.1795325987266816.x",

@@ -13,9 +13,9 @@ from celery.result import AsyncResult
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
+from ..conftest import Site
+from ..test_windows import fault
 from .test_parking import ONE, PARK, messages
-from .test_windows import fault
 
 HAND_ON = [
     f"{moment} {step}" for step in ("take", "publish", "sent") for moment in ("before", "after")

@@ -13,7 +13,7 @@ from celery.canvas import StampingVisitor
 
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 from .test_parking import BROKERS, PARK, done
 
 OURS = {"eta", "semaphore_ticket"}  # headers

@@ -13,10 +13,10 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
-from .test_brokers import at_port
+from ..conftest import Site
+from ..messages.test_brokers import at_port
+from ..messages.test_parking import ONE, PARK
 from .test_held import prefetch
-from .test_parking import ONE, PARK
 from .test_unread import blocked
 
 # A BRPOP waits for so long: none ends by itself between the test's look and the loss.

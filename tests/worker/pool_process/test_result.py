@@ -18,8 +18,8 @@ from celery_semaphore.worker.pool_process.result import can_track
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
-from .requests import delivered, limited
+from ..conftest import Site
+from ..requests import delivered, limited
 
 TRACK: dict[str, Any] = {"semaphore_track_waiting": True}
 PARK = TRACK | {"semaphore_on_saturated": "park"}

@@ -19,7 +19,7 @@ from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site
+from ..conftest import Site
 
 ONE = Claim("one", None, 1)
 FORGETFUL = {"FORGETFUL": "1"}

@@ -22,7 +22,7 @@ from celery_semaphore.worker.pool_process.refusal import Refused
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
-from .requests import SENT, delivered, limited, request_of
+from ..requests import SENT, delivered, limited, request_of
 
 ONE = Claim("one", None, 1)
 

@@ -11,7 +11,7 @@ from kombu import Exchange, Queue
 
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 
 QUORUM = {"task_default_queue_type": "quorum", "task_default_exchange_type": "topic"}
 PUBLISHED = {"semaphore_hold": False}

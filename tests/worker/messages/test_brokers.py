@@ -19,9 +19,9 @@ from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
-from .test_caught_while_waiting import SENT, a_message
+from ..conftest import Site
 from .test_parking import BROKERS, ONE, PARK, done, ran_once
+from .test_waiting import SENT, a_message
 
 PUBLISHED: dict[str, Any] = {"semaphore_hold": False}
 

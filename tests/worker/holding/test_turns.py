@@ -15,9 +15,9 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site, valkey_only
-from .test_parking import BROKERS, done
-from .test_queues import QUORUM, waits
+from ..conftest import Site, valkey_only
+from ..messages.test_parking import BROKERS, done
+from ..messages.test_route import QUORUM, waits
 
 ONE = Claim("one", None, 1)
 LONG = waits(60.0, 60.0)

@@ -22,12 +22,12 @@ from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site, queued, valkey_only
-from .test_brokers import at_port
-from .test_events import monitoring
-from .test_formats import NEWER, set_format
-from .test_parking import BROKERS, deliveries, done
-from .test_queues import waits
+from ..conftest import Site, queued, valkey_only
+from ..main_process.test_events import monitoring
+from ..messages.test_brokers import at_port
+from ..messages.test_formats import NEWER, set_format
+from ..messages.test_parking import BROKERS, deliveries, done
+from ..messages.test_route import waits
 
 ONE = Claim("one", None, 1)
 OFTEN = waits(0.2, 0.5)

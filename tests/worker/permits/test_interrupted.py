@@ -16,7 +16,7 @@ from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.permits.signal_safe_event import SignalSafeEvent
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 
 API, ONE = Claim("api", None, 5), Claim("one", None, 1)
 

@@ -24,8 +24,8 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site
-from .test_parking import PARK, done
+from ..conftest import Site
+from ..messages.test_parking import PARK, done
 
 # A BRPOP waits for so long here: whatever is sent meanwhile answers one that is under way.
 LONG = {"broker_transport_options": {"polling_interval": 4, "visibility_timeout": 3600}}

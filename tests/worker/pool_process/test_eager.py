@@ -29,8 +29,8 @@ from tests.conftest import StartServer
 from tests.core.calling import in_child
 from tests.support.process import wait_until
 
-from .conftest import Site
-from .test_parking import done
+from ..conftest import Site
+from ..messages.test_parking import done
 
 ONE = Claim("one", None, 1)
 

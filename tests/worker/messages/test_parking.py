@@ -13,7 +13,7 @@ from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site, queued, valkey_only
+from ..conftest import Site, queued, valkey_only
 
 ONE = Claim("one", None, 1)
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}

@@ -22,9 +22,9 @@ from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
-from .conftest import Site
-from .test_interrupted import quits_inside
-from .test_parking import BROKERS, PARK, done
+from ..conftest import Site
+from ..messages.test_parking import BROKERS, PARK, done
+from ..permits.test_interrupted import quits_inside
 
 Event = dict[str, Any]
 

@@ -17,9 +17,9 @@ from celery_semaphore.worker.messages.message import packed, unpacked
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site, queued, valkey_only
-from .test_caught_while_waiting import Broker, a_message, bring_back, parked, three_granted
+from ..conftest import Site, queued, valkey_only
 from .test_headers import app, carried
+from .test_waiting import Broker, a_message, bring_back, parked, three_granted
 
 __all__ = ["app"]  # a fixture
 NEWER = FORMAT + 1

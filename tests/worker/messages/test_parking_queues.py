@@ -17,9 +17,9 @@ from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
-from .conftest import Site
+from ..conftest import Site
 from .test_parking import BROKERS, ONE, PARK, done, messages, ran_once
-from .test_queues import DIRECT, QUORUM
+from .test_route import DIRECT, QUORUM
 
 BIG = {"semaphore_park_max_size": 3000}
 

@@ -11,7 +11,7 @@ from kombu import Queue
 from celery_semaphore.worker.messages.headers import message_id_of
 from tests.support.process import wait_until
 
-from .conftest import Site
+from ..conftest import Site
 from .test_parking import BROKERS
 
 # How it replaces itself: the retries and the depth of what runs at last.

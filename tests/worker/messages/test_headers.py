@@ -10,8 +10,8 @@ from celery import Celery
 
 from celery_semaphore.worker.messages.headers import TICKET, Headers, sent_back
 
-from .conftest import Site
-from .requests import limited, request_of
+from ..conftest import Site
+from ..requests import limited, request_of
 
 TICKET_ID = "246.1795325987266815.{}"
 ODD = "tenant 7:\n\0é"  # an id that its sender chose
