@@ -106,8 +106,8 @@ def main() -> int:
     fragmentary, docstrings = fragments()
     unknown = unknown_names() if GLOSSARY.exists() else []
     for finding in (*banned, *fragmentary, *unknown):
-        print(finding)  # noqa: T201
-    print(  # noqa: T201
+        print(finding)
+    print(
         f"{len(banned)} lines of {lines} with a banned pronoun,"
         f" {len(fragmentary)} fragments of {docstrings} docstrings, {len(unknown)} unknown names"
     )
