@@ -11,13 +11,13 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import redis
 from celery import Celery
 from celery.signals import task_received, worker_ready
+from redis.commands.core import Script
 
 from celery_semaphore import LimitedTask, task_saturated
 
@@ -180,7 +180,7 @@ end
 return 0
 """
 
-_script: Callable[..., Any] | None = None
+_script: Script | None = None
 
 
 @app.task(name="by_hand", bind=True, max_retries=None)

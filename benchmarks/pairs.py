@@ -6,6 +6,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import redis
@@ -50,9 +51,9 @@ def measure() -> list[Figure]:
         for many in (False, True):
             names = _cycle(KEYS if many else 1)
             blocks: dict[str, Callable[[], float]] = {
-                "pairs": lambda names=names: _pairs(store, names),
+                "pairs": partial(_pairs, store, names),
                 "pings": lambda: _timed(lambda: (client.ping(), client.ping())),
-                "set": lambda names=names: _timed(lambda: _set_and_delete(client, next(names))),
+                "set": partial(_sets, client, names),
             }
             found = interleaved(ROUNDS, blocks)
             keys = f"{KEYS:,} keys" if many else "one hot key"
@@ -81,7 +82,7 @@ def measure_waiters() -> list[Figure]:
         refused = interleaved(
             ROUNDS,
             {
-                str(n): lambda claim=claim: _pairs(store, itertools.repeat(claim))
+                str(n): partial(_pairs, store, itertools.repeat(claim))
                 for n, claim in crowds.items()
             },
         )
@@ -90,7 +91,7 @@ def measure_waiters() -> list[Figure]:
         admitted = interleaved(
             ROUNDS,
             {
-                str(n): lambda claim=claim: _pairs(store, itertools.repeat(claim))
+                str(n): partial(_pairs, store, itertools.repeat(claim))
                 for n, claim in crowds.items()
             },
         )
@@ -132,6 +133,10 @@ def _timed(call: Callable[[], object]) -> float:
     for _ in range(PAIRS):
         call()
     return time.perf_counter() - start
+
+
+def _sets(client: redis.Redis, claims: Iterator[Claim]) -> float:
+    return _timed(lambda: _set_and_delete(client, next(claims)))
 
 
 def _set_and_delete(client: redis.Redis, claim: Claim) -> None:

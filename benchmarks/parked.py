@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 import psutil
@@ -98,7 +99,10 @@ def _calls_per_second(made: Site) -> float:
 
 def _a_message(made: Site) -> bytes:
     _, found = made.client.hscan("{celery-semaphore}:work:payloads", count=1)
-    return bytes(next(iter(found.values())))
+    assert isinstance(found, dict)
+    message = next(iter(found.values()))
+    assert isinstance(message, bytes)
+    return message
 
 
 def _park(store: Store, claim: Claim, count: int, payload: bytes) -> None:
@@ -115,7 +119,7 @@ def _releasing(store: Store) -> Figure:
         store.set_limit(5, semaphore)
     found = interleaved(
         ROUNDS,
-        {name: lambda name=name: _released(store, name) for name in ("work", "small")},
+        {name: partial(_released, store, name) for name in ("work", "small")},
         warm=0,
     )
     us = {

@@ -82,7 +82,7 @@ def _where_a_flush_is_slow() -> list[Figure]:
     with TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)  # the server is somebody else
         library = Path(directory) / "slow_flush.so"
-        command = [compiler, "-shared", "-fPIC", "-o", library, SLOW_FLUSH, "-ldl"]
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(SLOW_FLUSH), "-ldl"]
         subprocess.run(command, check=True)
         env = {"LD_PRELOAD": str(library)}
         with EmbeddedPostgresServer(env=env, fsync="on") as server:
@@ -149,7 +149,7 @@ def _bench(
     file = Path(server.directory) / "script.sql"
     file.write_text(script)
     arguments = ["-n", "-M", "prepared", "-c", str(clients), *length, "-f", str(file), server.url]
-    command = [server.program("pgbench"), *arguments]
+    command = [str(server.program("pgbench")), *arguments]
     environment = os.environ | {"PGOPTIONS": settings}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return done.stdout

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 from celery import Celery
@@ -81,7 +81,7 @@ class Site:
         # A message that is put back goes where it came from: that is the workers' queue.
         raw = [
             each.replace(b'"routing_key": "staged"', b'"routing_key": "celery"')
-            for each in self.client.lrange(STAGED, 0, -1)
+            for each in cast("list[bytes]", self.client.lrange(STAGED, 0, -1))
         ]
         self.client.delete(STAGED)
         for n in range(0, len(raw), 500):
