@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
 from .figure import Figure, interleaved, ratio
 from .site import Site, site
@@ -25,12 +26,14 @@ def measure() -> list[Figure]:
             names = [f"{kind}{ending}" for ending in ("", "_late") for kind in kinds]
             found = interleaved(
                 ROUNDS,
-                {name: lambda name=name, spent=spent: _rate(made, name, spent) for name in names},
+                {name: partial(_rate, made, name, spent) for name in names},
             )
         for acks, ending in (("early", ""), ("late", "_late")):
             limited, plain = found[f"limited{ending}"], found[f"plain{ending}"]
             label = f"LimitedTask to a plain task, {acks} acks, {processes} processes"
-            detail = {"best tasks/s": f"{max(limited):.0f} limited and {max(plain):.0f} plain"}
+            detail: dict[str, object] = {
+                "best tasks/s": f"{max(limited):.0f} limited and {max(plain):.0f} plain"
+            }
             figures.append(ratio(label, limited, plain, bound=0.8, at_least=True, detail=detail))
             figures.append(_cpu(found, f"limited{ending}", f"plain{ending}", spent))
             floor = "  the floor: a plain task that asks the server twice, to a plain task"

@@ -58,7 +58,9 @@ class Eyes:
     def in_broker(self) -> set[str]:
         """The ids of all tasks in the queue or with a worker."""
         with self.broker.pipeline(transaction=True) as both:
-            queued, held = both.lrange("celery", 0, -1).hvals("unacked").execute()
+            both.lrange("celery", 0, -1)
+            both.hvals("unacked")
+            queued, held = both.execute()
         messages = [json.loads(raw) for raw in queued] + [json.loads(raw)[0] for raw in held]
         return {message["headers"]["id"] for message in messages}
 

@@ -1,5 +1,6 @@
 """Where the demo plays: a broker that keeps the permits too, the service, and two workers."""
 
+from functools import partial
 from pathlib import Path
 
 from .. import programs
@@ -18,4 +19,8 @@ class Stage(programs.Stage):
         for name in ("worker-1", "worker-2"):
             self.worker(name, "example_project.demo.tasks", PROCESSES, **env)
         for worker in self.workers:
-            worker.wait_until(lambda worker=worker: b" ready." in worker.log.read_bytes())
+            worker.wait_until(partial(_is_ready, worker))
+
+
+def _is_ready(worker: programs.Program) -> bool:
+    return b" ready." in worker.log.read_bytes()

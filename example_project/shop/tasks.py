@@ -42,7 +42,8 @@ def export_orders(self: LimitedTask, export_id: int, tenant_id: int) -> None:
     lines += [f"{o.pk},{o.shipped_at}" for o in Order.objects.filter(tenant=tenant_id)]
     for _ in range(PIECES):
         time.sleep(PIECE)  # what a large export would do
-        self.permit.check()
+        if self.permit is not None:  # it has none when it is called directly
+            self.permit.check()
     Export.objects.filter(pk=export_id).update(done_at=timezone.now(), text="\n".join(lines))
 
 
