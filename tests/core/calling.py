@@ -6,9 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
+from celery_semaphore.core.permit import Answer, Claim, MessageId, Permit, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.process import wait_until
@@ -96,11 +95,15 @@ class Asked:
         store.acquire = self.acquire  # type: ignore[method-assign]
 
     def acquire(
-        self, claims: Sequence[Claim], holder: str, wait: Wait | None = None, *rest: Any
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
         self.waits.append(wait)
         self.at.append(time.monotonic())
-        answer = self.answered(self._acquire(claims, holder, wait, *rest))
+        answer = self.answered(self._acquire(claims, holder, wait, message_id))
         self.answers.append(answer)
         return answer
 
@@ -126,10 +129,14 @@ class Failing(LostAnswers):
     """Does not even do it."""
 
     def acquire(
-        self, claims: Sequence[Claim], holder: str, wait: Wait | None = None, *rest: Any
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        message_id: MessageId | None = None,
     ) -> Answer:
         if self.times <= 0:
-            return super().acquire(claims, holder, wait, *rest)
+            return super().acquire(claims, holder, wait, message_id)
         self.times -= 1
         self.waits.append(wait)
         raise StoreUnavailable("gone")

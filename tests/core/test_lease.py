@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 
@@ -87,8 +88,12 @@ def test_renews_nothing_for_a_process_that_is_gone(
     keeper: LeaseKeeper, store: Renewing, clock: Clock, events: list[Event]
 ) -> None:
     alive = {"a", "b"}
+
+    def gone(holder: str) -> bool:
+        return holder not in alive
+
     for holder in "ab":
-        keeper.add(permit(holder), gone=lambda holder=holder: holder not in alive)
+        keeper.add(permit(holder), gone=partial(gone, holder))
     passes(keeper, clock, 10)
     alive.remove("a")
     passes(keeper, clock, 40)

@@ -160,7 +160,7 @@ class TestFailingStore:
     def test_a_release_that_fails_is_left_to_the_lease(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def fail(*_: Any) -> Any:
+        def fail(*_: Any, **__: Any) -> Any:
             raise StoreUnavailable("gone")
 
         with api as permit:
@@ -170,7 +170,7 @@ class TestFailingStore:
             api.extend(permit)
 
     def test_a_store_that_must_not_be_used(self, api: Semaphore, store: MemoryStore) -> None:
-        def check() -> list[str]:
+        def check(**_: Any) -> list[str]:
             raise ConfigurationError("evicts permits")
 
         store.check = check  # type: ignore[method-assign]
@@ -180,7 +180,7 @@ class TestFailingStore:
     def test_a_store_is_checked_once(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        store.check = lambda: ["forbids INFO"]  # type: ignore[method-assign]
+        store.check = lambda **_: ["forbids INFO"]  # type: ignore[method-assign]
         for _ in range(3):
             with api:
                 pass

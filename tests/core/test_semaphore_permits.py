@@ -85,7 +85,7 @@ class TestEnds:
                 api.extend(permit)
 
     def test_a_lost_permit_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        store, lost = MemoryStore(lease=0.3), []
+        store, lost = MemoryStore(lease=0.3), list[Permit]()
         api = Semaphore("api", 2, store=store, on_lost=lost.append)
         with api as permit, api as other:
             store.release(permit.holder, permit.claims)
@@ -118,7 +118,7 @@ class TestEnds:
         assert "ZeroDivisionError" in caplog.text
 
     def test_what_was_given_back_is_not_lost(self) -> None:
-        store, lost = MemoryStore(lease=0.3), []
+        store, lost = MemoryStore(lease=0.3), list[Permit]()
         api = Semaphore("api", 1, store=store, on_lost=lost.append)
         permit = api.acquire()
         wait_until(lambda: api.holders()[0].expires_at > permit.expires_at)

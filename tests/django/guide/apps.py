@@ -12,7 +12,7 @@ def tell_run(**_: Any) -> list[CheckMessage]:
     return []
 
 
-class GuideConfig(AppConfig):  # type: ignore[misc]
+class GuideConfig(AppConfig):
     name = "tests.django.guide"
 
     def ready(self) -> None:
