@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import HIGHEST, Claim
 from celery_semaphore.core.store import Store
-from celery_semaphore.stores.encoding import HIGHEST
 from tests.django.conftest import occupy
 from tests.django.pages import API, Login, address, logged
 

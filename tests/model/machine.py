@@ -360,8 +360,11 @@ class Stores(RuleBasedStateMachine):
         self.hand_on(reaped, "sent")
 
 
-def machine_on(trio: Trio) -> Callable[[], Any]:
-    """Return what makes the machine; its class keeps the stores, whose servers are started once."""
+def machine_on(trio: Trio) -> Any:
+    """Return what makes the machine; its class keeps the stores, whose servers are started once.
+
+    Hypothesis takes any callable, though its annotations name classes only.
+    """
 
     def make() -> Stores:
         Stores.trio = trio

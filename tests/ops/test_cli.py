@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -193,9 +194,13 @@ def test_a_waiting_task_runs_next(site: Site, semaphore: Command, conf: dict[str
     site.start(concurrency=2, conf=conf)
     (running,) = site.occupy()
     results = []
+
+    def so_many_wait(number: int) -> bool:
+        return site.waiting() == number
+
     for n in range(3):
         results.append(site.send("hold", 0.1))
-        wait_until(lambda n=n: site.waiting() == n + 1, 20, "it waits")
+        wait_until(partial(so_many_wait, n + 1), 20, "it waits")
     assert semaphore.says("next", "one", results[2].id) == f"Next: {results[2].id}.\n"
     said = semaphore("next", "one", running.id)
     assert (

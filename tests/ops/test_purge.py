@@ -47,7 +47,7 @@ def app() -> Iterator[Celery]:
     app = Celery("purges", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
     yield app
-    app.backend.client.cache.clear()  # type: ignore[attr-defined]
+    app.backend.client.cache.clear()
 
 
 def claims(limit: int = 1) -> list[Claim]:

@@ -55,8 +55,8 @@ def judged(
     return found[False, acks]
 
 
-TERM = {"told": 9.0, "gone": 12.0}
-QUIT = {"told": 9.0, "cold": 9.0, "gone": 12.0}
+TERM: dict[str, Any] = {"told": 9.0, "gone": 12.0}
+QUIT: dict[str, Any] = {"told": 9.0, "cold": 9.0, "gone": 12.0}
 
 
 @pytest.mark.parametrize("acks", ["early", "late"])
@@ -141,7 +141,7 @@ def test_a_loop_that_stood_still_acknowledges_late() -> None:
         found = judged("late", log, first, second, acknowledged=late)
         assert (found.repeated, found.faults) == (["t"], {})
     assert judged("early", log, first, second, acknowledged=[(first, 1.5)]).faults
-    end = {"told": 20.0, "cold": 20.0, "gone": 21.0}
+    end: dict[str, Any] = {"told": 20.0, "cold": 20.0, "gone": 21.0}
     assert "ran again" in judged("late", log, life(**end), second).faults["t"]
 
 
