@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kombu import Connection
@@ -14,7 +15,7 @@ from .judge import Judge
 from .kinds import Sent
 from .places import ValkeyBroker
 from .record import ON_ITS_WAY_S, TICK_S, Command, Record, commands
-from .said import Said
+from .said import Published, Said
 from .test_judge import life
 
 STOP, BACK = 100.0, 101.0  # when the broker stopped, and when it was there again
@@ -45,7 +46,7 @@ def is_excused(
     *found: Command, acks: str = "late", lives: tuple[Life, ...] = (), confirmed: float = 1.0
 ) -> bool:
     """What the judge says of a task that never ran, of which the broker recorded this."""
-    said = {"t": Said(received=1, published=[confirmed])}
+    said = {"t": Said(received=1, published=[Published(confirmed, 0)])}
     judge = Judge(lives, said, [(STOP, BACK)], Record(found))
     sent = {"t": Sent("requeue", acks, 0.05, 1.0)}
     findings = judge.findings(sent, {"requeue": []})[False, acks]
@@ -100,7 +101,7 @@ def test_a_pop_that_nothing_cut() -> None:
 
 
 def test_a_pop_that_a_lost_worker_cut() -> None:
-    ends = {"told": 50.0, "cold": 50.0, "gone": 60.0}
+    ends: dict[str, Any] = {"told": 50.0, "cold": 50.0, "gone": 60.0}
     log = [push(1), pop(55)]
     assert is_excused(*log, lives=(life("QUIT", hung=True, **ends),))
     assert is_excused(*log, lives=(life("QUIT", crashed=True, **ends),))

@@ -29,7 +29,7 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
     kind = BOTH[request.param]
     need(kind)
 
-    def start(**options: str) -> PostgresServer:
+    def start(**options: Any) -> PostgresServer:
         server = stack.enter_context(kind(**options))
         server.install()
         return server

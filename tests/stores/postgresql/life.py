@@ -37,7 +37,7 @@ class Side:
     store: PostgresStore
     rows: Callable[[], list[tuple[str, str]]]  # each with its table
     forget: Callable[[], None]
-    crash: Callable[[], None]
+    crash: Callable[[], object]
 
 
 @dataclass
@@ -120,13 +120,17 @@ class Life:
 
     def acquire(self, holder: str, task: Task) -> None:
         kind = self.dice.choices((Kind.REQUEUE, Kind.PARK, Kind.BLOCK, None), (20, 2, 2, 1))[0]
-        wait = kind and Wait(
-            kind,
-            ticket=task.ticket or None,
-            priority=task.priority,
-            session=task.session,
-            timeout=self.dice.choices((None, 1.0, 0.0), (12, 2, 1))[0],
-            keeps=1.0,
+        wait = (
+            Wait(
+                kind,
+                ticket=task.ticket or None,
+                priority=task.priority,
+                session=task.session,
+                timeout=self.dice.choices((None, 1.0, 0.0), (12, 2, 1))[0],
+                keeps=1.0,
+            )
+            if kind
+            else None
         )
         of = self.dice.choices((holder, "the same"), (5, 1))[0]
         publications = None, MessageId(of), MessageId(of, "second")

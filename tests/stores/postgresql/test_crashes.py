@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 
 import pytest
@@ -63,6 +64,10 @@ def run(store: Store, permit: Permit, renewed: float) -> None:
             pass
 
 
+def began(counter: Counter, enough: int) -> bool:
+    return bool(counter.stats("api")["entries"] >= enough)
+
+
 def give_back(store: Store, holder: str) -> None:
     with suppress(StoreUnavailable):  # its lease ends
         store.release(holder, claim(LIMIT))
@@ -83,7 +88,7 @@ def test_never_above_the_limit(
     try:
         for _ in range(3):
             enough = counter.stats("api")["entries"] + LIMIT
-            wait_until(lambda enough=enough: counter.stats("api")["entries"] >= enough, 10)
+            wait_until(partial(began, counter, enough), 10)
             server.stop_immediately()
             server.start()
         for process in running:
