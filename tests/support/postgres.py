@@ -100,7 +100,8 @@ class PostgresServer:
             "unix_socket_directories": str(self.directory),
         } | self.options
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        command = [*as_somebody(), self.program("postgres"), "-D", self.data, *given]
+        command: list[str | Path] = [*as_somebody(), self.program("postgres")]
+        command += ["-D", self.data, *given]
         self.process = Process(f"{self.name}-{self.port}", command, env=self.env).start()
         self.process.wait_until(self._answers, 20, "an answer")
         return self
@@ -108,8 +109,8 @@ class PostgresServer:
     def _initialize(self) -> None:
         if os.geteuid() == 0:  # the server refuses to run as root
             shutil.chown(self.directory, "nobody", "nogroup")
-        given = ["-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        command = [*as_somebody(), self.program("initdb"), *given, "--locale=C"]
+        command: list[str | Path] = [*as_somebody(), self.program("initdb"), "-D", self.data]
+        command += ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
     def program(self, name: str) -> Path:
@@ -282,7 +283,7 @@ class PgBouncer:
         file = self.directory / "pgbouncer.ini"
         file.write_text("\n".join(["[databases]", behind, "[pgbouncer]", *lines, ""]))
         self.directory.chmod(0o755)
-        command = [*as_somebody(), binary, file]
+        command: list[str | Path] = [*as_somebody(), binary, file]
         self.process = Process(f"pgbouncer-{self.port}", command).start()
         self.process.wait_until(lambda: listening(self.port), 10, "a connection")
         return self

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import psutil
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def wait_until(
-    predicate: Callable[[], T],
+    predicate: Callable[[], T | Literal[False] | None],
     timeout: float = 10.0,
     what: str = "",
     *,
@@ -106,10 +106,15 @@ class Process:
     def log_tail(self, lines: int = 60) -> str:
         return f"--- log of {self.name} ---\n" + "\n".join(self.log().splitlines()[-lines:])
 
-    def wait_until(self, predicate: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
+    def wait_until(
+        self,
+        predicate: Callable[[], T | Literal[False] | None],
+        timeout: float = 10.0,
+        what: str = "",
+    ) -> T:
         """Wait for something that only a living process can bring about."""
 
-        def alive_and_true() -> T:
+        def alive_and_true() -> T | Literal[False] | None:
             if not self.running():
                 raise ChildProcessError(
                     f"{self.name} ended with {self.returncode} before {what}\n{self.log_tail()}"

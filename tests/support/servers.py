@@ -162,14 +162,14 @@ class ClusterServer(ValkeyServer):
     def start(self) -> Self:
         super().start()
         with self.client() as client:
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)  # type: ignore[no-untyped-call]
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         assert self.process
         self.process.wait_until(self._serves, 10, "a cluster with all its slots")
         return self
 
     def _serves(self) -> bool:
         with self.client() as client:
-            return b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO")  # type: ignore[no-untyped-call]
+            return b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO")
 
 
 def in_ci() -> bool:

@@ -3,6 +3,8 @@
 import kombu
 import pytest
 import redis as redis_py
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.conftest import StartServer, need
 from tests.support.process import listening
@@ -65,7 +67,7 @@ def test_a_password_is_part_of_the_url(start_redis: StartServer) -> None:
     with server.client() as client:
         assert client.ping()
     with (
-        redis_py.Redis(port=server.port, retry=None) as client,
+        redis_py.Redis(port=server.port, retry=Retry(NoBackoff(), 0)) as client,
         pytest.raises(redis_py.AuthenticationError),
     ):
         client.ping()

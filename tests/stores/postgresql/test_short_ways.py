@@ -97,7 +97,7 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
         open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),
         lambda: client.execute(EVERY_ROW.encode()).fetchall(),
         lambda: server.forget(name),
-        lambda: client.execute(CRASH) and None,
+        lambda: client.execute(CRASH),
     )
 
 
