@@ -56,10 +56,12 @@ def test_a_user_that_was_killed_uses_it_no_more(tmp_path: Path) -> None:
 
 
 def test_what_could_not_start_is_tried_again(tmp_path: Path) -> None:
+    def address() -> str:
+        raise OSError("no port is free")
+
     @contextmanager
     def fails() -> Iterator[str]:
-        raise OSError("no port is free")
-        yield
+        yield address()
 
     with pytest.raises(OSError, match="no port"), shared(tmp_path, "it", fails):
         pass

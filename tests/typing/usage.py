@@ -100,7 +100,7 @@ def on_lost(permit: Permit, **more: Any) -> None: ...
 
 def in_tests() -> None:
     clock = Clock()
-    store = MemoryStore()
+    store = MemoryStore(now=clock)
     Semaphore("api", 5, store=store)
     with unlimited(app), local_store(app):
         call_api.delay(1)

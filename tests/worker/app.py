@@ -102,6 +102,7 @@ late_lost = app.task(**ONE, name="late_lost", acks_late=True, reject_on_worker_l
 def call(self: LimitedTask, seconds: float | None = 0.05, resource: str = "api") -> str:
     with counter.inside(resource, self.request.id):
         counter.remain(resource, seconds)
+    assert self.permit is not None
     return self.permit.holder
 
 
@@ -117,6 +118,7 @@ def call(self: LimitedTask, seconds: float | None = 0.05, resource: str = "api")
 def call_late(self: LimitedTask, seconds: float | None = 0.05, resource: str = "api") -> str:
     with counter.inside(resource, self.request.id):
         counter.remain(resource, seconds)
+    assert self.permit is not None
     return self.permit.holder
 
 

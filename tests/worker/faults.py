@@ -109,7 +109,7 @@ def log_reading() -> None:
             what = "again" if before else "no more"
             get_logger(__name__).info("Redis is read %s at %.3f", what, time.monotonic())
 
-    MultiChannelPoller._update_brpop_polling = update
+    MultiChannelPoller._update_brpop_polling = update  # type: ignore[method-assign]
 
 
 def publish_by(url: str) -> None:
@@ -131,7 +131,7 @@ def log_prefetch() -> None:
         get_logger(__name__).info("prefetch %d by %s", pcount, threading.current_thread().name)
         return original(self, pcount)
 
-    QoS.set = set_and_tell
+    QoS.set = set_and_tell  # type: ignore[method-assign]
 
 
 def rest_long() -> None:

@@ -80,7 +80,7 @@ class Consumer:
         self._maximum_prefetch_restored = True
         self.begun: list[Any] = []
         self.controller = SimpleNamespace(semaphore=None)
-        self.on_task_request = self.begun.append
+        self.on_task_request: Callable[[Any], object] = self.begun.append
 
 
 class Request:
@@ -358,7 +358,7 @@ def test_one_that_came_by_another_channel_is_not_held(c: Consumer, messages: Hel
 
 def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
-    c.hub = None  # type: ignore[assignment]
+    c.hub = None
     messages = held_by(c)
     assert not messages.hold(Held(Request(c, "x"), None, 0.0, 0.0, 0.0))
     c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
@@ -420,7 +420,7 @@ def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: HeldMessages
     message = SimpleNamespace(channel=c.task_consumer.channel)
     assert messages.session_for(message) == messages.session.name
     assert messages.session_for(SimpleNamespace(channel=object())) == ""
-    c.hub = None  # type: ignore[assignment]
+    c.hub = None
     assert held_by(c).session_for(message) == ""
     messages.forget()
     assert messages.session_for(message) == ""
