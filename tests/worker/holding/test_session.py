@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +12,7 @@ from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
-from celery_semaphore.core.session import GRANT_S, HeldWait
+from celery_semaphore.core.session import GRANT_S, HeldWait, Standing, Turns
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.holding import session as module
@@ -67,7 +67,7 @@ class Worker:
             request = Request()
             self.requests[held.request] = request
             if self.reserves:
-                state.reserved_requests.add(request)  # type: ignore[arg-type]
+                state.reserved_requests.add(request)
             self.session.begun(held.wait, request)
             self.begun.append(held.request)
 
@@ -232,9 +232,12 @@ def test_nothing_is_named_that_the_store_knows(
     """It would cost a call for each refusal. Once in a lease all are named, whatever was lost."""
     named: list[int] = []
     name = store.name
-    monkeypatch.setattr(
-        store, "name", lambda session, waits: named.append(len(waits)) or name(session, waits)
-    )
+
+    def counted(session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+        named.append(len(waits))
+        return name(session, waits)
+
+    monkeypatch.setattr(store, "name", counted)
     for each in "bc":
         worker.hold(worker.refused(each))
         worker.session.ask()
@@ -392,7 +395,12 @@ def test_a_session_sleeps_while_no_process_is_free(
     worker.session.ask()
     asleep: list[str] = []
     sleep = store.sleep
-    monkeypatch.setattr(store, "sleep", lambda name: asleep.append(name) or sleep(name))
+
+    def noted(session: str) -> None:
+        asleep.append(session)
+        sleep(session)
+
+    monkeypatch.setattr(store, "sleep", noted)
     for _ in range(2):
         clock.now += GRANT_S / 2 + 0.1
         pause, _ = worker.session.ask()
@@ -533,8 +541,17 @@ def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[st
     store = MemoryStore(lease=LEASE)
     asked: list[str] = []
     ask, sleep = store.ask, store.sleep
-    store.ask = lambda *args, **how: asked.append("asked") or ask(*args, **how)  # type: ignore[method-assign, return-value]
-    store.sleep = lambda name: asked.append("asleep") or sleep(name)  # type: ignore[method-assign, func-returns-value]
+
+    def ask_noted(*args: Any, **how: Any) -> Turns:
+        asked.append("asked")
+        return ask(*args, **how)
+
+    def sleep_noted(session: str) -> None:
+        asked.append("asleep")
+        sleep(session)
+
+    store.ask = ask_noted  # type: ignore[method-assign]
+    store.sleep = sleep_noted  # type: ignore[method-assign]
     session = Session(store, loop.append, lambda _: None)
     session.start()
     yield session, asked

@@ -6,6 +6,8 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 from celery.result import AsyncResult
@@ -45,19 +47,23 @@ def taken(site: Site) -> Iterator[None]:
         store.close()
 
 
-def starts_with(site: Site, name: str, **options: object) -> CeleryWorker:
+def starts_with(site: Site, name: str, **options: Any) -> CeleryWorker:
     """A worker with a queue of its own."""
-    conf = {**LONG, **options.pop("conf", {})}  # type: ignore[dict-item]
-    return site.start(name=name, conf=conf, queues=[name], **options)  # type: ignore[arg-type]
+    conf = {**LONG, **options.pop("conf", {})}
+    return site.start(name=name, conf=conf, queues=[name], **options)
 
 
 def waits_in(site: Site, worker: CeleryWorker, queue: str, count: int = 1) -> list[AsyncResult]:
     """Send them one after the other, each when the one before waits."""
     sent = []
+
+    def more_wait(before: int) -> bool:
+        return site.waiting() > before
+
     for _ in range(count):
         before = site.waiting()
         sent.append(site.send("hold", 0.0, "w", queue=queue))
-        worker.wait_until(lambda n=before: site.waiting() > n, 20, "it waits")
+        worker.wait_until(partial(more_wait, before), 20, "it waits")
     return sent
 
 

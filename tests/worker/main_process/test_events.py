@@ -249,7 +249,7 @@ def test_the_loop_is_called_only_for_an_event_that_is_sent(
     """A worker without ``--task-events`` has a dispatcher, too: for those of the group ``worker``."""
     options = {"semaphore": "one", "limit": 1, "shared": False, "send_events": task_sends}
 
-    @app.task(base=LimitedTask, **options)  # type: ignore[untyped-decorator]
+    @app.task(base=LimitedTask, **options)
     def task() -> None:
         """Do nothing."""
 

@@ -60,7 +60,7 @@ def test_all_of_ours_are_forged_here() -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_request_has_none_of_them_from_its_message(app: Celery, name: str) -> None:  # noqa: F811
-    said = {KEY: "k", WEIGHT: 2, TICKET: SENT}
+    said: dict[str, Any] = {KEY: "k", WEIGHT: 2, TICKET: SENT}
     request = request_of(limited(app), **{name: OTHERS[name]}, **said)
     assert request._request_dict.get(name) != OTHERS[name]
     assert said.items() <= request._request_dict.items()

@@ -118,7 +118,7 @@ def test_goes_back_to_its_own_queue_only(
     worker = site.start(
         concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4) | {"semaphore_hold": False}
     )
-    orders = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
+    orders: dict[str, Any] = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
     site.occupy(routing_key="order.new", **orders)
     result = site.send("look", routing_key="order.new", **orders)
     said = f"look[{result.id}] waits"
