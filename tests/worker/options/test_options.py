@@ -360,15 +360,16 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
 def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:
     def body(tenant: str) -> None: ...
 
-    for name, options in {
+    declared: dict[str, dict[str, Any]] = {
         "a": {"limit": 5},
         "b": {"limit": 3},
         "callable": {"limit": lambda: 7},
         "keyed": {"limit": 1, "key": "{tenant}"},
         "other": {"limit": 4, "semaphore": "other"},
-    }.items():
-        declared = {"base": LimitedTask, "name": name, "semaphore": "api", "shared": False}
-        app.task(**declared | options)(body)
+    }
+    for name, options in declared.items():
+        common = {"base": LimitedTask, "name": name, "semaphore": "api", "shared": False}
+        app.task(**common | options)(body)
     app.finalize()
     (text,) = warnings_of(app.tasks.values())
     assert text.startswith(

@@ -82,6 +82,9 @@ class PermitObserver:
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
         self.enter(f"held {permit.holder}")
 
+    def over(self, holder: str) -> None:
+        self.enter(f"over {holder}")
+
     def released(self, holder: str, outgoing: Outgoing) -> None:
         self.enter(f"released {holder}")
 
@@ -144,9 +147,12 @@ def test_notes_are_entered_while_another_thread_sleeps_there() -> None:
 def test_a_note_is_never_read_in_part() -> None:
     """However full the pipe is: its writers wait, and whole notes come out in order."""
     pipe, observer, count = NotePipe(), PermitObserver(), 3000
-    writer = threading.Thread(
-        target=lambda: [pipe.unreleased(f"{n}-{'x' * (n % 500)}") for n in range(count)]
-    )
+
+    def write() -> None:
+        for n in range(count):
+            pipe.unreleased(f"{n}-{'x' * (n % 500)}")
+
+    writer = threading.Thread(target=write)
     writer.start()
 
     def all_entered() -> bool:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.key import MAX_NAME_BYTES
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.worker.permits.note import NotePipe
 
 
 def noted(*claims: Claim) -> list[Claim]:
     """What a worker's main process knows of the claims that a pool process asked for."""
     found = list[Claim]()
-
-    class PermitObserver:
-        def asked(self, holder: str, claims: Any) -> None:
-            found.extend(claims)
-
-        def held(self, permit: Permit, since: float) -> None: ...
-
+    observer: Any = SimpleNamespace(asked=lambda _, claims: found.extend(claims))
     pipe = NotePipe()
     try:
         pipe.asked("x" * 36, claims)
-        assert pipe.drain(PermitObserver())
+        assert pipe.drain(observer)
     finally:
         pipe.close()
     return found

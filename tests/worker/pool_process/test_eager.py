@@ -25,6 +25,7 @@ from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.pool_process.permit import TaskPermit
 from tests.conftest import StartServer
 from tests.core.calling import in_child
 from tests.support.process import wait_until
@@ -64,6 +65,11 @@ def task(app: Celery, body: Callable[..., Any], **options: Any) -> Any:
 
 def store_of(app: Celery) -> Store:
     return limiter_of(app).process.store
+
+
+def permit_of(task: LimitedTask) -> TaskPermit:
+    assert task.permit is not None
+    return task.permit
 
 
 def occupied(app: Celery, semaphore: str = "one") -> int:
@@ -184,13 +190,13 @@ class TestPartOfAnother:
 class TestWhatCovers:
     def test_the_permit_of_the_outer_run(self, app: Celery) -> None:
         def inner(self: LimitedTask) -> tuple[int, str]:
-            self.permit.check()
-            return self.permit.token, self.permit.holder
+            permit_of(self).check()
+            return permit_of(self).token, permit_of(self).holder
 
         covered = task(app, inner)
 
         def outer(self: LimitedTask) -> None:
-            assert covered.apply().result == (self.permit.token, self.permit.holder)
+            assert covered.apply().result == (permit_of(self).token, permit_of(self).holder)
 
         acquired: list[Permit] = []
         permit_acquired.connect(hear := lambda permit, **_: acquired.append(permit))
@@ -202,10 +208,10 @@ class TestWhatCovers:
         """The inner run goes on as the outer one does, and its check tells."""
 
         def inner(self: LimitedTask, outer: str) -> str:
-            self.permit.check()
+            permit_of(self).check()
             store_of(app).release(outer, [ONE])
             with pytest.raises(PermitLost, match=outer):
-                self.permit.check()
+                permit_of(self).check()
             return "went on"
 
         covered = task(app, inner)
@@ -216,7 +222,7 @@ class TestWhatCovers:
         def inner(self: LimitedTask, outer: str) -> int:
             store_of(app).release(outer, [ONE])
             with pytest.raises(PermitLost, match=outer):
-                self.permit.check()
+                permit_of(self).check()
             return 0
 
         heavy = task(app, lambda self: occupied(app), name="heavy", limit=3, weight=3)
@@ -226,7 +232,7 @@ class TestWhatCovers:
             return [
                 heavy.apply().result,
                 occupied(app),
-                lost.apply((self.permit.holder,)).result,
+                lost.apply((permit_of(self).holder,)).result,
             ]
 
         assert task(app, outer, limit=3).apply().result == [3, 1, 0]
@@ -270,7 +276,7 @@ class TestWhatCovers:
         three = [*two, Limit("three", 1)]
 
         def innermost(self: LimitedTask) -> list[int]:
-            self.permit.check()
+            permit_of(self).check()
             return [occupied(app, name) for name in ("one", "two", "three")]
 
         last = task(app, innermost, semaphore=three, limit=None)

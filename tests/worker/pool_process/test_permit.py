@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pytest
 
@@ -22,7 +22,7 @@ class Hesitant(MemoryStore):
         super().__init__(lease=LEASE)
         self.passed_over: set[str] = set()
 
-    def renew(self, permits: Sequence[Permit]) -> dict[str, Renewal]:
+    def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:
         return super().renew([p for p in permits if p.holder not in self.passed_over])
 
     def grant(self, holder: str) -> Permit:
