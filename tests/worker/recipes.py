@@ -13,7 +13,7 @@ from .app import app
 __all__ = ["app"]
 
 
-class Locking(LimitedTaskMixin, Task):  # type: ignore[misc]
+class Locking(LimitedTaskMixin, Task):
     """A task class that gives a lock back in its end hooks, as celery-singleton's and celery-once's do."""
 
     abstract = True

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.support.servers import RedisServer
 from .conftest import Site
 
 API = Claim("api", None, 5)
-Fault = Callable[[RedisServer], None]
+Fault = Callable[[RedisServer], object]
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def store_server(start_valkey: StartServer) -> RedisServer:
 
 
 @pytest.fixture
-def own_store(site: Site, store_server: RedisServer) -> Iterator[Site]:
+def own_store(site: Site, store_server: RedisServer) -> Site:
     site.store_url = store_server.database(1)
     return site
 
@@ -140,9 +141,13 @@ def test_lost_answers(
     proxy = start_proxy(store_server.port)
     own_store.store_url = f"redis://127.0.0.1:{proxy.port}/1"
     results = begin(own_store, 60, 0.1)
+
+    def were_dropped(answers: int) -> bool:
+        return proxy.answers_dropped >= answers
+
     for dropped in (3, 6, 9):
         proxy.drop_answers(3, matching=b"EVALSHA")
-        wait_until(lambda n=dropped: proxy.answers_dropped >= n, 20, "answers were dropped")
+        wait_until(partial(were_dropped, dropped), 20, "answers were dropped")
     wait_until(lambda: all(r.ready() for r in results), 80, "all are done")
     assert own_store.counter.stats("api")["entries"] == 60
     assert own_store.counter.stats("api")["max_inside"] == 5

@@ -33,7 +33,7 @@ def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
 
 def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:
     limited(app)
-    limiter, waited = limiter_of(app), []
+    limiter, waited = limiter_of(app), list[float]()
     limiter.mover = cast("Any", SimpleNamespace(flush=waited.append, close=waited.append))
     limiter.close(5.0, flush=0.5)
     assert waited == [0.5, 0.5]

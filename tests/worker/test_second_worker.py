@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from celery.signals import setup_logging
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.store import Store
 from celery_semaphore.settings import Settings
 from celery_semaphore.worker.messages import sweeper
 from tests.support.process import wait_until
@@ -73,6 +75,10 @@ def test_each_brings_back_what_it_hands_on(
             result.get(timeout=20, disable_sync_subtasks=False)
 
 
+def one_waits(store: Store) -> bool:
+    return store.snapshot("one").waiting == 1
+
+
 def test_each_finds_what_others_handed_on(
     workers: Iterator[Any], valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +89,7 @@ def test_each_finds_what_others_handed_on(
         client, holder = Settings.from_app(nap.app).open_store(), f"client:{uuid4()}"
         client.acquire([ONE], holder)
         result = nap.delay()
-        wait_until(lambda c=client: c.snapshot("one").waiting == 1, 10, "it waits")
+        wait_until(partial(one_waits, client), 10, "it waits")
         wait_until(lambda: broker.hlen("unacked") == 0, 10, "it is parked")
         assert client.release(holder, [ONE]), "it is handed on"
         client.close()

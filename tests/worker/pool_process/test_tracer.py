@@ -31,7 +31,7 @@ def run(app: Celery, task: Any, *args: Any) -> Any:
     limiter_of(app).serve(None)
     task.__trace__ = build_tracer(task.name, task, app=app)
     request = {HOLDER: "x:1", "id": "x", "delivery_info": {}}
-    body = (args, {}, {})
+    body: tuple[Any, ...] = (args, {}, {})
     return fast_trace_task("limited", "x", request, body, None, None, _loc=[app.tasks, None, "h"])
 
 
