@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -212,7 +213,7 @@ def test_the_message_is_unchanged(
         assert after["retries"] == 0
 
 
-def _normal(seen: dict[str, object], own: str) -> str:
+def _normal(seen: dict[str, Any], own: str) -> str:
     properties = dict(seen["properties"])
     for volatile in ("delivery_tag", "timestamp", "application_headers", "delivery_info"):
         properties.pop(volatile, None)
