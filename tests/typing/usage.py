@@ -50,7 +50,7 @@ def export(self: LimitedTask, tenant_id: int) -> None:
 def both(tenant_id: int) -> None: ...
 
 
-class OwnTask(LimitedTaskMixin, Task):  # type: ignore[type-arg, misc, unused-ignore] # pyright: ignore
+class OwnTask(LimitedTaskMixin, Task):  # type: ignore[type-arg, misc, unused-ignore]  # pyright: ignore[reportMissingTypeArgument]
     semaphore = "own"
     limit = 1
 
