@@ -1,1 +1,1 @@
-"""Semaphores in a Django project: add ``"celery_semaphore.django"`` to INSTALLED_APPS."""
+"""Integrate semaphores into a Django project: add ``"celery_semaphore.django"`` to INSTALLED_APPS."""

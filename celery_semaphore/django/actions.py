@@ -1,4 +1,4 @@
-"""Actions: what an operator can do on a semaphore's page. Each answers what it did, for the log."""
+"""Define what an operator can do on a semaphore's page. Each action returns what it did, for the log."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Form = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One of the things that can be done, and the permission that it needs."""
+    """Describes one thing that an operator can do, and the permission that it needs."""
 
     permission: str
     do: Callable[[Inspector, str, Form], str]
-    asks_first: str = ""  # the question, where a click alone shall not do it
-    field: str = ""  # of the form: what it is about
+    asks_first: str = ""  # the question to confirm; empty if one click is enough
+    field: str = ""  # the form's field with the holder or task to act on
 
 
 def _limit(inspector: Inspector, resource: str, form: Form) -> str:
@@ -29,7 +29,7 @@ def _limit(inspector: Inspector, resource: str, form: Form) -> str:
     digits = given.lstrip("0") if given.isascii() and given.isdecimal() else ""
     # A pause is a limit of 0, with a permission of its own.
     if not digits or len(digits) > len(str(HIGHEST)) or int(digits) > HIGHEST:
-        msg = f"a limit is a whole number from 1 to {HIGHEST}, not {given[:20]!r}; to let nobody in, pause it."
+        msg = f"a limit is a whole number from 1 to {HIGHEST}, not {given[:20]!r}; to admit no task, pause it."
         raise SemaphoreError(msg)
     _refuse_paused(inspector, resource)
     inspector.set_limit(int(digits), resource)
@@ -44,7 +44,7 @@ def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
 
 def _pause(inspector: Inspector, resource: str, _form: Form) -> str:
     inspector.pause(resource)
-    return _with_exceptions(inspector, resource, "Paused: nobody new runs.", 0)
+    return _with_exceptions(inspector, resource, "Paused: no new task starts.", 0)
 
 
 def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
@@ -74,12 +74,12 @@ def _refuse_paused(inspector: Inspector, resource: str) -> None:
 
 
 def _with_exceptions(inspector: Inspector, resource: str, done: str, limit: int) -> str:
-    """Say, too, at which keys this limit is not in force."""
+    """Append the keys at which this limit is not in force."""
     return f"{done} {excepted(inspector.own_limits(resource), limit)}".rstrip()
 
 
 def _in_force(inspector: Inspector, resource: str) -> str:
-    """What limits it now that nothing is set for just this."""
+    """Describe the limit that is in force after this resource's own limit was cleared."""
     now = inspector.in_force(resource)
     if now.set_by_operator:
         paused = "the whole semaphore is still paused"
@@ -97,7 +97,7 @@ ACTIONS = {
     "release": Action(
         "release",
         _release,
-        "Take this permit away? Its task runs on until it learns of it, and another may start at once.",
+        "Take this permit away? Its task runs on until it is notified, and another may start at once.",
         "holder",
     ),
     "next": Action("next", _next, "Let this task run next, before all others that wait?", "task"),

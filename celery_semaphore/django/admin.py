@@ -1,4 +1,4 @@
-"""Admin: a live page for each semaphore and each key, and what an operator can do there."""
+"""Show a live page for each semaphore and each key in the admin, with an operator's actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Look = Callable[[Inspector], dict[str, Any]]
 
 @admin.register(Semaphore)
 class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
-    """Nothing of it comes from the database, but the history."""
+    """Shows semaphores of the store; only their history comes from the database."""
 
     def get_urls(self) -> list[Any]:
         act = path(
@@ -47,7 +47,9 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         return False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Semaphore:
-        if not is_resource_name(object_id):  # each has one address, and so one history
+        if not is_resource_name(
+            object_id
+        ):  # a resource has one address, so that it has one history
             raise Http404
         return Semaphore(resource=object_id)
 
@@ -75,7 +77,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         )
 
     def action_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """Do something, or ask first."""
+        """Run an action, or ask for a confirmation first."""
         self._refuse_stranger(request)
         action, shown = ACTIONS.get(name), self.get_object(request, unquote(object_id))
         if action is None:
@@ -101,7 +103,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
             semaphores.check(shown.resource)
             done = printable(action.do(semaphores, shown.resource, request.POST))
         except StoreUnavailable as error:
-            # Perhaps it was done and only the answer was lost: that belongs into the log too.
+            # The action may have taken effect and only its answer was lost, so it is logged, too.
             done = (
                 f"{action.permission}: the store did not answer; it may have taken effect or not."
             )
@@ -116,7 +118,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
     def _seen(
         self, request: HttpRequest, name: str, context: dict[str, Any], look: Look
     ) -> HttpResponse:
-        """A page, or only its live part."""
+        """Render a page, or only its live part."""
         live, status = "live" in request.GET, 200
         try:
             context |= look(inspector(ask=live)) | {"note": problem()}

@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS."""
+"""Configure the app that is named in INSTALLED_APPS."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class SemaphoreConfig(AppConfig):  # type: ignore[misc]
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        import_module(f"{self.name}.checks")  # registers them
+        import_module(f"{self.name}.checks")  # the import registers the checks

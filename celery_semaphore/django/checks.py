@@ -1,4 +1,4 @@
-"""System checks: ``manage.py check`` says what a worker would refuse, or warn of, at its start."""
+"""Define system checks: ``manage.py check`` reports what a worker would refuse, or warn of, at its start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GUIDE = "https://docs.celeryq.dev/en/stable/django/first-steps-with-django.html"
 
 @register(TAG)  # type: ignore[untyped-decorator]
 def check_project(**_: Any) -> list[CheckMessage]:
-    """Settings and tasks; the store is not asked."""
+    """Check settings and tasks, without a call to the store."""
     try:
         app = celery_app()
     except ConfigurationError as error:
@@ -30,13 +30,13 @@ def check_project(**_: Any) -> list[CheckMessage]:
 
 @register(TAG, deploy=True)  # type: ignore[untyped-decorator]
 def check_store(**_: Any) -> list[CheckMessage]:
-    """The store itself: only with ``check --deploy``, for every command of manage.py would wait for it."""
+    """Check the store, only with ``check --deploy``: otherwise every command of manage.py would wait for it."""
     try:
         app = with_tasks()
         settings = Settings.from_app(app)
         store = settings.open_store()
         parks = any_parks(app.tasks.values(), settings)
-    except Exception:  # noqa: BLE001 - the other check tells
+    except Exception:  # noqa: BLE001 - the other check reports it
         return []
     try:
         return [Doubt(said, id=f"{TAG}.W004") for said in store.check(parks=parks)]
@@ -50,7 +50,7 @@ def check_store(**_: Any) -> list[CheckMessage]:
 
 
 def _unread(app: Any) -> Iterator[CheckMessage]:
-    """What is set in our name and does not reach the app, which would then use a default."""
+    """Find settings of ours that do not reach the app, which would then use a default."""
     for name in dir(project_settings):
         if not name.startswith("CELERY_SEMAPHORE_") or getattr(project_settings, name) is None:
             continue
@@ -73,7 +73,7 @@ def _tasks(app: Any) -> Iterator[CheckMessage]:
     try:
         tasks = list(with_tasks().tasks.values())
         settings = _patient(app)
-        check_tasks(tasks, settings, prefork=True)  # a worker knows its pool, and looks again
+        check_tasks(tasks, settings, prefork=True)  # a worker knows its pool, and checks again
     except ConfigurationError as error:
         yield Error(str(error), id=f"{TAG}.E002")
     except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; `migrate` must go on
@@ -84,7 +84,7 @@ def _tasks(app: Any) -> Iterator[CheckMessage]:
 
 
 def _patient(app: Any) -> Settings:
-    """The app's settings; the defaults where they are wrong, which is another check's."""
+    """Return the app's settings, or the defaults if they are wrong: another check reports that."""
     try:
         return Settings.from_app(app)
     except ConfigurationError:
@@ -92,6 +92,6 @@ def _patient(app: Any) -> Settings:
 
 
 def _hint(message: str) -> str | None:
-    """Where the settings that a message names are set."""
+    """Name Django's settings for those that a message mentions."""
     names = sorted({f"CELERY_{name.upper()}" for name in re.findall(r"\bsemaphore_\w+", message)})
     return f"In settings.py: {', '.join(names)}." if names else None

@@ -1,4 +1,4 @@
-"""Models: none with a table of its own. What the admin needs to have permissions and a history."""
+"""Define a model without a table, which the admin needs for permissions and a history."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .text import shown
 
 
 class Semaphore(models.Model):  # type: ignore[misc]
-    """A semaphore, or one key of it. It lives in the store: nothing of it is kept in the database."""
+    """Represents a semaphore, or one key of it. It lives in the store: the database keeps nothing of it."""
 
     resource = models.TextField(primary_key=True)  # its name in the store
 
-    objects = EmptyManager(None)  # there is no table that could be asked, as dumpdata does
+    objects = EmptyManager(None)  # without a table, queries such as dumpdata's would fail
 
     class Meta:
         managed = False

@@ -1,7 +1,7 @@
-"""Names: which task and which worker are behind a permit, as the workers said it lately.
+"""Remember which task and which worker belong to a permit, as the workers answered lately.
 
-Asking takes all workers' time and a second of the asker's. However many pages are open, a process
-asks one question at a time, and rests between two; who comes meanwhile is told what is remembered.
+A query takes time of all workers and a second of the calling thread. However many pages are open, a process sends one
+query at a time and pauses between two; a page that loads meanwhile gets what is remembered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Names:
         return Replies({i: known[i][1] for i in task_ids if i in known}, self._problem)
 
     def asked(self, task_ids: Collection[str]) -> Replies:
-        """As remembered, after a question to the workers if it is time for one."""
+        """Return what is remembered, after a query to the workers if one is due."""
         if not self._knows(task_ids) and self._asking.acquire(blocking=False):
             try:
                 if self._now() >= self._rests_until:
@@ -45,7 +45,7 @@ class Names:
         return self.remembered(task_ids)
 
     def _knows(self, task_ids: Collection[str]) -> bool:
-        """Whether nothing is to be asked: what waits may run by now, so it is asked again."""
+        """Return True if no query is needed. Waiting tasks are queried again, for they may run by now."""
         now, known = self._now(), self._known
         return all(
             i in known and known[i][0] > now and any(at.active for at in known[i][1])

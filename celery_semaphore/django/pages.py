@@ -1,4 +1,4 @@
-"""Pages: what the admin shows, read from the store at this moment."""
+"""Read from the store what the admin's pages show."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ View = SemaphoreView | ResourceView
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a long list, and the numbers of the others worth a link."""
+    """Holds one page of a long list, and the numbers of the pages that deserve a link."""
 
     rows: Sequence[Any]
     number: int
-    numbers: Sequence[int | str]  # or … between them
+    numbers: Sequence[int | str]  # a string is the … between numbers
 
 
 def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
-    """All of them."""
+    """List all semaphores."""
     return {"semaphores": _page(inspector.semaphores(), number)}
 
 
 def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any]:
-    """One of them, or one key: who holds and who waits; and for a semaphore with keys, these."""
+    """Show one semaphore or one key: its permits, its waiters, and the keys of a semaphore with keys."""
     whole = semaphore_of(resource)
     keys = inspector.keys(resource) if resource == whole else []
     seen, waiters = _waiters(inspector, resource, number)
@@ -52,7 +52,7 @@ def _waiters(inspector: Inspector, resource: str, number: str) -> tuple[Resource
     first = (max(wanted, 1) - 1) * PER_PAGE
     seen = inspector.resource(resource, waiters=PER_PAGE, skip=first)
     found = Paginator(range(seen.waiting), PER_PAGE).get_page(wanted)
-    if found.number != wanted:  # the line is not so long, or no longer
+    if found.number != wanted:  # the line is shorter, or has become shorter
         first = (found.number - 1) * PER_PAGE
         seen = inspector.resource(resource, waiters=PER_PAGE, skip=first)
     return seen, Page(seen.waiters, found.number, _numbers(found))

@@ -1,4 +1,4 @@
-"""The Django project's Celery app, and the semaphores that it uses."""
+"""Find the Django project's Celery app, and the semaphores that it uses."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from ..ops.inspector import Inspector
 from ..settings import Settings
 from .names import Names
 
-ASK = 0.7  # seconds that workers have to answer
+ASK = 0.7  # seconds to wait for the workers' answers
 REVOKE = 2.0
 
-_making = (
-    RLock()
-)  # two threads that come first would make two stores, and nobody would close one of them
+# Without this lock two first threads would open two stores, and one of these would never be closed.
+_making = RLock()
 
 
 def celery_app() -> Any:
-    """The project's Celery app; raises ``ConfigurationError`` where there is none."""
+    """Return the project's Celery app; raise ``ConfigurationError`` if there is none."""
     app = current_app._get_current_object()  # noqa: SLF001 - Celery's way to look behind its proxy
-    if not app.fixups:  # what Celery itself makes up where nobody made an app
+    if not app.fixups:  # Celery makes such an app if the project made none
         msg = (
             "no Celery app was made: let your project's __init__.py import it, as in"
             " `from .celery import app as celery_app`."
@@ -40,10 +39,10 @@ _importing = local()  # ``now`` is set in the thread that imports the tasks
 
 
 def with_tasks() -> Any:
-    """Return the app with its tasks imported: a process that is no worker has none otherwise.
+    """Return the app with its tasks imported: without this, only a worker has them.
 
-    The import makes Celery run all of Django's checks, ours among them: while it lasts the tasks that are there so far
-    have to do. Without this each check would import the tasks anew, and so on to the recursion limit.
+    The import makes Celery run all of Django's checks, ours among them. During the import they get the tasks that are
+    known so far; otherwise each check would import the tasks again, up to the recursion limit.
     """
     return celery_app() if getattr(_importing, "now", False) else _imported()
 
@@ -61,7 +60,7 @@ def _imported() -> Any:
 
 @cache
 def problem() -> str | None:
-    """Why not all that the tasks declare is known. Tried once: an import that failed is rarely mended by another."""
+    """Return why some tasks' limits are unknown, or None. A failed import is not tried again: it rarely helps."""
     try:
         with_tasks()
     except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; what is in use is shown
@@ -70,7 +69,7 @@ def problem() -> str | None:
 
 
 def inspector(*, ask: bool = False) -> Inspector:
-    """The project's semaphores. The workers are asked for names of tasks only if you ``ask``."""
+    """Return the inspector of the project's semaphores; with ``ask`` it queries the workers for names of tasks."""
     app = celery_app()
     with _making:
         problem()
@@ -94,7 +93,7 @@ def _names() -> Names:
 
 
 def forget() -> None:
-    """Begin anew, as tests do that change settings."""
+    """Close the store and clear all caches, for tests that change settings."""
     if _store.cache_info().currsize:
         _store().close()
     for made in (_imported, problem, _store, _names):

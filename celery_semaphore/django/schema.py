@@ -1,4 +1,4 @@
-"""Schema: a migration's operation that puts the store's tables and functions into the project's database."""
+"""Define the migration operation that puts the store's tables and functions into the project's database."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class InstallSchema(Operation):  # type: ignore[misc]
-    """Install one version, where ``CELERY_SEMAPHORE_URL`` is ``django://`` and this database.
+    """Installs one version, if ``CELERY_SEMAPHORE_URL`` is ``django://`` and names this database.
 
-    Elsewhere it does nothing. Undone, it leaves what is there: waiting tasks may lie in it.
+    Elsewhere it does nothing. When it is reversed it leaves the schema, which may hold waiting tasks.
     """
 
     reversible = True
@@ -27,13 +27,13 @@ class InstallSchema(Operation):  # type: ignore[misc]
         self.version = version
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """No model changes."""
+        """Change no model."""
 
     def database_forwards(self, app_label: str, editor: Any, before: Any, after: Any) -> None:
         place = _place(editor.connection.alias)
         if place is None:
             return
-        # A worker's or a command's `install` may run at this moment: as among those, the second one waits.
+        # A worker or a command may run `install` at this moment; with the same lock, the second one waits.
         lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{place.named('')}', 0))"
         if editor.collect_sql:
             create = f'CREATE SCHEMA IF NOT EXISTS "{place.schema}"'
@@ -49,14 +49,14 @@ class InstallSchema(Operation):  # type: ignore[misc]
                 editor.execute(place.sql(self.version), None)
 
     def database_backwards(self, app_label: str, editor: Any, before: Any, after: Any) -> None:
-        """Nothing."""
+        """Do nothing: the schema may hold waiting tasks."""
 
     def describe(self) -> str:
         return f"Install version {self.version} of the semaphores' schema"
 
 
 def _place(alias: str) -> SchemaName | None:
-    """Where the schema belongs in this database; None if permits are kept elsewhere."""
+    """Return the name of the store's schema in this database; None if permits are kept elsewhere."""
     try:
         settings = Settings.from_app(celery_app())
         if not settings.url.startswith("django://"):
@@ -65,20 +65,20 @@ def _place(alias: str) -> SchemaName | None:
 
         if alias_of(settings.url) != alias:
             return None
-    except ConfigurationError:  # the system checks say it
+    except ConfigurationError:  # the system checks report it
         return None
     return schema_of(settings.prefix, settings.transport_options)
 
 
 def _see_what_others_commit(cursor: Any) -> None:
-    """Also where the project's isolation level is a stricter one, by which all is as it was at the first query."""
+    """Read what others commit, even if the project's isolation level is stricter and would hide it."""
     cursor.execute("SHOW transaction_isolation")
     if cursor.fetchone()[0] != "read committed":
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def _installed(cursor: Any, place: SchemaName) -> int:
-    """The newest version that is installed; 0 for none."""
+    """Return the newest installed version; 0 if there is none."""
     table = place.named("installed")
     if not _there(cursor, "to_regclass", table):
         return 0

@@ -1,4 +1,4 @@
-"""Text: any is a legal key and a legal id, and must be shown, logged and sent back by a browser."""
+"""Encode any text so that it can be shown, logged and sent back by a browser: keys and ids may be any text."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from urllib.parse import quote, unquote
 
 
 def shown(text: str) -> str:
-    """A name for pages and the log. Any text is a legal key: what cannot be printed is spelt out."""
+    """Return a name for pages and the log, with escapes for what cannot be printed."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def spelt(text: str) -> str:
-    """A holder or a task in an address and a form. Any text may be its id: also what no browser can send back."""
+    """Return a holder or a task for an address or a form; its id may be text that no browser can send back."""
     return quote(text, safe=":", errors="surrogatepass")
 
 
 def meant(spelt: str) -> str:
     try:
         return unquote(spelt, errors="surrogatepass")
-    except UnicodeDecodeError:  # nobody's id
+    except UnicodeDecodeError:  # it is the id of no task or holder
         return spelt

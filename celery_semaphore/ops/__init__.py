@@ -1,1 +1,1 @@
-"""Who looks after it: what is held, who waits, and what an operator can do about it."""
+"""Show operators which permits are held and which tasks wait, and let them change that."""

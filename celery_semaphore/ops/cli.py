@@ -1,7 +1,7 @@
-"""``celery -A app semaphore …``: the inspector on the command line.
+"""Provide ``celery -A app semaphore …``: the inspector on the command line.
 
-Celery loads this module with each of its commands, and before the project's own: it must be cheap to
-import, and must not import what depends on the project, such as LimitedTask.
+Celery loads this module with each of its commands, before the project's own modules. So it must be cheap to
+import, and must not import anything that depends on the project, such as LimitedTask.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .directory import describe
 from .inspector import ASK
 from .terminal import inspecting, known, said_in_one_line, say
 
-KEYS = 50  # of a semaphore that are shown
+KEYS = 50  # how many keys of a semaphore are shown
 
-hide_url()  # in `celery report`, of a project that may import nothing else of ours
+hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
 add_inspect_command()
 
 _name = click.argument("name")
@@ -39,7 +39,7 @@ _timeout = click.option(
     type=click.FloatRange(0),
     default=ASK,
     show_default=True,
-    help="Seconds that workers have to say which tasks these are; 0 does not ask them.",
+    help="Seconds to wait for the workers, which know the tasks' names; 0 does not ask them.",
 )
 
 
@@ -47,7 +47,7 @@ _timeout = click.option(
 @click.pass_context
 @handle_preload_options  # type: ignore[untyped-decorator]
 def semaphore(ctx: click.Context, **_: Any) -> None:
-    """See who holds permits and who waits, and set limits."""
+    """Show held permits and waiting tasks, and set limits."""
 
 
 @semaphore.command(name="list", cls=CeleryCommand)
@@ -70,7 +70,7 @@ def list_(ctx: click.Context, *, as_json: bool) -> None:
     type=click.IntRange(0),
     default=20,
     show_default=True,
-    help="Show so many of those who wait.",
+    help="Show at most so many waiters.",
 )
 @_timeout
 @_json
@@ -78,7 +78,7 @@ def list_(ctx: click.Context, *, as_json: bool) -> None:
 def show(
     ctx: click.Context, name: str, key: str | None, waiters: int, timeout: float, *, as_json: bool
 ) -> None:
-    """Show one semaphore, or one KEY of it: its permits, and who waits in which order."""
+    """Show one semaphore, or one KEY of it: its permits, and its waiters in order."""
     with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
         keys = [] if key is not None else inspector.keys(resource)
@@ -89,7 +89,7 @@ def show(
     if view.occupied or view.waiting or not keys:
         say(ctx, tables.resource(view))
     if keys:
-        say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows who holds and who waits.")
+        say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows the permits and waiters of one key.")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -102,10 +102,10 @@ def show(
 def limit(
     ctx: click.Context, name: str, limit: int | None, key: str | None, *, clear: bool, force: bool
 ) -> None:
-    """Set the LIMIT of a semaphore, or of one key, until it is cleared; those who hold keep their permits.
+    """Set the LIMIT of a semaphore, or of one key, until it is cleared. Running tasks keep their permits.
 
-    A limit that was set for one key is in force there, whatever is set for the semaphore. Cleared for one key,
-    what was set for the whole semaphore is in force; else what the tasks declare.
+    A limit that is set for one key overrides that of the semaphore. Once it is cleared, the limit that was set for
+    the whole semaphore is in force, else what the tasks declare.
     """
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")
@@ -122,7 +122,7 @@ def limit(
 @_key
 @click.pass_context
 def pause(ctx: click.Context, name: str, key: str | None) -> None:
-    """Let nobody new run, until it is resumed; those who run go on.
+    """Start no new task until the semaphore is resumed; running tasks go on.
 
     A key that has a limit of its own is not paused with its semaphore: name it with --key.
     """
@@ -137,9 +137,9 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
 @_key
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
-    """End a pause, and whatever limit was set for the same before it.
+    """End a pause, and clear the limit that was set before it.
 
-    In force is then, for one key, what was set for the whole semaphore; else what the tasks declare.
+    For one key, the limit that was set for the whole semaphore is in force then, else what the tasks declare.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
@@ -154,9 +154,9 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
 @_force
 @click.pass_context
 def release(ctx: click.Context, name: str, holder: str, key: str | None, *, force: bool) -> None:
-    """Take one permit away; HOLDER is a task's id as `show` tells it.
+    """Release one permit; HOLDER is a task's id as `show` prints it.
 
-    Its task is not ended: while it runs there is one more than the limit.
+    The task is not stopped: while it runs, one task more than the limit may run.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
@@ -177,7 +177,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
 @_key
 @click.pass_context
 def next_(ctx: click.Context, name: str, task_ids: tuple[str, ...], key: str | None) -> None:
-    """Let waiting tasks run next, before all others that wait."""
+    """Let waiting tasks run next, before all other waiters."""
     with inspecting(ctx) as inspector:
         inspector.promote(task_ids, known(inspector, name, key))
     say(ctx, f"Next: {', '.join(task_ids)}.")
@@ -199,7 +199,7 @@ def drop(
     *,
     force: bool,
 ) -> None:
-    """Revoke tasks that wait: they end without having run."""
+    """Revoke waiting tasks: they end without having run."""
     with inspecting(ctx, timeout) as inspector:
         resource = known(inspector, name, key)
         waiting = inspector.tasks(task_ids, resource)
@@ -223,7 +223,7 @@ def drop(
 def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
     """End all tasks that wait for a semaphore, or for one KEY, without having run.
 
-    Parked ones need no workers for that. Workers revoke the others: those in transit end when they are delivered.
+    Parked tasks end without a worker. Workers revoke the others; a task in transit ends when it is delivered.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
@@ -236,10 +236,15 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 
 
 @semaphore.command(cls=CeleryCommand)
-@click.option("--sql", cls=CeleryOption, is_flag=True, help="Print what would be run, all of it.")
+@click.option(
+    "--sql",
+    cls=CeleryOption,
+    is_flag=True,
+    help="Print the whole SQL script instead of running it.",
+)
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool) -> None:
-    """Make the tables that a PostgreSQL store needs, or bring them up to this version."""
+    """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""
     with said_in_one_line(ctx.obj.app), closing(schema.store_of(ctx.obj.app)) as store:
         if sql:
             say(ctx, store.script())

@@ -1,4 +1,4 @@
-"""Control: what the workers themselves know of their tasks, and what they shall do, by Celery's remote control.
+"""Query the workers for their tasks and revoke tasks, by Celery's remote control.
 
 The store keeps no names of tasks and workers: every permit would pay for what an operator reads once a week.
 """
@@ -15,31 +15,33 @@ from .views import ResourceView, Where
 
 @dataclass(frozen=True, slots=True)
 class TaskAt:
-    """A task that a worker has."""
+    """Names a task and a worker that has its message."""
 
     name: str
     worker: str
-    active: bool  # runs there; else it is only kept, as one that waits
+    active: (
+        bool  # True if it runs there; False if the worker only keeps it, for example while it waits
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What the workers said of some tasks, by task id."""
+    """Holds the workers' answers about some tasks, by task id."""
 
     tasks: Mapping[str, list[TaskAt]] = field(default_factory=dict)
-    problem: str | None = None  # why that is nothing, or may not be all
+    problem: str | None = None  # why there are no answers, or perhaps not all
 
     def name_of(self, task_id: str) -> str | None:
         return next((task.name for task in self.tasks.get(task_id, ())), None)
 
     def workers_of(self, task_id: str, *, active: bool) -> str | None:
-        """Where it runs, or waits; two deliveries of it may be on two."""
+        """Return the workers where the task runs, or waits; two deliveries of it may be on two workers."""
         found = {at.worker for at in self.tasks.get(task_id, ()) if at.active is active}
         return ", ".join(sorted(found)) or None
 
 
 def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
-    """What each worker that answers within so many seconds knows of these tasks."""
+    """Query all workers for these tasks; collect the answers of ``timeout`` seconds."""
     try:
         answers = _broadcast(app, timeout, "query_task", ids=list(task_ids))
     except Exception as error:  # noqa: BLE001 - whatever the transport raises, what the store knows is shown
@@ -56,18 +58,18 @@ def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
 
 
 def revoke(app: Any, task_ids: Collection[str], timeout: float) -> list[str]:
-    """Have these tasks revoked; the workers that will see to it, for only those that run remember it."""
+    """Revoke these tasks; return the workers that answered, for only running workers remember a revocation."""
     try:
         answers = _broadcast(app, timeout, "revoke", task_id=list(task_ids))
     except Exception as error:
-        msg = f"the workers could not be told: {str(error) or type(error).__name__}"
+        msg = f"the workers could not be reached: {str(error) or type(error).__name__}"
         raise SemaphoreError(msg) from error
     return sorted(worker for worker, _ in answers)
 
 
 def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list[tuple[str, Any]]:
-    """What each worker answered; two of one name, which Celery's own inspect would merge, among them."""
-    # On one of the pool's connections it would take six seconds to hear that the broker is away.
+    """Send a command to all workers; return each answer. Celery's own inspect would merge workers of one name."""
+    # A connection of the pool would take six seconds to report that the broker is away.
     with app.connection_for_write(connect_timeout=timeout) as connection:
         answers = app.control.broadcast(
             command, arguments=arguments, reply=True, timeout=timeout, connection=connection
@@ -76,7 +78,7 @@ def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list
 
 
 def named(view: ResourceView, heard: Replies) -> ResourceView:
-    """With what the workers know."""
+    """Return the view with the names of tasks and workers that the workers answered."""
     permits = [
         replace(p, task=heard.name_of(p.task_id), worker=heard.workers_of(p.task_id, active=True))
         for p in view.permits

@@ -1,4 +1,4 @@
-"""Directory: which semaphores there are, and which resource an operator means by a name as it is shown."""
+"""List the known semaphores, and find the resource that an operator means by a name as it is shown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..core.spelling import nearest
 from ..core.store import Store
 from ..errors import SemaphoreError, UnknownSemaphore
 
-# A name that is spelt as a long one is shown. Given whole, a long one has its digest behind the "~" itself.
+# Matches the resource of a name that was typed as a long name is shown: its "~" is encoded, unlike a long name's own.
 _MAY_BE_SHOWN = re.compile("%7E[0-9a-f]{64}$")
 
 
 class Directory:
-    """What is in use, limited by an operator, or declared by a task of the app; by names in the store."""
+    """Finds what is in use, limited by an operator, or declared by a task of the app, by names in the store."""
 
     def __init__(self, store: Store, declared: Mapping[str, int | None]) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Directory:
         raise UnknownSemaphore(msg)
 
     def find(self, semaphore: str, key: str | None) -> str:
-        """The resource of these names; a long one may be given as it is shown, while it is known."""
+        """Return the resource of these names. A long name may be given as it is shown, while it is known."""
         whole = _meant(resource_name(semaphore, None), self.semaphores)
         return whole if key is None else _meant(whole + resource_name("", key), self._resources)
 
@@ -47,7 +47,7 @@ class Directory:
 
 
 def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
-    """The semaphores that these tasks name, and their limits; None for one that a call decides."""
+    """Return the semaphores that these tasks declare, with their limits; None for a limit that each call decides."""
     declared: dict[str, int | None] = {}
     for task in tasks:
         options = getattr(task, "semaphore_options", None)
@@ -69,7 +69,7 @@ def _meant(named: str, known: Callable[[], Iterable[str]]) -> str:
         msg = f"{describe(named)}: several are shown like this; give the whole name."
         raise SemaphoreError(msg)
     if not meant:
-        msg = f"{describe(named)}: nobody uses it now, and of so long a name more is needed than what is shown."
+        msg = f"{describe(named)}: it is not in use now, so it must be given in full."
         raise SemaphoreError(msg)
     return meant.pop()
 

@@ -1,4 +1,4 @@
-"""Inspector: one API for all who look after semaphores, be it a command line or a web page."""
+"""Provide the Inspector: the one API for operators, used by the command line and by the admin's pages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from .control import Replies, ask_workers, named, revoke
 from .directory import Directory, declared_by, describe
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
-ASK = 1.0  # seconds that workers have to answer, as with Celery's own inspect
-PAGE = 1000  # waiters in one answer: a long line must not keep the store's other callers waiting
+ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
+PAGE = (
+    1000  # waiters in one answer: reading a long line at once would block the store's other callers
+)
 
 ResourceClaim = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
@@ -25,11 +27,11 @@ Purge = Callable[[str], list[str]]
 
 
 class Inspector:
-    """The semaphores of one store, as it sees them at the moment of each call.
+    """Shows and changes the semaphores of one store; each call reads the store anew.
 
-    A resource is one key, or all of a semaphore, by its name in the store: ``find`` has it for their names.
-    Raises ``StoreUnavailable`` while the store is out of reach, and ``SemaphoreError`` with the reason
-    for what cannot be done.
+    A resource is one key, or a whole semaphore, by its name in the store; ``find`` returns it for their names.
+    The methods raise ``StoreUnavailable`` while the store is out of reach, and ``SemaphoreError`` with the reason
+    if something cannot be done.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Inspector:
 
     @classmethod
     def of(cls, app: Any, *, timeout: float = ASK) -> Inspector:
-        """Those of a Celery app; its workers are asked for so many seconds, with 0 not at all."""
+        """Return the inspector of a Celery app; ``timeout`` is how long its workers are asked, with 0 not at all."""
         store = Settings.from_app(app).open_store()
         return cls(
             store,
@@ -66,7 +68,7 @@ class Inspector:
     # -- looking
 
     def semaphores(self) -> list[SemaphoreView]:
-        """All that are in use, declared by a task of the app, or limited by an operator; by name."""
+        """List all semaphores in use, declared by a task of the app, or limited by an operator, by name."""
         seen: dict[str, list[Snapshot]] = {}
         for found in self._store.snapshots(self._store.resources()):
             seen.setdefault(semaphore_of(found.resource), []).append(found)
@@ -77,7 +79,7 @@ class Inspector:
         ]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
-        """The keys in use, or limited by an operator, without waiters; who has most waiting goes first."""
+        """List the keys in use or limited by an operator, without their waiters; most waiters first."""
         self.check(semaphore)
         known = {*self._store.resources(), *self._store.limits()}
         found = [name for name in known if name.startswith(f"{semaphore}/")]
@@ -85,14 +87,14 @@ class Inspector:
         return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def resource(self, resource: str, *, waiters: int = 100, skip: int = 0) -> ResourceView:
-        """One key, or a semaphore without keys: who holds, and so many who wait, behind the first."""
+        """Show one key, or a semaphore without keys: its permits, and so many waiters after the first ``skip``."""
         self.check(resource)
         view = self._seen(resource, waiters, skip)
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return named(view, self._ask(ids)) if ids else view
 
     def releasable(self, holder: str, resource: str) -> PermitView:
-        """The permit of this holder, or of this task; an error if it cannot be taken away."""
+        """Return the permit of this holder, or of this task; raise an error if it cannot be released."""
         mine = [p for p in self._seen(resource, 0).permits if holder in (p.holder, p.task_id)]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)
@@ -113,7 +115,7 @@ class Inspector:
         return permit
 
     def tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """These tasks, as they wait; an error for the first that does not, or is no task."""
+        """Return these waiting tasks; raise an error for the first that does not wait, or is no task."""
         waiting = self._waiting_tasks(task_ids, resource)
         for view in waiting:
             if view.kind is Kind.BLOCK:
@@ -122,19 +124,19 @@ class Inspector:
         return waiting
 
     def waiting(self, resource: str) -> int:
-        """How many wait there; for a semaphore, at all its keys."""
+        """Count the waiters of a key, or of a semaphore with all its keys."""
         return sum(seen.waiting for seen in self._store.snapshots(self._parts(resource)))
 
     def in_force(self, resource: str) -> ResourceView:
-        """What limits it now, also if nobody knows it; no worker is asked."""
+        """Return the limit in force, also of an unknown semaphore, without asking the workers."""
         return self._seen(resource, 0)
 
     def is_paused(self, resource: str) -> bool:
-        """Whether an operator paused just this."""
+        """Return True if an operator paused this very resource, not only its semaphore."""
         return self._store.limits().get(resource) == 0
 
     def own_limits(self, resource: str) -> dict[str, int]:
-        """The limits that were set for single keys of a semaphore, by key: what is set for all of it is not in force there."""
+        """Return the limits that were set for single keys, by key; they override the semaphore's limit."""
         mine = (
             (names_of(at)[1], limit)
             for at, limit in self._store.limits().items()
@@ -147,7 +149,7 @@ class Inspector:
         self._directory.check(resource)
 
     def find(self, semaphore: str, key: str | None = None) -> str:
-        """The resource of these names; a long one may be given as it is shown, while it is known."""
+        """Return the resource of these names. A long name may be given as it is shown, while it is known."""
         return self._directory.find(semaphore, key)
 
     # -- changing
@@ -155,7 +157,7 @@ class Inspector:
     def set_limit(self, limit: int | None, resource: str) -> None:
         """Put a limit in force until it is cleared with None. Permits that are held stay.
 
-        A store that lost its data has lost this limit too.
+        A store that loses its data loses this limit, too.
         """
         self._store.set_limit(limit, resource)
 
@@ -164,25 +166,25 @@ class Inspector:
         self.set_limit(0, resource)
 
     def resume(self, resource: str) -> None:
-        """End a pause, and whatever limit was set for the same before it."""
+        """End a pause, and clear the limit that was set before it."""
         if not self.is_paused(resource):
             msg = f"{describe(resource)} is not paused{self._why_not_paused(resource)}."
             raise SemaphoreError(msg)
         self.set_limit(None, resource)
 
     def release(self, holder: str, resource: str) -> PermitView:
-        """Take one permit away, by its holder or by its task's id. Its task runs on, and learns of it.
+        """Release one permit, by its holder or by its task's id. Its task runs on, and notices at its next renewal.
 
-        If it holds other semaphores too it loses these with its next renewal.
+        If the task holds other semaphores, it loses them at that renewal.
         """
         permit = self.releasable(holder, resource)
         self._store.release(permit.holder, [Claim(*names_of(resource), 0, permit.weight, resource)])
         return permit
 
     def promote(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """Let these tasks run next, before all others that wait; of several, in order of their coming.
+        """Let these tasks run next, before all other waiters; several run in the order of their arrival.
 
-        One that is in transit goes first as soon as its message is delivered. One that waits for several semaphores
+        A task in transit goes first as soon as its message is delivered. A task that waits for several semaphores
         goes first where it waits now, and wherever it has to wait after that.
         """
         waiting = self.tasks(task_ids, resource)
@@ -190,9 +192,9 @@ class Inspector:
         return waiting
 
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """Have these waiting tasks revoked: they end as REVOKED, parked ones at the workers' next sweep.
+        """Revoke these waiting tasks: they end as REVOKED, parked ones at the workers' next sweep.
 
-        One that is in transit ends when its message is delivered.
+        A task in transit ends when its message is delivered.
         """
         waiting = self.tasks(task_ids, resource)
         if not self._revoke(task_ids):
@@ -203,8 +205,8 @@ class Inspector:
     def purge(self, resource: str) -> Purged:
         """End all tasks that wait for a semaphore, or for one key, as REVOKED.
 
-        Parked ones end at once, without workers. The others are revoked if any worker answers: those that are held
-        end within seconds, those in transit when their messages are delivered.
+        Parked tasks end at once, without workers. The others are revoked if any worker answers: held tasks end
+        within seconds, tasks in transit when their messages are delivered.
         """
         self.check(resource)
         parts = self._parts(resource)
@@ -220,10 +222,10 @@ class Inspector:
             revoked += some
         return Purged(ended, revoked, len(others) - len(revoked), len(kinds) - len(others))
 
-    # -- as the store has it
+    # -- reading the store
 
     def _parts(self, resource: str) -> list[str]:
-        """It, and all its keys, as far as they are in use."""
+        """List the resource and all its keys, as far as they are in use."""
         return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
 
     def _seen(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
@@ -245,7 +247,7 @@ class Inspector:
         return "; each key has a line of its own: name it" if keyed else ""
 
     def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """These, or an error for the first that does not wait."""
+        """Return these waiting tasks; raise an error for the first that does not wait."""
         waiting = self._waiting(task_ids, resource)
         for task_id in task_ids:
             if task_id not in waiting:
@@ -255,7 +257,7 @@ class Inspector:
         return [waiting[task_id] for task_id in task_ids]
 
     def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
-        """Those who wait, at least until all that are wanted are found."""
+        """Return the waiters by task id; stop reading the line once all wanted tasks are found."""
         found = dict[str, WaiterView]()
         for view in self._line(resource):
             found.setdefault(view.task_id, view)
@@ -264,17 +266,19 @@ class Inspector:
         return found
 
     def _line(self, resource: str) -> Iterator[WaiterView]:
-        """All who wait, some of them twice."""
+        """Yield all waiters of the line; some may occur twice."""
         skip = 0
         while True:
             waiters = self._seen(resource, PAGE, skip).waiters
             yield from waiters
             if len(waiters) < PAGE:
                 return
-            skip += PAGE * 3 // 4  # who leaves the line meanwhile moves the rest up
+            skip += (
+                PAGE * 3 // 4
+            )  # pages overlap, for a waiter that leaves meanwhile moves the rest up
 
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:
-    from .purge import purge  # it loads the worker's code
+    from .purge import purge  # imported late: it loads the worker's code
 
     return purge(app, store, resource)

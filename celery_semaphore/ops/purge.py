@@ -1,7 +1,7 @@
-"""Purge: end parked tasks where they lie, without a broker and without workers.
+"""End parked tasks in the store, without a broker and without workers.
 
-Each is taken out of its line first, and forgotten once its end is stored. Whoever dies in between leaves it in the
-store, which offers it again: a worker sends it, and it is parked anew, unless its end is known by then.
+Each task is taken out of its line first, and forgotten once its result is stored. If the process dies in between, the
+store offers the task again: a worker sends its message, and it is parked anew unless its result is known by then.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..worker.pool_process.revoked import store_revoked
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500  # taken out of the line together
+BATCH = 500  # tasks that are taken out of the line in one call
 
 
 def purge(app: Any, store: Store, resource: str) -> list[str]:
-    """End all that are parked there as ``REVOKED``: the ids of their tasks.
+    """End all tasks that are parked at this resource as ``REVOKED``; return their ids.
 
-    Who comes back by itself lies with the broker, and who was handed a permit is on its way: both go on.
+    A requeued task has its message elsewhere, and a granted task is on its way: both go on.
     """
     names, purged = iter(_parked(store, resource)), list[str]()
     while batch := set(islice(names, BATCH)):
@@ -41,7 +41,7 @@ def purge(app: Any, store: Store, resource: str) -> list[str]:
 
 
 def _parked(store: Store, resource: str) -> Iterator[str]:
-    """By the names that their messages were given: their tasks' ids."""
+    """Yield the ids of the parked tasks, which are the names of their messages."""
     seen = store.snapshot(resource, store.snapshot(resource, 0).waiting)
     for waiter in seen.waiters:
         if waiter.kind is Kind.PARK:
@@ -85,7 +85,7 @@ def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:
             return {"task": body["task"], "group": group, "chord": body.get("chord")}
         return dict(body[2] or {})
     except Exception as error:  # noqa: BLE001 - whatever it is, the body cannot be read here
-        # Only what kind of error it is: its text may have the whole body in it.
+        # Log only the type of the error: its text may contain the whole body.
         logger.warning("task %s: its chord cannot be told: %s", task_id, type(error).__name__)
         return {}
 
@@ -97,7 +97,7 @@ def _loaded(app: Any, message: Parked) -> Any:
 
 
 def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
-    """They were in the outbox, too, and would be offered again only when their permits have ended."""
+    """Send messages that were in the outbox, too: they would be offered again only when their grants have ended."""
     settings = Settings.from_app(app)
     publisher = Publisher(app, settings.publish_timeout)
     try:
@@ -105,6 +105,6 @@ def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
             store, publisher, frozenset(), granted=settings.granted_queues, grants=grants
         ).run()
     except Exception as error:  # noqa: BLE001 - whatever it is, they stay in the store
-        logger.warning("parked tasks on their way come later: %r", error)
+        logger.warning("granted parked tasks are sent later: %r", error)
     finally:
         publisher.disconnect()

@@ -1,4 +1,4 @@
-"""What a store needs in its server before it can keep anything there."""
+"""Find stores that need an installation on their server, such as tables, before they can be used."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..settings import Settings
 
 @runtime_checkable
 class Installable(Protocol):
-    """A store with tables of its own."""
+    """Describes a store that has tables of its own."""
 
     def install(self) -> list[int]:
-        """Make what is missing; answers the versions that it had not."""
+        """Create what is missing; return the versions that were not installed before."""
 
     def script(self) -> str:
-        """All of it, for those who run it themselves."""
+        """Return the whole SQL script, to be run by hand."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
 def store_of(app: Any) -> Installable:
-    """The app's store; raises ``ConfigurationError`` for one that needs nothing of the kind."""
+    """Return the app's store; raise ``ConfigurationError`` for one that needs no installation."""
     store = Settings.from_app(app).open_store()
     if isinstance(store, Installable):
         return store

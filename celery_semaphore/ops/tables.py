@@ -1,4 +1,4 @@
-"""Views as text for a terminal."""
+"""Render views as text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 MINUTE, HOUR = 60.0, 3600.0
 NOTHING = "-"
-NAMED = 10  # keys in one sentence
+NAMED = 10  # how many keys one sentence lists
 
 
 def semaphores(views: Sequence[SemaphoreView]) -> str:
@@ -107,7 +107,7 @@ def in_force(view: ResourceView, own: Mapping[str, int]) -> str:
 
 
 def excepted(own: Mapping[str, int], limit: int | None) -> str:
-    """Say at which keys another limit is in force than at their semaphore; nothing if there is none."""
+    """List the keys at which another limit is in force than at their semaphore; return "" if there is none."""
     others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
     if not others:
         return ""
@@ -135,7 +135,7 @@ def duration(seconds: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    """A key may be any text; one with control characters must not speak to a terminal."""
+    """Return the text, escaped if it has control characters: a key may be any text, and must not control a terminal."""
     return text if text.isprintable() and text else ascii(text)
 
 

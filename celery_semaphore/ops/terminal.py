@@ -1,4 +1,4 @@
-"""What all commands have in common: the inspector of the app, errors in one line, and what is said."""
+"""Open the app's inspector for a command, print its output, and report errors in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Unavailable(click.ClickException):
 
 @contextmanager
 def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
-    """That of the app; what goes wrong is said in one line."""
+    """Open the app's inspector; report errors in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
     with said_in_one_line(app), closing(Inspector.of(app, timeout=timeout)) as inspector:
@@ -34,7 +34,7 @@ def said_in_one_line(app: Any) -> Iterator[None]:
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
     except ConfigurationError as error:
-        # The app that Celery's command line makes where none is named.
+        # Celery's command line makes an app of this name if the user names none.
         hint = " Or name your app: celery -A …" if app.main == "default" else ""
         raise click.ClickException(f"{error}{hint}") from error
     except SemaphoreError as error:
@@ -46,7 +46,7 @@ def say(ctx: click.Context, what: Any) -> None:
 
 
 def known(inspector: Inspector, name: str, key: str | None) -> str:
-    """The resource that is meant; its semaphore is no misspelt one."""
+    """Return the resource of these names; raise an error if its semaphore seems to be misspelt."""
     resource = inspector.find(name, key)
     inspector.check(resource)
     return resource

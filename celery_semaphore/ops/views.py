@@ -1,4 +1,4 @@
-"""What an operator sees of a semaphore. Durations are in seconds."""
+"""Define the views of a semaphore that an operator sees. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..core.ticket import nonce_of
 
 
 class Where(StrEnum):
-    """Where the message of a task is that waits."""
+    """Says where the message of a waiting task is."""
 
     HELD = "held"  # by a worker, unacknowledged
     PARKED = "parked"  # in the store
-    CALLING = "calling"  # there is none: a process waits for the permit
-    # With the broker; or the worker or process that had it does not answer. No permit is granted to it until then.
+    CALLING = "calling"  # there is no message: a process waits for the permit
+    # With the broker; or the worker or process that had it does not answer. Until that changes, it is granted nothing.
     IN_TRANSIT = "in transit"
 
 
@@ -27,12 +27,12 @@ _REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.BLOCK: Whe
 
 @dataclass(frozen=True, slots=True)
 class SemaphoreView:
-    """One semaphore, all its keys together."""
+    """Shows one semaphore, with all its keys together."""
 
     resource: str  # its name in the store
-    semaphore: str  # of a very long name its beginning and digest
-    limits: tuple[int, ...]  # in force; more than one where those of its keys differ
-    limits_set: tuple[int, ...]  # those of them that operators set
+    semaphore: str  # a very long name is cut, with a digest at its end
+    limits: tuple[int, ...]  # in force; several if those of its keys differ
+    limits_set: tuple[int, ...]  # the ones among them that operators set
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
     waiting: int
@@ -41,7 +41,7 @@ class SemaphoreView:
     def of(
         cls, name: str, seen: Sequence[Snapshot], limits: Mapping[str, int], declared: int | None
     ) -> SemaphoreView:
-        """From its keys in use, all limits that operators set, and what its tasks declare."""
+        """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
         in_force = {each.limit for each in seen} | {limits[at] for at in of_keys}
         if all(each.resource in of_keys for each in seen):
@@ -59,12 +59,12 @@ class SemaphoreView:
 
 @dataclass(frozen=True, slots=True)
 class PermitView:
-    """One permit, or one that is kept for a task on its way (``granted``)."""
+    """Shows one permit, or one that is kept for a task on its way (``granted``)."""
 
-    holder: str  # what ``release`` wants
-    task_id: str  # or host and process, of a holder outside tasks
-    task: str | None  # its name, and ...
-    worker: str | None  # ... where it runs, if a worker told
+    holder: str  # the argument of ``release``
+    task_id: str  # for a holder outside tasks: host and process
+    task: str | None  # its name, if a worker answered
+    worker: str | None  # where it runs, if a worker answered
     weight: int
     held_for: float
     lease_left: float
@@ -81,19 +81,19 @@ class PermitView:
 
 @dataclass(frozen=True, slots=True)
 class WaiterView:
-    """One who waits; nobody is before position 0."""
+    """Shows one waiter; position 0 is the head of the line."""
 
     position: int
     ticket: str
-    task_id: str  # or host and process, of one who waits outside tasks
-    task: str | None  # its name, and ...
-    worker: str | None  # ... which worker holds it, if that told
+    task_id: str  # for a waiter outside tasks: host and process
+    task: str | None  # its name, if a worker answered
+    worker: str | None  # the worker that holds it, if it answered
     kind: Kind
     where: Where
     weight: int
     priority: int
     waited: float
-    expected: float | None  # until its turn; None where nobody can know
+    expected: float | None  # until its turn; None if that cannot be predicted
     unsatisfiable: bool  # its weight is above the limit in force
 
     @classmethod
@@ -116,18 +116,18 @@ class WaiterView:
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """One key of a semaphore, or a semaphore without keys."""
+    """Shows one key of a semaphore, or a semaphore without keys."""
 
     resource: str  # its name in the store
-    semaphore: str  # of a very long name its beginning and digest
-    key: str | None  # likewise
-    limit: int | None  # in force; None where nobody ever declared one
+    semaphore: str  # a very long name is cut, with a digest at its end
+    key: str | None  # cut likewise
+    limit: int | None  # in force; None if none was ever declared
     set_by_operator: bool
     occupied: int
     waiting: int  # all of them
-    mean_held: float | None  # of the permits lately
+    mean_held: float | None  # how long permits were held lately
     permits: tuple[PermitView, ...]  # oldest first
-    waiters: tuple[WaiterView, ...]  # in order, the first of them
+    waiters: tuple[WaiterView, ...]  # in order; a part of the line
     note: str | None = None  # why tasks and workers are not named
 
     @classmethod
@@ -147,12 +147,12 @@ class ResourceView:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What became of those who waited."""
+    """Lists what a purge did with the waiters."""
 
     ended: list[str]  # ids of tasks that were parked
-    revoked: list[str]  # of the other tasks, which end when their workers come to it
-    unheard: int  # tasks that no worker was told of, for none answered
-    calls: int  # that wait outside tasks: nothing ends these but their processes
+    revoked: list[str]  # ids of the other tasks, which their workers end later
+    unheard: int  # tasks that were not revoked, for no worker answered
+    calls: int  # waiters outside tasks: only their own processes can end these
 
 
 def _where(ticket: Ticket) -> Where:
@@ -160,11 +160,13 @@ def _where(ticket: Ticket) -> Where:
 
 
 def _expected(ticket: Ticket, seen: Snapshot) -> float | None:
-    """By the mean time that permits were held; nobody knows when a pause ends, or a broker delivers again."""
+    """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
     if ticket.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
     turn = (ticket.position + 1) / seen.limit * seen.mean_held
     if ticket.reachable:
         return turn
-    is_delayed = not ticket.session and ticket.due > seen.at  # its message was published so
+    is_delayed = (
+        not ticket.session and ticket.due > seen.at
+    )  # its message was published with a delay
     return max(turn, ticket.due - seen.at) if is_delayed else None

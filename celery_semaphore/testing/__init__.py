@@ -1,4 +1,4 @@
-"""For users' tests, and for other people's stores (``celery_semaphore.testing.conformance``)."""
+"""Support users' tests, and tests of other people's stores (``celery_semaphore.testing.conformance``)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A clock for tests."""
+"""Provide a clock for tests."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Tells the time that it was told; give it to a store as ``now=``."""
+    """Returns the time that the test sets; pass it to a store as ``now=``."""
 
     def __init__(self, now: float = 2_000_000_000.0) -> None:
         self.now = now

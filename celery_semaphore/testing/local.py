@@ -1,6 +1,6 @@
-"""LocalStore: an app's permits in the process that runs its tests, with or without limits."""
+"""Keep an app's permits in the process that runs its tests, with or without limits."""
 
-# ruff: noqa: PLC0415 - pytest imports this before anything is known of the project, see the package
+# ruff: noqa: PLC0415 - pytest imports this before the project is loaded, see the package
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..stores.memory import MemoryStore
 if TYPE_CHECKING:
     from ..core.store import Outgoing
 
-SHUTDOWN_TIMEOUT_S = 1.0  # seconds for giving back what tests still hold
+SHUTDOWN_TIMEOUT_S = 1.0  # how long permits that tests still hold may take to be released
 
 
 class LocalStore(MemoryStore):
-    """Keeps an app's permits in this process; while ``unlimited`` everybody gets one."""
+    """Keeps an app's permits in this process; while ``unlimited`` it grants every permit."""
 
     unlimited = False
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._beyond: set[str] = set()  # who was let in without being counted
+        self._beyond: set[str] = set()  # holders that were admitted without being counted
 
     def acquire(
         self,
@@ -56,10 +56,10 @@ class LocalStore(MemoryStore):
 
 @contextmanager
 def local_store(app: Any) -> Iterator[LocalStore]:
-    """Keep the permits of this app here, and of each ``Semaphore(url=...)``: no server is needed.
+    """Keep the permits of this app, and of each ``Semaphore(url=...)``, in this process: no server is needed.
 
-    Tasks must run in this process: called with ``apply``, or by a worker that is started within, whose
-    pool is solo or threads.
+    Tasks must run in this process: called with ``apply``, or by a worker that is started in it with the pool
+    solo or threads.
     """
     from .. import semaphore
     from ..core.held_permits import by_store
@@ -73,7 +73,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
             " use local_store(celery_session_app) in a fixture of the session, and ask for that one before."
         )
         raise ConfigurationError(msg)
-    add_steps(app)  # a test may make its tasks when its worker runs already
+    add_steps(app)  # a test may define its tasks after its worker has started
     store = LocalStore()
     app.__dict__[LIMITER] = limiter = Limiter(app, store)
     semaphore.instead.append(store)
@@ -91,7 +91,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
 
 @contextmanager
 def unlimited(app: Any = None) -> Iterator[None]:
-    """Switch all limits of this app off, and those of ``Semaphore(url=...)``; default: the current app's."""
+    """Switch off all limits of this app, by default the current one, and those of ``Semaphore(url=...)``."""
     app = current_app() if app is None else app
     store = _local_store_of(app)
     if store is None:

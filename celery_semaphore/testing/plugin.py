@@ -1,6 +1,6 @@
-"""Fixtures for tests of limited tasks; pytest finds them by itself where celery_semaphore is installed.
+"""Provide fixtures for tests of limited tasks; pytest finds them where celery_semaphore is installed.
 
-Nothing of this does anything, or imports Celery, until a test asks for it.
+None of them does anything, or imports Celery, until a test uses it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import SemaphoreError
 from ..settings import Settings
 from .local import LocalStore, current_app, local_store, unlimited
 
-# Of celery.contrib.pytest and pytest-celery: a test that uses one of them means that app.
+# These fixtures come from celery.contrib.pytest and pytest-celery: a test that uses one of them means that app.
 APPS = ("celery_app", "celery_session_app", "celery_setup_app")
 
 TakeSnapshot = Callable[..., Snapshot]
@@ -24,7 +24,7 @@ TakeSnapshot = Callable[..., Snapshot]
 
 @pytest.fixture
 def semaphore_app(request: pytest.FixtureRequest) -> Any:
-    """The app whose limits are meant; override it where that is not the current one."""
+    """Return the app whose limits are meant; override it if that is not the current app."""
     for name in APPS:
         if name in request.fixturenames:
             return request.getfixturevalue(name)
@@ -33,15 +33,15 @@ def semaphore_app(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def semaphore_store(semaphore_app: Any) -> Iterator[LocalStore]:
-    """The app's permits are kept in this process, in a store that is empty; name it before ``celery_worker``."""
+    """Keep the app's permits in this process, in an empty store; name this fixture before ``celery_worker``."""
     with local_store(semaphore_app) as store:
         yield store
 
 
 @pytest.fixture
 def semaphores_unlimited(semaphore_app: Any, semaphore_store: LocalStore) -> Iterator[None]:
-    """No limit holds in this test."""
-    del semaphore_store  # made first
+    """Switch off all limits in this test."""
+    del semaphore_store  # it only has to be made first
     with unlimited(semaphore_app):
         yield
 
@@ -50,7 +50,7 @@ def semaphores_unlimited(semaphore_app: Any, semaphore_store: LocalStore) -> Ite
 def semaphore_snapshot(
     request: pytest.FixtureRequest, semaphore_app: Any
 ) -> Iterator[TakeSnapshot]:
-    """``semaphore_snapshot("export", "7")``: who holds and who waits, in the test's store or the app's own."""
+    """Return a function, as in ``semaphore_snapshot("export", "7")``, that reads the test's store or the app's own."""
     if "semaphore_store" in request.fixturenames:
         store = request.getfixturevalue("semaphore_store")
     else:

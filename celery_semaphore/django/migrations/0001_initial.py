@@ -1,4 +1,4 @@
-"""The model that permissions and the history need; it has no table."""
+"""Create the model that permissions and the history need; it has no table."""
 
 from __future__ import annotations
 

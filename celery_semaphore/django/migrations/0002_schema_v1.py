@@ -1,4 +1,4 @@
-"""The store's schema, version 1."""
+"""Install the store's schema, version 1."""
 
 from __future__ import annotations
 

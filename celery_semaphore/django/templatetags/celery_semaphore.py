@@ -1,4 +1,4 @@
-"""Filters of the admin's pages."""
+"""Provide the template filters of the admin's pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django import template
 
 from ..text import meant, shown, spelt
 
-TENTHS = 10.0  # seconds up to which tenths are shown
+TENTHS = 10.0  # seconds below which tenths are shown
 
 register = template.Library()
 register.filter("shown", shown)

@@ -1,11 +1,11 @@
-// Shows the semaphores as they are now: asks for the page's live part again and again, and puts it in place.
+// Keep the page up to date: fetch its live part again and again, and put it in place.
 "use strict";
 (() => {
   const part = document.querySelector("[data-live]");
   const state = document.querySelector("[data-live-state]");
   if (!part) return;
 
-  const LEAST = 2000; // milliseconds between two questions; a slow server is asked less often
+  const LEAST = 2000; // milliseconds between two requests; a slow server gets fewer
   const address = new URL(location.href);
   address.searchParams.set("live", "1");
   let since = new Date();
