@@ -1,4 +1,4 @@
-"""What every store must do, as tests; needs pytest.
+"""Test what every store must do; this package needs pytest.
 
 ::
 
@@ -19,13 +19,12 @@
         def set_format(self, store, number):
             ...
 
-``open_store`` is called once per test and gives a store that was never used, with ``now`` as its server's
-clock. ``forget`` makes the server lose all its data, as a restart would; the store itself stays. ``remember``
-returns a function that makes the server lose all that came after, as the failover to a replica that lags or a
-crash before the last commits reached the disk would. Where a server can lose everything but never its last
-moments alone, set ``never_goes_back = "the reason"`` in the class instead: the tests of such losses are then
-skipped with that reason, and all others run. ``set_format`` makes the server's record say that all it keeps is of
-this format.
+Each test calls ``open_store`` once; it returns a store that was never used, with ``now`` as its server's clock.
+``forget`` makes the server lose all its data, like a restart; the store itself stays. ``remember`` returns a
+function that makes the server lose all later changes, like a failover to a replica that lags, or a crash before the
+last commits reached the disk. If a server can lose everything but never its last moments alone, set
+``never_goes_back = "the reason"`` in the class instead: the tests of such losses are then skipped with that reason,
+and all others run. ``set_format`` sets the number of the format in the server's record.
 """
 
 from __future__ import annotations
@@ -92,4 +91,4 @@ class StoreConformance(
     Names,
     Crowd,
 ):
-    """All of it."""
+    """Holds all tests of a store."""

@@ -1,4 +1,4 @@
-"""Who is let in: limits, weights, several claims, tokens."""
+"""Test admission: limits, weights, several claims, tokens."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -134,7 +134,7 @@ class Admission(Suite):
         assert store.snapshot("api").occupied == 0
 
     def test_a_late_acquire_after_its_release_is_refused(self, store: Store, clock: Clock) -> None:
-        """The answer never came, the release did, and then the network delivers the acquire."""
+        """Let the network deliver an acquire only after its release; its answer never came."""
         store.release("a", claim())
         clock.advance(LEASE - 1)
         assert why(store, claim(), "a") is Reason.RELEASED
@@ -191,7 +191,7 @@ class Admission(Suite):
         assert not seen.holders[0].granted
 
     def test_many_are_seen_together(self, store: Store, clock: Clock) -> None:
-        names = [f"of/{n}" for n in range(501)]  # more than one call of any store asks for
+        names = [f"of/{n}" for n in range(501)]  # more than one call of any store reads
         admitted(store, claim(of="of", key="500"), "a")
         for holder in "bc":
             refused(store, claim(of="of", key="500"), holder, Wait(Kind.REQUEUE))
@@ -207,8 +207,8 @@ class Admission(Suite):
         assert list(store.snapshots([])) == []
 
     def test_a_snapshot_of_what_never_was(self, store: Store) -> None:
-        seen = store.snapshot("nobody")
+        seen = store.snapshot("unused")
         assert (seen.limit, seen.occupied, seen.mean_held) == (None, 0, None)
         assert (seen.holders, seen.waiters) == ((), ())
         assert list(store.resources()) == []
-        admitted(store, claim(of="nobody"), "a")
+        admitted(store, claim(of="unused"), "a")

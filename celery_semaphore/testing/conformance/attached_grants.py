@@ -1,4 +1,4 @@
-"""A message that is attached to its wait when a permit is granted to that already (E3)."""
+"""Test messages that are attached after their wait was granted a permit (E3)."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def parks(store: Store, claims: Sequence[Claim], holder: str) -> str:
-    """Let a task wait that is about to be parked; until then the session of its worker asks for it."""
+    """Let a task wait that is about to be parked; until then its worker's session asks for it."""
     store.ask(S)
     ticket = refused(store, claims, holder, Wait(Kind.PARK, session=S)).ticket
     assert ticket
@@ -58,7 +58,7 @@ class AttachedGrants(Suite):
         assert messages(released(store, "b2", claim())) == [b"c"]
 
     def test_it_does_not_go_out_again_once_it_was_sent(self, store: Store) -> None:
-        """The answer of the first attach was lost, so it is attached once more."""
+        """Attach the message once more, because the answer of the first attach was lost."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         store.sent(released(store, "a", claim()))
@@ -75,7 +75,7 @@ class AttachedGrants(Suite):
             assert (grant.holder, grant.expires_at) == (ticket, clock.now + TAKE_UP)
 
     def test_one_with_a_part_of_its_grant_waits(self, store: Store, clock: Clock) -> None:
-        """Of a crowd that is overdue a store may end so many at once: the grant ends at one claim first."""
+        """Let the grant end at one claim first: a store ends only so many overdue grants in one call."""
         many, both = claim(60), claim(60) + claim(of="disk")
         for n in range(60):
             admitted(store, many, f"h{n}")
@@ -88,7 +88,7 @@ class AttachedGrants(Suite):
         assert [held.holder for held in store.snapshot("disk").holders] == ["x"]
 
     def test_one_with_another_weight_waits(self, store: Store) -> None:
-        """It was granted less than its task takes now."""
+        """Attach for more than was granted, as a changed task does."""
         admitted(store, claim(2), "x")
         admitted(store, claim(2), "a")
         ticket = parks(store, claim(2), "b")

@@ -1,4 +1,4 @@
-"""Calls that wait hear of their grants by the questions of their process."""
+"""Test blocking calls: they learn of their grants by the questions of their process."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
 
-LONG = 30.0  # real seconds that no call waits
+LONG = 30.0  # real seconds; no call waits so long
 
 
 def wait_until(predicate: Callable[[], bool]) -> None:
@@ -32,7 +32,7 @@ def wait_until(predicate: Callable[[], bool]) -> None:
 
 
 class Callers(Suite):
-    """On the real clock; the store's own stands still, so a call asks by itself never again."""
+    """Uses the real clock; the store's own clock stands still, so no call asks again by itself."""
 
     @pytest.mark.parametrize("how", ["release", "reap", "limit"])
     def test_a_call_hears_while_it_waits(self, store: Store, clock: Clock, how: str) -> None:
@@ -59,7 +59,7 @@ class Callers(Suite):
         assert len(got) == 1
 
     def test_a_crowd_of_callers(self, store: Store) -> None:
-        """Never above the limit, and all get in."""
+        """Admit all callers, and never more than the limit at once."""
         bodies, wanted = Bodies(), claim(3)
 
         def call(n: int) -> None:

@@ -1,4 +1,4 @@
-"""Who waits right there: handed on in one line with the parked."""
+"""Test callers that block: they stand in one line with the parked tasks."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
 
-AGAIN = LEASE / 3  # when a caller asks again
+AGAIN = LEASE / 3  # seconds after which a caller asks again
 SESSION = "a calling process"
 BOTH = claim() + claim(of="disk")
 
@@ -39,14 +39,14 @@ def calls(ticket: str | None = None, *, timeout: float | None = None, priority: 
 
 
 def calling(store: Store, claims: Sequence[Claim], holder: str, *, priority: int = 0) -> str:
-    """The ticket of a caller."""
+    """Return the ticket of a caller that blocks."""
     ticket = refused(store, claims, holder, calls(priority=priority)).ticket
     assert ticket
     return ticket
 
 
 def granted(store: Store, resource: str = "api") -> list[str]:
-    """The tickets that a permit was handed to."""
+    """Return the tickets that were granted a permit."""
     return [held.holder for held in store.snapshot(resource).holders if held.granted]
 
 
@@ -60,7 +60,7 @@ class Calling(Suite):
         assert (waiter.id, waiter.kind, waiter.due) == (refusal.ticket, "block", clock.now + AGAIN)
 
     def test_a_release_hands_on_to_a_caller(self, store: Store, clock: Clock) -> None:
-        """No message is sent for that."""
+        """Hand the permit on without sending a message."""
         admitted(store, claim(), "a")
         ticket = calling(store, claim(), "b")
         outgoing = store.release("a", claim())
@@ -126,7 +126,7 @@ class Calling(Suite):
         assert granted(store) == [high]
 
     def test_newcomers_do_not_overtake_a_caller(self, store: Store, clock: Clock) -> None:
-        """The limit has grown, and nobody has handed on yet."""
+        """Declare a higher limit, before any call has handed on a permit."""
         admitted(store, claim(1), "a")
         ticket = calling(store, claim(1), "b")
         clock.advance(1)

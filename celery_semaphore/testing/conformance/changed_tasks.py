@@ -1,4 +1,4 @@
-"""A task that comes back with other claims than it waits for: there was a new release meanwhile."""
+"""Test tasks that come back with other claims than they wait for, because a new release was deployed."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -48,7 +48,7 @@ def fill_both(store: Store) -> None:
 
 class ChangedTasks(Suite):
     def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
-        """Granted for one claim, it comes back with two, for there was a new release meanwhile."""
+        """Grant one claim to a task that comes back with two."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         store.release("a", claim())
@@ -59,7 +59,7 @@ class ChangedTasks(Suite):
         assert list(store.resources()) == []
 
     def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
-        """It stood for both, and came back for one of them: its message is there."""
+        """Let a task wait for both claims, come back for one of them, and park its message there."""
         fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket
         assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
@@ -70,7 +70,7 @@ class ChangedTasks(Suite):
         assert messages(released(store, "a", claim())) == [b"b2"]
 
     def test_a_message_that_moves_gives_way_to_one_that_is_held(self, store: Store) -> None:
-        """H8: as the newer refusal would have put it away (A13). The newer delivery has all that is needed."""
+        """H8: the parked message goes, as at a newer refusal (A13); the newer delivery stands for the task."""
         fill_both(store)
         ticket = parked(store, claim() + DISK, "b")
         held(store, "b2", claims=DISK, ticket=ticket)
@@ -93,7 +93,7 @@ class ChangedTasks(Suite):
     def test_a_wait_that_moves_to_its_grant_is_not_in_line(
         self, store: Store, clock: Clock, kind: Kind
     ) -> None:
-        """H8: it would be granted a second permit while another message of its task is on the way with the first."""
+        """H8: otherwise a second permit would be granted while another message is on its way with the first."""
         admitted(store, DISK, "d")
         store.ask(S)
         both = claim() + DISK
@@ -110,7 +110,7 @@ class ChangedTasks(Suite):
         assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
 
     def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
-        """An operator let it go first where it stood by its older claims."""
+        """Promote the wait in the line where it stands by its older claims."""
         fill_both(store)
         first = held(store, "first").ticket
         clock.advance(1)
@@ -123,7 +123,7 @@ class ChangedTasks(Suite):
 
     @pytest.mark.parametrize("home", ["api", "disk"])
     def test_a_promotion_in_one_of_two_lines_counts_in_both(self, store: Store, home: str) -> None:
-        """Whichever claim comes first now."""
+        """Test both orders of the claims."""
         fill_both(store)
         both = claim() + DISK if home == "api" else DISK + claim()
         held(store, "first", claims=both[:1])
@@ -143,7 +143,7 @@ class ChangedTasks(Suite):
             assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
 
     def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
-        """It was granted what it asked last: its session hears of it."""
+        """Grant the claims that the task asked for last; its session learns of the grant."""
         fill_both(store)
         ticket = held(store, "b", claims=DISK + claim()).ticket
         held(store, "b2", claims=claim(), ticket=ticket)
@@ -170,7 +170,7 @@ class ChangedTasks(Suite):
     def test_a_ticket_that_stands_in_two_lines_stops_neither(
         self, store: Store, clock: Clock, promoted: str
     ) -> None:
-        """Parked for two claims it was delivered again by a broker, and asks for the second one alone."""
+        """Park a task for two claims; the broker delivers it again, and it asks for the second one alone."""
         admitted(store, claim(), "a")
         admitted(store, DISK, "d")
         clock.advance(1)
@@ -189,7 +189,7 @@ class ChangedTasks(Suite):
         assert messages(grants) == [b"b"]
         admitted(store, DISK, "b3", came_back(grants[0].ticket, Kind.PARK))
         store.release("b3", DISK)
-        for grant in reaped(store):  # perhaps once more: its task's copies are told apart
+        for grant in reaped(store):  # perhaps once more: copies of a task are recognised
             store.sent([grant])
             store.release(grant.ticket, DISK)
         clock.advance(2 * LEASE)
@@ -199,7 +199,7 @@ class ChangedTasks(Suite):
     def test_of_two_messages_the_one_that_is_granted_is_sent(
         self, store: Store, clock: Clock
     ) -> None:
-        """It is parked for both claims, and again for one; that grant ended before its message was taken."""
+        """Park a task for both claims, and again for one; that grant ends before its message is taken."""
         admitted(store, claim() + DISK, "a")
         ticket = parked(store, claim() + DISK, "b")
         clock.advance(LEASE)
@@ -211,7 +211,7 @@ class ChangedTasks(Suite):
     def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
         self, store: Store
     ) -> None:
-        """Parked for two claims it was delivered again, and is held for the second one alone: the first to come runs."""
+        """Park a task for two claims, and hold its redelivery for the second one alone: the first to ask runs."""
         store.ask(S)
         admitted(store, claim() + DISK, "a")
         ticket = parked(store, claim() + DISK, "b")
@@ -223,7 +223,7 @@ class ChangedTasks(Suite):
     def test_what_it_asked_once_is_forgotten_with_its_grant(
         self, store: Store, clock: Clock
     ) -> None:
-        """Held for two claims it was delivered elsewhere, too, and asked for the second one alone."""
+        """Hold a task for two claims; a delivery to another worker asks for the second one alone."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b", claims=claim() + DISK)
@@ -242,7 +242,7 @@ class ChangedTasks(Suite):
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(
         self, store: Store, *, taken: bool
     ) -> None:
-        """A message that lies in the store is not lost, though what was granted to it is for other claims."""
+        """Keep a message that lies in the store, though its grant was for other claims."""
         admitted(store, claim(2, weight=2), "a")
         self._waits(store, Kind.PARK)
         outgoing = store.release("a", claim(2, weight=2))
@@ -261,7 +261,7 @@ class ChangedTasks(Suite):
     def test_a_task_that_no_longer_waits_leaves_its_held_message_in_its_place(
         self, store: Store
     ) -> None:
-        """A11: its session still asks for it, and what was granted to it is free for the first in line."""
+        """A11: its session still asks for it, and the granted permit is free for the first in line."""
         store.ask(S)
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "d")

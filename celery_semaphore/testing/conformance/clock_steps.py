@@ -1,4 +1,4 @@
-"""A server whose clock steps back: what lies further ahead than it can is cut, once, when it is seen."""
+"""Test a server with a clock that steps back: times that lie too far ahead are cut, once, when they are seen."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 STEP = 3600.0
 FURTHEST = 3 * LEASE
-LOOK = (
-    16 * LEASE
-)  # until a resource that no call touches is looked at, and what is cut there has ended
+# Seconds until a resource that no call touches is looked at, and the times that are cut there are over.
+LOOK = 16 * LEASE
 
 
 def waited(store: Store, clock: Clock) -> float:
-    """The seconds until reaping hands a message on."""
+    """Return the seconds until reaping hands a message on."""
     began = clock.now
     while not reaped(store):
         clock.advance(LEASE / 3)
@@ -89,7 +88,7 @@ class ClockSteps(Suite):
         assert held.expires_at == clock.now + LEASE
 
     def test_no_permit_was_held_for_less_than_no_time(self, store: Store, clock: Clock) -> None:
-        """Else all that wait would ask again at once, all the time."""
+        """Count no negative time, or all waiters would ask again at once, all the time."""
         for holder in "ab":
             admitted(store, claim(2), holder)
         clock.advance(1)

@@ -1,4 +1,4 @@
-"""A task's messages: a crash may leave several of them, and one shall run."""
+"""Test copies: a crash may leave several messages of a task, and only one may run."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -20,7 +20,7 @@ REMEMBERED = 3600.0
 
 
 class Task:
-    """One task's messages, as brokers and workers may bring them."""
+    """Sends one task's messages, as brokers and workers may deliver them."""
 
     def __init__(
         self, store: Store, kind: Kind | None = Kind.REQUEUE, limit: int = 1, of: str = "task:0"
@@ -44,19 +44,19 @@ class Task:
         return answer.reason
 
     def runs(self, holder: str, *args: Any, **how: Any) -> None:
-        """Admitted, and over again."""
+        """Admit the task and release it, as one that ran."""
         answer = self.asks(holder, *args, **how)
         assert isinstance(answer, Permit), answer
         self.store.release(holder, self.claims, self.brought)
 
     def is_interrupted(self, holder: str, *args: Any, **how: Any) -> None:
-        """Admitted, and released by somebody who knows that the task has not ended."""
+        """Admit the task, and release it without naming the message, as one that has not ended."""
         answer = self.asks(holder, *args, **how)
         assert isinstance(answer, Permit), answer
         self.store.release(holder, self.claims)
 
     def goes_back(self, holder: str, *args: Any, **how: Any) -> None:
-        """Refused, for somebody else is in."""
+        """Refuse the task, because another holder has the permit."""
         admitted(self.store, self.claims, f"before {holder}")
         assert self.is_refused(holder, *args, **how) is Reason.SATURATED
         self.store.release(f"before {holder}", self.claims)
@@ -91,7 +91,7 @@ class Copies(Suite):
         task.runs("h4", f"h1{blank}1")
 
     def test_a_copy_of_a_message_that_was_admitted_does_not_run(self, task: Task) -> None:
-        """The worker published it anew, and was killed before it acknowledged the old one."""
+        """Redeliver a message: its worker published it anew, and was killed before it acknowledged the old one."""
         task.goes_back("h1")
         task.runs("h2", "h1.1")
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
@@ -116,7 +116,7 @@ class Copies(Suite):
         assert task.is_refused("h4", "h1.1", redelivered=True) is Reason.COPY
 
     def test_another_may_run_if_the_first_died(self, task: Task, clock: Clock) -> None:
-        """Nobody knows how far it came; its own message may be gone."""
+        """Run another message: it is unknown how far the first one came, and its message may be gone."""
         task.goes_back("h1")
         task.claims = claim(2)
         assert isinstance(task.asks("h2", "h1.1"), Permit)
@@ -125,7 +125,7 @@ class Copies(Suite):
         task.runs("h4", redelivered=True)
 
     def test_a_redelivery_beside_the_running_one_changes_nothing(self, task: Task) -> None:
-        """The broker lost its patience: it is refused, goes back, and is a copy in the end."""
+        """Redeliver a running message after the broker's timeout: it goes back, and is a copy in the end."""
         task.goes_back("h1")
         assert isinstance(task.asks("h2", "h1.1"), Permit)
         brought = task.brought
@@ -147,13 +147,13 @@ class Copies(Suite):
         assert task.is_refused("h2", "h1.1") is Reason.COPY
 
     def test_two_that_went_back_are_told_apart(self, task: Task) -> None:
-        """A publication that was not confirmed was repeated, and both had arrived."""
+        """Deliver two messages: a publication was repeated without a confirmation, and both arrived."""
         task.goes_back("h1")
         task.runs("h2", "h1.1")
         assert task.is_refused("h3", "h1.2") is Reason.COPY
 
     def test_a_redelivery_of_the_admitted_one_runs_again(self, task: Task) -> None:
-        """Its worker died before it acknowledged, as tasks with late acks want it."""
+        """Run a message again if its worker died before it acknowledged: late acks ask for that."""
         task.goes_back("h1")
         task.runs("h2", "h1.1")
         task.runs("h3", "h1.1", redelivered=True)
@@ -174,7 +174,7 @@ class Copies(Suite):
         assert task.is_refused("h4", "h1.1") is Reason.COPY
 
     def test_the_admitted_one_may_go_back_itself(self, task: Task) -> None:
-        """Interrupted, delivered again, and refused: then what it left comes back, and runs."""
+        """Redeliver and refuse the admitted message: the one that is published instead comes back, and runs."""
         task.goes_back("h1")
         task.runs("h2", "h1.1")
         task.goes_back("h3", "h1.1", redelivered=True)
@@ -188,7 +188,7 @@ class Copies(Suite):
         task.runs("h4", "h3.1")
 
     def test_holders_whose_answers_were_lost_did_not_run(self, task: Task) -> None:
-        """Admitted without knowing it, so its message went back; and so did the next one's, unasked."""
+        """Admit holders that never get the answer, so that their messages go back."""
         task.goes_back("h1")
         task.is_interrupted("h2", "h1.1")
         task.runs("h4", "h3.1")
@@ -196,7 +196,7 @@ class Copies(Suite):
         assert task.is_refused("h6", "h1.1", redelivered=True) is Reason.COPY
 
     def test_an_acquire_that_comes_late_ends_no_task(self, task: Task, clock: Clock) -> None:
-        """It was on its way while its message went back, twice, and nobody lives to release it."""
+        """Deliver an acquire after its message went back twice; no process is left that releases it."""
         task.goes_back("h1")
         task.claims = claim(2)
         assert isinstance(task.asks("h2", "h1.1"), Permit)
@@ -205,7 +205,7 @@ class Copies(Suite):
         task.runs("h5", "h4.1")
 
     def test_a_message_without_its_ticket_finds_it(self, task: Task) -> None:
-        """Its answer was lost as well, so the holder that sent it back knew none."""
+        """Send the message back without a ticket, because that answer was lost as well."""
         task.goes_back("h1")
         made, task.ticket = task.ticket, None
         task.goes_back("h2", "h1.1")
@@ -231,14 +231,14 @@ class Copies(Suite):
         other.goes_back("h3")
         assert other.ticket != task.ticket
         other.runs("h4", "h3.1")
-        # What is left of the first one changes nothing for the other.
+        # A late message of the first task changes nothing for the other.
         task.runs("h5", "h1.2")
         assert other.is_refused("h6", redelivered=True) is Reason.COPY
 
     def test_what_is_left_of_an_earlier_task_goes_back(
         self, task: Task, other: Task, clock: Clock
     ) -> None:
-        """It is refused under its own ticket, and the record of the later task stays as it is."""
+        """Refuse it under its own ticket; the record of the later task stays as it is."""
         task.goes_back("h1")
         task.runs("h2", "h1.1")
         clock.advance(1)
@@ -281,7 +281,7 @@ class Copies(Suite):
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
 
     def test_that_it_went_back_in_the_grace_is_known(self, store: Store, clock: Clock) -> None:
-        """It had run, and is delivered again; what it leaves behind is no copy of it."""
+        """Redeliver a task that has run; the message that it is published as is no copy."""
         task = Task(store, kind=None)
         task.runs("h0")
         known = store.epoch
@@ -289,7 +289,7 @@ class Copies(Suite):
         self.forget(store)
         store.epoch = None
         task.runs("h2", "h1.1")
-        store.epoch = known  # whoever knows that permits may have been forgotten comes later
+        store.epoch = known  # a client that knows the old epoch comes later
         assert task.is_refused("h3", "h1.1", redelivered=True) is Reason.RECOVERING
         clock.advance(LEASE)
         task.runs("h4", "h3.1")
@@ -309,7 +309,7 @@ class Copies(Suite):
         assert task.asks("h2", "h1.1") == first
 
     def test_what_was_handed_to_a_copy_goes_on(self, store: Store) -> None:
-        """Its message was attached once more after the task had run by another one."""
+        """Attach a message once more after another one ran the task."""
         task = Task(store, Kind.PARK)
         task.goes_back("h1")
         task.runs("h2", "h1.1")

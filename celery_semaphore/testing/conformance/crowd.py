@@ -1,4 +1,4 @@
-"""Many at once, in threads; the clock stands still."""
+"""Test many callers at once, in threads; the clock stands still."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Bodies:
-    """Who really runs: the truth that the store's books are held against."""
+    """Records which bodies really run, to be compared with the store's records."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -39,7 +39,7 @@ class Bodies:
 
 class Crowd(Suite):
     def test_never_above_the_limit_and_nobody_is_lost(self, store: Store) -> None:
-        """Each arrives, runs or parks; each release runs whom it handed on to."""
+        """Run or park each task that arrives; run the tasks that each release hands on to."""
         bodies = Bodies()
         wanted = claim(3)
 

@@ -1,4 +1,4 @@
-"""Waits of parked messages that end without a permit."""
+"""Test waits of parked messages that end without a permit."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class EndedWaits(Suite):
     @pytest.mark.parametrize("ends_in", [10.0, 1000 * LEASE])
     def test_a_wait_ends_by_itself(self, store: Store, clock: Clock, ends_in: float) -> None:
-        """Nobody needs to release for that."""
+        """End the wait without any release."""
         store.set_limit(0, "api")
         ticket = named(store, "b", ends_in)
         clock.advance(ends_in - 1)
@@ -47,7 +47,7 @@ class EndedWaits(Suite):
         admitted(store, claim(), "a")
         named(store, "b")
         named(store, "c")
-        assert store.end(["b", "nobody"]) == {"api"}
+        assert store.end(["b", "unknown"]) == {"api"}
         (over,) = store.take(frozenset({"api"}))
         assert (over.payload, over.token) == (b"b", 0)
         assert not store.end(["b"])
@@ -77,7 +77,7 @@ class EndedWaits(Suite):
         assert refused(store, claim(2), "d").position == 0
 
     def test_an_ended_one_comes_until_it_is_sent(self, store: Store, clock: Clock) -> None:
-        """Who took it may have died before the broker had it."""
+        """Offer it again: the worker that took it may have died before the broker had it."""
         store.set_limit(0, "api")
         named(store, "b", 10.0)
         clock.advance(10)
@@ -92,7 +92,7 @@ class EndedWaits(Suite):
         assert list(store.resources()) == []
 
     def test_who_parks_and_waits_too_long_times_out(self, store: Store, clock: Clock) -> None:
-        """It went back for that, so even a free permit is not for it."""
+        """Refuse it even though a permit is free: its timeout is over."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         clock.advance(11)
@@ -110,7 +110,7 @@ class EndedWaits(Suite):
         admitted(store, claim(), "b2", came_back(ticket, Kind.PARK, timeout=10.0))
 
     def test_a_grant_that_is_overdue_is_ended(self, store: Store, clock: Clock) -> None:
-        """Though nothing has noticed yet that its message stands in line again."""
+        """End it though no call has noticed yet that its message stands in line again."""
         admitted(store, claim(), "a")
         named(store, "b")
         released(store, "a", claim())
@@ -121,7 +121,7 @@ class EndedWaits(Suite):
     def test_a_wait_that_ends_while_it_is_granted_is_granted_once(
         self, store: Store, clock: Clock
     ) -> None:
-        """Its message was taken, and the worker that took it died before the broker had it."""
+        """Take the message; the worker that took it dies before the broker has it."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b", ends_in=10.0)
         assert [grant.token > 0 for grant in released(store, "a", claim())] == [True]
@@ -137,7 +137,7 @@ class EndedWaits(Suite):
     def test_waits_that_end_while_they_are_granted_keep_no_other_from_its_end(
         self, store: Store, clock: Clock
     ) -> None:
-        """However many they are: each call looks at so many only."""
+        """Find the other wait's end though each call looks only at so many waits."""
         most = 60
         for n in range(most):
             admitted(store, claim(most), f"a{n}")
@@ -152,7 +152,7 @@ class EndedWaits(Suite):
         assert found == [b"c"]
 
     def test_an_ended_wait_may_park_again(self, store: Store, clock: Clock) -> None:
-        """Its message came, and Celery let it run after all: the revocation was unknown there."""
+        """Deliver the message to a worker that does not know the revocation and runs it."""
         admitted(store, claim(), "a")
         ticket = named(store, "b")
         store.end(["b"])
@@ -174,7 +174,7 @@ class EndedWaits(Suite):
     def test_what_was_sent_late_does_not_forget_what_another_took(
         self, store: Store, clock: Clock
     ) -> None:
-        """It was parked anew and ended again, and whoever took that may die before the broker has it."""
+        """Park it anew and end it again; the worker that took it then may die before the broker has it."""
         admitted(store, claim(), "a")
         ticket = named(store, "b")
         late = store.take(store.end(["b"]))
@@ -189,7 +189,7 @@ class EndedWaits(Suite):
     def test_an_ended_one_that_asks_again_does_not_end_at_once(
         self, store: Store, clock: Clock
     ) -> None:
-        """Nor is it forgotten: whoever sent its message may not have said so yet."""
+        """Keep its record, too: the worker that sent its message may not have reported that yet."""
         store.set_limit(0, "api")
         ticket = named(store, "b", 10.0)
         clock.advance(10)
@@ -203,7 +203,7 @@ class EndedWaits(Suite):
         assert messages(reaped(store)) == [b"b"]
 
     def test_a_name_that_two_tickets_had_finds_the_newer(self, store: Store, clock: Clock) -> None:
-        """A task id was used again."""
+        """Use one task id twice."""
         admitted(store, claim(), "a")
         first = named(store, "b")
         clock.advance(1)

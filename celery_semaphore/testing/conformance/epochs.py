@@ -1,4 +1,4 @@
-"""A store that forgot: a new memory, a grace, and permits put back."""
+"""Test a store that forgot: a new epoch, a grace, and permits that are restored."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -65,7 +65,7 @@ class Epochs(Suite):
         assert admitted(store, both, "c").token > permit.token
 
     def test_tokens_grow_even_if_the_clock_went_back(self, store: Store, clock: Clock) -> None:
-        """A replica took over whose clock is behind."""
+        """Fail over to a replica with a clock that is behind."""
         permit = admitted(store, claim(2), "a")
         self.forget(store)
         clock.advance(-1000)
@@ -99,7 +99,7 @@ class Epochs(Suite):
         assert store.snapshot("api").occupied == 0
 
     def test_never_what_was_released(self, store: Store) -> None:
-        """The release overtook a renewal on its way."""
+        """Let a release overtake a renewal on its way."""
         permit = admitted(store, claim(), "a")
         self.forget(store)
         store.release("a", claim())
@@ -114,7 +114,7 @@ class Epochs(Suite):
         assert store.renew([permit]) == {"a": Renewal.LOST}
 
     def test_never_a_permit_of_this_memory(self, store: Store) -> None:
-        """The store knew it, so it did not forget it: it ended."""
+        """Restore no permit of this epoch: the store did not forget it, so it has ended."""
         permit = admitted(store, claim(), "a")
         self.forget(store)
         assert why(store, claim(), "b") is Reason.RECOVERING
@@ -122,7 +122,7 @@ class Epochs(Suite):
         assert store.renew([stranger]) == {"x": Renewal.LOST}
 
     def test_a_store_that_went_back_begins_a_new_epoch(self, store: Store, clock: Clock) -> None:
-        """Its callers were with another server for a while; this one never restarted."""
+        """Return to a server that never restarted, while its callers used another one."""
         before = admitted(store, claim(), "a").epoch
         there = before + 60_000_000
         living = Permit("b", 1, tuple(claim()), clock.now, clock.now + LEASE, there)
@@ -180,7 +180,7 @@ class Epochs(Suite):
         assert [grant.payload for grant in reaped(store)] == [b"b"]
 
     def test_a_newcomer_may_come_first(self, store: Store, clock: Clock) -> None:
-        """Who never saw the old memory begins the new one; the grace begins with who did."""
+        """Begin the new epoch by a client that knew no other; the grace begins with one that did."""
         permit = admitted(store, claim(2), "a")
         known = store.epoch
         self.forget(store)
@@ -235,7 +235,7 @@ class Epochs(Suite):
         admitted(store, claim(), "b")
 
     def test_one_grace_for_one_loss(self, store: Store, clock: Clock) -> None:
-        """Others that knew the old memory do not begin it again."""
+        """Begin no second grace for other clients that knew the old epoch."""
         admitted(store, claim(), "a")
         known = store.epoch
         self.forget(store)

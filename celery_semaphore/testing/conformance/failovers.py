@@ -1,4 +1,4 @@
-"""A store that forgot its last moments only: a replica that lags took over."""
+"""Test a store that forgot only its last moments: a replica that lags took over."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -75,7 +75,7 @@ class Failovers(Suite):
         lose_the_rest = self.remember(store)
         admitted(store, claim(2), "b2", came_back(tickets[0], Kind.PARK))
         lose_the_rest()
-        other = replace(permit, holder="y")  # of which this epoch knows nothing
+        other = replace(permit, holder="y")  # unknown to this epoch
         assert store.renew([other]) == {"y": Renewal.RESTORED}
         seen = [held.holder for held in store.snapshot("api").holders if held.granted]
         assert seen == tickets

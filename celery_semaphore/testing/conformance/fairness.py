@@ -1,4 +1,4 @@
-"""Heavy waiters are not starved while they are reachable."""
+"""Test that heavy waiters are not starved while they are reachable."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Fairness(Suite):
     def test_a_heavy_waiter_is_not_starved(self, store: Store, clock: Clock) -> None:
-        """C5, H6: no lighter one takes what is free while it stands first."""
+        """C5, H6: no lighter task takes the free capacity while the heavy one stands first."""
         store.ask(S)
         for holder in "abc":
             admitted(store, claim(4), holder)
@@ -45,7 +45,7 @@ class Fairness(Suite):
         assert granted(store) == [light.ticket, heavy.ticket]
 
     def test_a_heavy_waiter_in_transit_reserves_nothing(self, store: Store, clock: Clock) -> None:
-        """It keeps its place, and waits for lighter ones that came later."""
+        """Keep its place, but admit lighter tasks that came later."""
         admitted(store, claim(2), "a")
         heavy = requeued(store, claim(2, weight=2), "heavy")
         clock.advance(1)

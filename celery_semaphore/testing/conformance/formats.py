@@ -1,4 +1,4 @@
-"""A store that newer processes have gone over to: this release admits nothing there, and leaves it alone."""
+"""Test a store of a newer format: this release admits nothing there, and does not change it."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -92,7 +92,7 @@ class Formats(Suite):
         assert store.renew([permit]) == {"a": Renewal.OK}
 
     def test_what_is_not_there_is_lost(self, store: Store, clock: Clock) -> None:
-        """A record that is written anew would be one of an old format."""
+        """Restore nothing: a new record would have an old format."""
         permits = [admitted(store, claim(9) + claim(9, of="disk"), holder) for holder in "abc"]
         store.release("a", claim(9) + claim(9, of="disk"))
         store.release("b", claim(9))
@@ -118,7 +118,7 @@ class Formats(Suite):
         assert list(store.resources()) == []
 
     def test_what_was_given_back_is_handed_on_at_the_next_look(self, store: Store) -> None:
-        """By a newer worker, for lines may be written otherwise; nothing is claimed before it."""
+        """Leave the hand-on to a newer worker, for lines may have another format; until then no reap claims it."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         self.set_format(store, NEWER)
@@ -129,7 +129,7 @@ class Formats(Suite):
         assert messages(reaped(store)) == [b"b"]
 
     def test_a_waiter_is_not_taken_out(self, store: Store) -> None:
-        """Neither its ticket nor what was granted to it."""
+        """Leave its ticket and its grant in the store."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         assert messages(released(store, "a", claim())) == [b"b"]
@@ -180,7 +180,7 @@ class Formats(Suite):
         assert messages(store.take(frozenset({"api"}))) == [b"b"]
 
     def test_what_was_sent_comes_again(self, store: Store, clock: Clock) -> None:
-        """Rather twice than never: the second is recognised for a copy."""
+        """Send it twice rather than never: the second message is recognised as a copy."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         grants = released(store, "a", claim())
@@ -192,7 +192,7 @@ class Formats(Suite):
         assert messages(reaped(store)) == [b"b"]
 
     def test_a_restart_does_not_change_it(self, store: Store) -> None:
-        """The first caller after it begins no new epoch."""
+        """Begin no new epoch at the first call after it."""
         admitted(store, claim(9), "a")
         self.set_format(store, NEWER)
         lose_the_rest = self.remember(store)
@@ -207,7 +207,7 @@ class Formats(Suite):
         assert why(store, claim(9), "c") is Reason.RECOVERING
 
     def test_a_new_epoch_confirms_nothing_here(self, store: Store) -> None:
-        """Whether a permit of the epoch before fits only newer workers can tell."""
+        """Restore no permit of the old epoch: only newer workers can tell whether it fits."""
         permit = admitted(store, claim(9), "a")
         lose_the_rest = self.remember(store)
         lose_the_rest()
@@ -228,7 +228,7 @@ class Formats(Suite):
         assert store.check() == before
 
     def test_the_format_before_is_read(self, store: Store) -> None:
-        """And stays, for whoever reads no other is there still."""
+        """Keep that format, for processes may still run that can read no other."""
         permit = admitted(store, claim(), "a")
         self.set_format(store, FORMAT - 1)
         assert why(store, claim(), "b", Wait(Kind.REQUEUE)) is Reason.SATURATED

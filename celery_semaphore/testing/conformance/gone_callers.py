@@ -1,4 +1,4 @@
-"""Callers that die, lose patience, or lose an answer."""
+"""Test callers that die, give up, or lose an answer."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 class GoneCallers(Suite):
     def test_a_dead_caller_leaves_the_line(self, store: Store, clock: Clock) -> None:
-        """Its session sleeps after a lease; then its place is kept for another one."""
+        """Put its session to sleep after a lease, and keep its place for another lease."""
         store.set_limit(0, "api")
         calling(store, claim(), "dead")
         clock.advance(LEASE)
-        store.release("nobody", claim())  # the line is looked at
+        store.release("unknown", claim())  # makes the store look at the line
         clock.advance(LEASE - 0.001)
         store.reap()
         assert store.snapshot("api").waiting == 1
@@ -56,7 +56,7 @@ class GoneCallers(Suite):
         assert [waiter.reachable for waiter in store.snapshot("api").waiters] == [False]
 
     def test_a_dead_caller_is_granted_once(self, store: Store, clock: Clock) -> None:
-        """Its wait is in transit after that, or it would stop the line again and again."""
+        """Put its wait in transit after that, or it would stop the line again and again."""
         admitted(store, claim(), "a")
         calling(store, claim(), "dead")
         store.release("a", claim())
@@ -93,7 +93,7 @@ class GoneCallers(Suite):
         assert messages(released(store, "a", claim())) == [b"c"]
 
     def test_a_callers_grant_can_be_given_up(self, store: Store, clock: Clock) -> None:
-        """It comes in the moment in which its caller loses patience."""
+        """Grant the permit in the moment in which the caller gives up."""
         admitted(store, claim(), "a")
         first = calling(store, claim(), "b")
         clock.advance(0.001)
@@ -103,7 +103,7 @@ class GoneCallers(Suite):
         assert granted(store) == [second]
 
     def test_a_caller_whose_answer_was_lost_gives_up(self, store: Store) -> None:
-        """It does not know its ticket."""
+        """Release by the holder, for the caller does not know its ticket."""
         admitted(store, claim(), "a")
         calling(store, claim(), "b")
         store.release("b", claim())
@@ -142,7 +142,7 @@ class GoneCallers(Suite):
         assert store.snapshot("api").waiting == 0
 
     def test_a_call_that_took_too_long_gets_nothing(self, store: Store, clock: Clock) -> None:
-        """Not even what is free by then: it was promised an end."""
+        """Refuse even a permit that is free by then: the timeout is over."""
         store.set_limit(0, "api")
         ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket
         clock.advance(15)
@@ -160,7 +160,7 @@ class GoneCallers(Suite):
         admitted(store, claim(), "b", calls(ticket, timeout=15.0))
 
     def test_the_first_gets_what_is_overdue_by_asking(self, store: Store, clock: Clock) -> None:
-        """Nobody reaps where nobody works."""
+        """End the overdue lease by an acquire: without workers, nothing reaps."""
         admitted(store, claim(), "a")
         first = calling(store, claim(), "b")
         clock.advance(0.001)

@@ -1,4 +1,4 @@
-"""What is free goes to whoever was parked first."""
+"""Test the hand-on: a free permit goes to the first parked task."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -37,7 +37,7 @@ class HandingOn(Suite):
         assert messages(reaped(store)) == [b"b"]
 
     def test_reaping_comes_in_time(self, store: Store, clock: Clock) -> None:
-        """A resource that was just looked at needs its next look when its next lease ends."""
+        """Look at a resource again when its next lease ends, even if it was just looked at."""
         permits = [admitted(store, claim(of=name), name) for name in ("api", "disk")]
         parked(store, claim(), "b")
         clock.advance(LEASE - 1)
@@ -161,7 +161,7 @@ class HandingOn(Suite):
         assert list(store.resources()) == []
 
     def test_a_head_refused_elsewhere_moves_there(self, store: Store, clock: Clock) -> None:
-        """The releaser knows nothing of the other claim."""
+        """Move the head to its other claim, which the releasing caller does not know."""
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "x")
         both = claim() + claim(of="disk")

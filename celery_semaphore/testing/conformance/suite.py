@@ -1,4 +1,4 @@
-"""What the tests are written with."""
+"""Provide the fixtures and helpers of the tests."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -26,7 +26,7 @@ class OpenStore(Protocol):
 
 
 class Suite:
-    """The fixtures of all tests; see the package."""
+    """Holds the fixtures of all tests; see the package."""
 
     @pytest.fixture
     def clock(self) -> Clock:
@@ -81,7 +81,7 @@ def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = 
 
 
 def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
-    """The ticket of a wait in transit: no session asks for its grant."""
+    """Return the ticket of a wait in transit: no session asks for its grant."""
     ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
     assert ticket
     return ticket
@@ -96,7 +96,7 @@ def parked(
     ends_in: float | None = None,
     **how: Any,
 ) -> str:
-    """The ticket of a waiter whose message, its name, lies in the store."""
+    """Return the ticket of a parked waiter; its message is the name of its holder."""
     ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
     assert ticket
     assert not store.attach(ticket, claims, holder.encode(), name=name, ends_in=ends_in)
@@ -110,12 +110,12 @@ def named(
     claims: Sequence[Claim] = tuple(claim()),
     **how: Any,
 ) -> str:
-    """Likewise; an operator finds its message by its holder's name."""
+    """Return the ticket of a parked waiter; an operator finds its message by its holder's name."""
     return parked(store, claims, holder, name=holder, ends_in=ends_in, **how)
 
 
 def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
-    """What a release hands on, taken by a caller that has a broker."""
+    """Release, and take the granted messages out of the outbox as a caller with a broker does."""
     return store.take(store.release(holder, claims))
 
 
