@@ -47,9 +47,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         return False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Semaphore:
-        if not is_resource_name(
-            object_id
-        ):  # a resource has one address, so that it has one history
+        if not is_resource_name(object_id):  # one address for each, so one history
             raise Http404
         return Semaphore(resource=object_id)
 

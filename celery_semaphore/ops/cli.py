@@ -236,12 +236,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 
 
 @semaphore.command(cls=CeleryCommand)
-@click.option(
-    "--sql",
-    cls=CeleryOption,
-    is_flag=True,
-    help="Print the whole SQL script instead of running it.",
-)
+@click.option("--sql", cls=CeleryOption, is_flag=True, help="Print the SQL instead of running it.")
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool) -> None:
     """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""

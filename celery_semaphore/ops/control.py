@@ -19,9 +19,7 @@ class TaskAt:
 
     name: str
     worker: str
-    active: (
-        bool  # True if it runs there; False if the worker only keeps it, for example while it waits
-    )
+    active: bool  # True if it runs there; False if the worker only keeps it, as while it waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ from .directory import Directory, declared_by, describe
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
-PAGE = (
-    1000  # waiters in one answer: reading a long line at once would block the store's other callers
-)
+PAGE = 1000  # waiters in one answer: to read a long line at once would block other callers
 
 ResourceClaim = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
@@ -273,9 +271,7 @@ class Inspector:
             yield from waiters
             if len(waiters) < PAGE:
                 return
-            skip += (
-                PAGE * 3 // 4
-            )  # pages overlap, for a waiter that leaves meanwhile moves the rest up
+            skip += PAGE * 3 // 4  # the overlap: a waiter that leaves moves the rest up
 
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:

@@ -166,7 +166,5 @@ def _expected(ticket: Ticket, seen: Snapshot) -> float | None:
     turn = (ticket.position + 1) / seen.limit * seen.mean_held
     if ticket.reachable:
         return turn
-    is_delayed = (
-        not ticket.session and ticket.due > seen.at
-    )  # its message was published with a delay
+    is_delayed = not ticket.session and ticket.due > seen.at  # published with a delay
     return max(turn, ticket.due - seen.at) if is_delayed else None

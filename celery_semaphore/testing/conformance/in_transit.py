@@ -1,6 +1,6 @@
-"""Waits in transit: their messages are with the broker. They keep their places, and block no other.
+"""Test waits in transit: their messages are with the broker. They keep their places, and block no other.
 
-Of those whose session sleeps see Sessions.
+Sessions tests the waits of sleeping sessions.
 """
 
 # ruff: noqa: S101 - asserting figures is what tests do
@@ -49,7 +49,7 @@ class InTransit(Suite):
         admitted(store, BOTH, "c")
 
     def test_those_that_wait_in_other_ways_pass(self, store: Store, clock: Clock) -> None:
-        """It would be due by then."""
+        """Let the others pass, though the wait in transit is due by then."""
         admitted(store, claim(), "a")
         ticket = requeued(store, claim(), "b", shortest=1.0, longest=1.0)
         clock.advance(0.5)
@@ -72,7 +72,7 @@ class InTransit(Suite):
 
     @pytest.mark.parametrize("kind", [Kind.REQUEUE, Kind.PARK])
     def test_it_asks_again_at_its_place(self, store: Store, clock: Clock, kind: Kind) -> None:
-        """One that parks but was never attached may have a message that is too large for the store."""
+        """Test parked waits, too: a message that was never attached may be too large for the store."""
         admitted(store, claim(), "a")
         ticket = refused(store, claim(), "b", Wait(kind)).ticket
         assert ticket
@@ -88,7 +88,7 @@ class InTransit(Suite):
     def test_it_asks_again_before_reachable_ones_that_came_later(
         self, store: Store, clock: Clock
     ) -> None:
-        """C5 looks only at those before it."""
+        """C5 looks only at the waits before it."""
         admitted(store, claim(1), "a")
         ticket = requeued(store, claim(1), "b")
         clock.advance(1)
@@ -98,7 +98,7 @@ class InTransit(Suite):
     def test_it_stands_in_line_at_its_place_once_it_is_held(
         self, store: Store, clock: Clock
     ) -> None:
-        """E1: refused again, it names a session that is awake."""
+        """E1: its second refusal names a session that is awake."""
         store.ask(S)
         admitted(store, claim(), "a")
         ticket = requeued(store, claim(), "b")
@@ -147,7 +147,7 @@ class InTransit(Suite):
         permit = admitted(store, claim(2), "a")
         refused(store, claim(2, weight=2), "b", holding(**how))
         store.set_limit(1, "api")
-        store.release("nobody", claim(2))
+        store.release("unknown", claim(2))
         return permit
 
     def test_one_that_was_set_aside_is_looked_at_by_a_sweep(
@@ -160,7 +160,7 @@ class InTransit(Suite):
         for _ in range(2):
             clock.advance(LEASE / 2)
             store.renew([permit])
-            store.release("nobody", claim(2))
+            store.release("unknown", claim(2))
         assert store.snapshot("api").waiters[0].due == due
         store.reap()
         seen = store.snapshot("api")
@@ -170,7 +170,7 @@ class InTransit(Suite):
     def test_a_limit_that_is_set_is_a_sweep_of_what_was_set_aside(
         self, store: Store, clock: Clock, limit: int
     ) -> None:
-        """E5: whoever sets it has all looked at that it concerns."""
+        """E5: setting a limit looks at all waits that it concerns."""
         self._set_aside(store)
         store.sleep(S)
         clock.advance(1.0)
@@ -210,7 +210,7 @@ class InTransit(Suite):
     def test_one_behind_one_that_fits_is_seen_when_it_is_the_first(
         self, store: Store, clock: Clock
     ) -> None:
-        """H4, H5: only those before that are stepped over."""
+        """H4, H5: only the waits before that one are stepped over."""
         store.ask(S)
         admitted(store, claim(2), "a")
         parked(store, claim(2, weight=2), "heavy")
@@ -222,7 +222,7 @@ class InTransit(Suite):
         store.sleep(S)
         due = store.snapshot("api").waiters[-1].due
         clock.advance(1)
-        store.release("nobody", claim())
+        store.release("unknown", claim())
         assert store.snapshot("api").waiters[-1].due == due
         assert messages(released(store, "a", claim())) == [b"fits"]
         seen = store.snapshot("api")
@@ -231,7 +231,7 @@ class InTransit(Suite):
     def test_one_behind_the_one_that_asks_is_not_looked_at(
         self, store: Store, clock: Clock
     ) -> None:
-        """C5: only what stands before that may keep it from a permit."""
+        """C5: only the waits before it can keep it from a permit."""
         store.ask(S)
         admitted(store, claim(3), "a")
         parked(store, claim(3, weight=3), "heavy")
@@ -246,7 +246,7 @@ class InTransit(Suite):
         assert store.snapshot("api").waiters[-1].due == due
 
     def test_it_is_forgotten_a_lease_after_it_was_due(self, store: Store, clock: Clock) -> None:
-        """E13: whoever stands in line."""
+        """E13: it makes no difference that another wait stands in line."""
         store.set_limit(0, "api")
         requeued(store, claim(), "b", shortest=1.0, longest=1.0)
         behind = parked(store, claim(), "c")

@@ -1,4 +1,4 @@
-"""How long a permit lives."""
+"""Test how long a permit lives."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -87,7 +87,7 @@ class Leases(Suite):
                 assert permit.holder in gone or held[permit.holder].expires_at == clock.now + LEASE
 
     def test_what_is_there_in_part_is_renewed_nowhere(self, store: Store, clock: Clock) -> None:
-        """It was dropped at one of its claims, and another holder is there: it is renewed at none."""
+        """Renew a permit at none of its claims after it was dropped at one, where another holder is now."""
         both = claim() + claim(of="disk")
         permit = admitted(store, both, "a")
         store.release("a", claim(of="disk"))
@@ -132,7 +132,7 @@ class Leases(Suite):
         assert admitted(store, claim(), "c").token > permit.token
 
     def test_many_dead_are_all_dead(self, store: Store, clock: Clock) -> None:
-        """A store may end them by and by; none of them may act until then."""
+        """Refuse them all, though a store may end them one by one."""
         permits = [admitted(store, claim(200), f"h{n:03}") for n in range(200)]
         clock.advance(LEASE)
         assert why(store, claim(200), "h199") is Reason.RELEASED

@@ -1,4 +1,4 @@
-"""A store that went back to before a hand-over: it remembers a dead holder and forgot the living one."""
+"""Test a store that went back to before a hand-on: it remembers a dead holder and forgot the living one."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -39,7 +39,7 @@ def names(store: Store, resource: str = "api") -> list[str]:
 
 class LostHandOvers(Suite):
     def handed_over(self, store: Store) -> tuple[Permit, Permit]:
-        """The permit of the dead "a", which the store remembers, and that of the living "b"."""
+        """Return the permit of the dead "a", which the store remembers, and that of the living "b"."""
         dead = admitted(store, claim(), "a")
         lose_the_rest = self.remember(store)
         store.release("a", claim())
@@ -98,7 +98,7 @@ class LostHandOvers(Suite):
 
     @pytest.mark.parametrize("renewed", [False, True])
     def test_what_was_put_back_is_not_remembered(self, store: Store, *, renewed: bool) -> None:
-        """Only beside what the store remembers may others live above the limit: all of that was admitted once."""
+        """Exceed the limit only beside permits that the store remembers: all of those were admitted once."""
         for holder in ("a", "b", "c"):
             admitted(store, claim(3), holder)
         lose_the_rest = self.remember(store)
@@ -126,7 +126,7 @@ class LostHandOvers(Suite):
     def test_a_remembered_holder_that_acquires_again_has_its_permit(
         self, store: Store, clock: Clock
     ) -> None:
-        """The crash took the answer along."""
+        """Lose the answer in the crash."""
         permit = admitted(store, claim(), "a")
         self.remember(store)()
         assert admitted(store, claim(), "a").token == permit.token
@@ -137,7 +137,7 @@ class LostHandOvers(Suite):
     def test_a_limit_lowered_before_takes_nothing_from_the_living(
         self, store: Store, first: str
     ) -> None:
-        """The old version of a program declares 4, the new one 2."""
+        """Declare 4 in the old version of a program, and 2 in the new one."""
         living = [admitted(store, claim(4), holder) for holder in "abc"]
         dead = admitted(store, claim(4), "d")
         assert why(store, claim(2), "x") is Reason.SATURATED
@@ -148,7 +148,7 @@ class LostHandOvers(Suite):
         order = [*living, restored] if first == "living" else [restored, *living]
         assert store.renew(order) == dict.fromkeys("abc", Renewal.OK) | {"e": Renewal.RESTORED}
         assert store.renew([dead]) == {"d": Renewal.LOST}
-        self.remember(store)()  # the next epoch remembers what was put back as all others
+        self.remember(store)()  # the next epoch remembers the restored permit like all others
         assert store.renew(order) == dict.fromkeys("abce", Renewal.OK)
 
     def test_a_limit_lowered_before_takes_nothing_from_what_a_grant_became(
@@ -229,7 +229,7 @@ class LostHandOvers(Suite):
         assert [names(store), names(store, "disk")] == [["b"], ["a", "b"]]
 
     def test_one_loss_after_the_other(self, store: Store, clock: Clock) -> None:
-        """What was put back in one epoch is remembered in the next."""
+        """Remember a restored permit in the next epoch."""
         _, living = self.handed_over(store)
         store.renew([living])
         clock.advance(1)
@@ -243,7 +243,7 @@ class LostHandOvers(Suite):
 
     @pytest.mark.parametrize("epochs", [1, 2])
     def test_nor_does_the_dead_holder_come_back_then(self, store: Store, epochs: int) -> None:
-        """Both are remembered; only one of them can have been alive."""
+        """Restore only one of the two: both are remembered, but only one can have been alive."""
         dead, living = self.handed_over(store)
         assert store.renew([living]) == {"b": Renewal.RESTORED}
         for _ in range(epochs):
@@ -266,7 +266,7 @@ class LostHandOvers(Suite):
     def test_of_two_losses_at_once_a_lowered_limit_takes_nothing_from_the_living(
         self, store: Store
     ) -> None:
-        """One of them had no time to renew between."""
+        """Give one of the holders no time to renew between the losses."""
         living = [admitted(store, claim(4), holder) for holder in "abc"]
         dead = admitted(store, claim(4), "d")
         assert why(store, claim(2), "x") is Reason.SATURATED
@@ -298,7 +298,7 @@ class LostHandOvers(Suite):
     def test_a_grant_of_before_is_not_taken_up_beside_the_living(
         self, store: Store, clock: Clock
     ) -> None:
-        """It was taken up and given back; then its message comes once more."""
+        """Take the grant up and release it; then its message comes once more."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         store.sent(released(store, "a", claim()))

@@ -1,4 +1,4 @@
-"""What is attached to a parked ticket, and how long it stays."""
+"""Test the messages that are attached to tickets, and how long they stay."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -51,7 +51,7 @@ class Messages(Suite):
         assert messages(released(store, "a", claim())) == [b""]
 
     def test_attaching_can_grant_at_once(self, store: Store) -> None:
-        """The permit was given back between the refusal and the attaching."""
+        """Release the permit between the refusal and the attaching."""
         admitted(store, claim(), "a")
         ticket = refused(store, claim(), "b", PARK).ticket
         assert ticket
@@ -112,7 +112,7 @@ class Messages(Suite):
         assert messages(attached(store, ticket, claim(), b"b")) == [b"b"]
 
     def test_a_message_attached_late_is_kept(self, store: Store, clock: Clock) -> None:
-        """Its ticket was dropped meanwhile; its place is in its name."""
+        """Attach the message after its wait was dropped; the ticket still tells its place."""
         store.set_limit(0, "api")
         ticket = refused(store, claim(), "b", PARK).ticket
         assert ticket
@@ -155,7 +155,7 @@ class Messages(Suite):
         assert store.end(["b"]) == {"api"}
 
     def test_what_was_granted_does_not_end(self, store: Store, clock: Clock) -> None:
-        """Just in time: its message is on its way, and not sent once more."""
+        """Grant it just in time: its message is on its way, and is not sent once more."""
         admitted(store, claim(), "a")
         named(store, "b", 10.0)
         clock.advance(9)
@@ -164,7 +164,7 @@ class Messages(Suite):
         assert reaped(store) == []
 
     def test_a_grant_that_nobody_took_is_not_sent(self, store: Store, clock: Clock) -> None:
-        """It ended in the outbox, and its message is back in the line."""
+        """Let a grant end in the outbox; its message is back in the line."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         outgoing = store.release("a", claim())
@@ -187,7 +187,7 @@ class Messages(Suite):
         assert messages(reaped(store)) == [b"b"]
 
     def test_an_ended_one_that_nobody_took_is_found_by_reaping(self, store: Store) -> None:
-        """Whoever ended it died before it took the message."""
+        """Let the process that ended it die before it takes the message."""
         admitted(store, claim(), "a")
         named(store, "b")
         store.end(["b"])
@@ -195,7 +195,7 @@ class Messages(Suite):
 
 
 def named(store: Store, holder: str, ends_in: float | None = None) -> str:
-    """The ticket of a parked message that can be ended, or ends by itself."""
+    """Return the ticket of a parked message that can be ended, or ends by itself."""
     ticket = refused(store, claim(), holder, PARK).ticket
     assert ticket
     assert not store.attach(ticket, claim(), holder.encode(), name=holder, ends_in=ends_in)

@@ -1,4 +1,4 @@
-"""Any name is a legal key, and none is another's."""
+"""Test that any name is a legal key, and that no two names share a permit."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -92,7 +92,7 @@ class Names(Suite):
         assert key is None or len(key) > MAX_NAME_BYTES or grant.claims == tuple(wanted)
 
     def test_of_a_long_key_little_is_kept(self, store: Store) -> None:
-        """It may have megabytes, and thousands may wait."""
+        """Keep little, for a key may have megabytes, and thousands of tasks may wait."""
         held = [claim(of="x" * 2_000_000, key=f"{n}" + "é" * 1_000_000) for n in range(4)]
         for wanted in held:
             admitted(store, wanted, "a")
@@ -127,7 +127,7 @@ class Names(Suite):
         admitted(store, claim(), holder + "3", came_back(ticket, Kind.PARK))
 
     def test_the_longest_names(self, store: Store) -> None:
-        """Of random letters: what a server can compress may be longer."""
+        """Use random letters: names that a server can compress may be longer."""
         letters = random.Random(7).choices(ascii_letters, k=LONGEST_NAME)  # noqa: S311
         holder = "".join(letters)[: LONGEST_NAME - 20 * 6] + 20 * "é"
         brought = MessageId(holder, holder, remember_for=60.0)
@@ -144,7 +144,7 @@ class Names(Suite):
         "name", ["x" * (LONGEST_NAME + 1), "é" * (LONGEST_NAME // 6 + 1), "\0" * 1_000_000]
     )
     def test_longer_names_are_refused_for_good(self, store: Store, name: str) -> None:
-        """No outage: the same would be refused for ever, and others must not wait for it."""
+        """Report no outage: a retry would always be refused, and others must not wait for it."""
         wait = Wait(Kind.PARK)
         ticket = refused(store, claim(0), "a", wait).ticket or ""
         calls: list[Callable[[], object]] = [

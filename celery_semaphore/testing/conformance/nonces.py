@@ -1,4 +1,4 @@
-"""A wait is named by its nonce: a promotion changes its priority, and never which wait it is."""
+"""Test that a wait is named by its nonce: a promotion changes its priority, and never which wait it is."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -47,7 +47,7 @@ def tokens(store: Store, resource: str = "api") -> dict[str, int]:
 class Nonces(Suite):
     @pytest.fixture
     def old(self, store: Store, clock: Clock) -> str:
-        """The first ticket of "b", which was promoted while "a" has the permit and "c" waits."""
+        """Return the first ticket of "b", which was promoted while "a" has the permit and "c" waits."""
         admitted(store, claim(), "a")
         named(store, "c")
         clock.advance(1)
@@ -72,7 +72,7 @@ class Nonces(Suite):
         assert [fields(ticket).nonce for ticket in granted(store)] == ["c"]
 
     def test_what_was_sent_with_the_old_text(self, store: Store, clock: Clock) -> None:
-        """Taken out before its grant lapsed, and promoted since: the late answer changes nothing."""
+        """Report a message as sent after its grant lapsed and its wait was promoted: that changes nothing."""
         admitted(store, claim(), "a")
         ticket = named(store, "b")
         late = released(store, "a", claim())
@@ -111,7 +111,7 @@ class Nonces(Suite):
         assert (answer.position, store.snapshot("api").waiting) == (0, 2)
 
     def test_what_was_sent_keeps_its_priority(self, store: Store, old: str) -> None:
-        """Its task changed meanwhile, and asks for more than was granted."""
+        """Ask for more than was granted, as a changed task does."""
         admitted(store, DISK, "d")
         store.sent(released(store, "a", claim()))
         answer = refused(store, BOTH, "b2", came_back(old, Kind.PARK))
@@ -134,7 +134,7 @@ class Nonces(Suite):
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
 
     def test_what_is_granted_is_in_neither_of_two_lines(self, store: Store, clock: Clock) -> None:
-        """Parked at "api" for both, and asked since for "disk" alone, where its next message waits."""
+        """Park a task at "api" for both claims; then it asks for "disk" alone, where its next message waits."""
         admitted(store, claim(), "a")
         admitted(store, DISK, "d")
         clock.advance(1)
@@ -146,7 +146,7 @@ class Nonces(Suite):
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 0)
 
     def test_a_grant_beside_the_permit_of_its_own_maker(self, store: Store) -> None:
-        """One name, and two of the limit: neither is taken for the other."""
+        """Count a permit and a grant of one name as two: neither is taken for the other."""
         disk = claim(2, of="disk")
         admitted(store, claim(), "a")
         ticket = parked(store, claim() + disk, "b")
@@ -172,7 +172,7 @@ class Nonces(Suite):
         assert store.renew([permit]) == {"b": Renewal.OK}
 
     def test_two_waits_of_one_name_are_two(self, store: Store, clock: Clock) -> None:
-        """Of one holder, at different resources."""
+        """Let one holder wait at two resources."""
         admitted(store, BOTH, "a")
         first = parked(store, claim(), "b", name="first")
         clock.advance(1)
@@ -194,7 +194,7 @@ class Nonces(Suite):
         assert tokens(store) == {"b": token}
 
     def test_a_caller_that_knows_no_ticket_comes_late(self, store: Store, clock: Clock) -> None:
-        """Its wait is in transit, at its place."""
+        """Find its wait in transit, at its place."""
         admitted(store, claim(), "a")
         calling(store, claim(), "b")
         clock.advance(1)
@@ -209,7 +209,7 @@ class Nonces(Suite):
         assert [fields(each.id).nonce for each in store.snapshot("api").waiters] == ["b"]
 
     def test_a_holder_whose_message_was_sent_takes_the_grant_up(self, store: Store) -> None:
-        """Its name is that of its wait, whether a line knows of it or not."""
+        """Find the grant by the holder, which is the nonce of its wait, though it stands in no line."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         (grant,) = released(store, "a", claim())
@@ -217,7 +217,7 @@ class Nonces(Suite):
         assert admitted(store, claim(), "b").token == grant.token
 
     def test_a_holder_that_ends_leaves_what_was_sent(self, store: Store) -> None:
-        """Its delivery ends after it was parked, and perhaps after it was granted and sent."""
+        """End a delivery after its message was parked, granted and sent."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         store.sent(released(store, "a", claim()))

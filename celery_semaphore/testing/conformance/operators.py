@@ -1,4 +1,4 @@
-"""Limits that an operator sets."""
+"""Test limits that an operator sets."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -127,7 +127,7 @@ class Operators(Suite):
 
     @pytest.mark.parametrize(("limit", "weight"), [(2**31, 1), (2**70, 2**64), (1, 2**31)])
     def test_higher_ones_are_refused(self, store: Store, limit: int, weight: int) -> None:
-        """No store could count them exactly, and what cannot be counted cannot be renewed."""
+        """Refuse them: no store could count such permits exactly, and so none could renew them."""
         with pytest.raises(SemaphoreError, match="2147483647") as caught:
             store.acquire(claim(limit, weight=weight), "a")
         assert not isinstance(caught.value, StoreUnavailable)
@@ -141,7 +141,7 @@ class Operators(Suite):
     @pytest.mark.parametrize("kinds", [1, 2, 3])
     def test_a_snapshot_shows_a_page_of_the_line(self, store: Store, kinds: int) -> None:
         admitted(store, claim(), "a")
-        # Those in transit, those in line, and those that are set aside.
+        # The waits are in transit, in line, or set aside.
         for n in range(9):
             if n % kinds == 0:
                 requeued(store, claim(), f"w{n}")
@@ -165,7 +165,7 @@ class Operators(Suite):
 
 
 def refused_at(store: Store, claims: Sequence[Claim]) -> int:
-    """How many were let in."""
+    """Return how many holders were admitted."""
     for n in range(10):
         if isinstance(store.acquire(claims, f"{claims[0].resource}-{n}"), Refusal):
             return n

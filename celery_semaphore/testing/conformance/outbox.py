@@ -1,4 +1,4 @@
-"""Messages on their way out: handed on by anybody, sent by who has a broker."""
+"""Test messages on their way out: any process may hand them on, and one with a broker sends them."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -45,7 +45,7 @@ class Outbox(Suite):
         assert store.take(outgoing) == []
 
     def test_a_repeated_release_says_it_again(self, store: Store) -> None:
-        """Its answer was lost."""
+        """Repeat a release, because its answer was lost."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         assert store.release("a", claim()) == store.release("a", claim()) == {"api"}
@@ -53,7 +53,7 @@ class Outbox(Suite):
         assert not store.release("a", claim())
 
     def test_what_nobody_takes_is_found_by_reaping(self, store: Store) -> None:
-        """Handed on by a client without a broker, or by one that died."""
+        """Hand on by a client without a broker, or by one that dies."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         store.release("a", claim())
@@ -84,7 +84,7 @@ class Outbox(Suite):
         assert not store.reap()
 
     def test_one_that_was_sent_is_forgotten(self, store: Store, clock: Clock) -> None:
-        """Its permit waits for it, and is free again if it never comes."""
+        """Keep its permit until its holder comes, and free it if the holder never does."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         store.sent(released(store, "a", claim()))
@@ -116,7 +116,7 @@ class Outbox(Suite):
         assert store.snapshot("api").occupied == 1
 
     def test_who_gets_the_place_of_a_grant_holds_it(self, store: Store, clock: Clock) -> None:
-        """Its lease ends, and it never runs again."""
+        """End the new holder's lease, so that it never runs again."""
         for holder in "ao":
             admitted(store, claim(2), holder)
         parked(store, claim(2), "b")
@@ -149,7 +149,7 @@ class Outbox(Suite):
         assert admitted(store, claim(), "b2", came_back(ticket, Kind.PARK)) == permit
 
     def test_one_sent_too_late_keeps_nothing(self, store: Store, clock: Clock) -> None:
-        """Its grant had ended, and was made again for another publisher."""
+        """End its grant before it is sent; the wait is granted again, for another publisher."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         late = released(store, "a", claim())
@@ -163,7 +163,7 @@ class Outbox(Suite):
         assert list(store.resources()) == []
 
     def test_taken_up_before_it_was_taken(self, store: Store) -> None:
-        """A copy of its message came."""
+        """Take the grant up by a copy of its message."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         outgoing = store.release("a", claim())
@@ -180,7 +180,7 @@ class Outbox(Suite):
         assert limited(store, None, "api") != []
 
     def test_one_that_is_parked_again_is_not_forgotten(self, store: Store, clock: Clock) -> None:
-        """It came, late, and was parked anew before its sender could say that it was sent."""
+        """Deliver it late, and park it anew before its sender can report that it was sent."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         late = released(store, "a", claim())

@@ -1,4 +1,4 @@
-"""Messages that wait in the store, and permits handed on to them."""
+"""Test messages that wait in the store, and permits that are handed on to them."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -98,7 +98,7 @@ class Parking(Suite):
         assert why(store, claim(), "c") is Reason.SATURATED
 
     def test_a_grant_not_taken_up_comes_again(self, store: Store, clock: Clock) -> None:
-        """Who was told may have died before it could publish the message."""
+        """Grant it again: the process that took it may have died before it could publish the message."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         parked(store, claim(), "c")
@@ -111,7 +111,7 @@ class Parking(Suite):
         assert again.token > lost.token
 
     def test_a_grant_that_ended_can_still_be_asked_for(self, store: Store, clock: Clock) -> None:
-        """Its message came, but late: its queue was long."""
+        """Deliver its message late, as a long queue does."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         store.release("a", claim())
@@ -132,7 +132,7 @@ class Parking(Suite):
         assert refused(store, claim(), "f").position == 4
 
     def test_newcomers_do_not_overtake(self, store: Store, clock: Clock) -> None:
-        """The limit has grown, and nobody has handed on yet."""
+        """Declare a higher limit, before any call has handed on a permit."""
         admitted(store, claim(1), "a")
         ticket = parked(store, claim(1), "b")
         clock.advance(1)
@@ -140,7 +140,7 @@ class Parking(Suite):
         admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
 
     def test_a_parked_ticket_can_be_given_up(self, store: Store) -> None:
-        """Revoked, for instance: nobody will take it up."""
+        """Give up the ticket of a task that will not run, for example a revoked one."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         assert not store.release(ticket, claim())
@@ -163,7 +163,7 @@ class Parking(Suite):
     def test_one_heavier_than_its_own_limit_goes_on_under_a_higher_one(
         self, store: Store, clock: Clock, *, looked_at: bool
     ) -> None:
-        """The store forgot which limit was declared, and its message comes before any other call."""
+        """Attach its message before any other call, after the store forgot which limit was declared."""
         heavy = claim(1, weight=2)
         ticket = refused(store, heavy, "b", Wait(Kind.PARK)).ticket
         assert ticket
@@ -178,7 +178,7 @@ class Parking(Suite):
     def test_a_resource_that_let_nobody_in_yet_is_not_forgotten_at_once(
         self, store: Store, clock: Clock
     ) -> None:
-        """Its limit is what people see who ask why nothing runs."""
+        """Keep its limit, which tells an operator why nothing runs."""
         assert why(store, claim(2, weight=3), "a") is Reason.UNSATISFIABLE
         for _ in range(3):
             clock.advance(2 * LEASE)

@@ -1,4 +1,4 @@
-"""Waits that an operator lets go before all others."""
+"""Test waits that an operator promotes before all others."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -32,7 +32,7 @@ BOTH = claim() + claim(of="disk")
 
 
 def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list[str]:
-    """The tickets of those that are parked behind "a", one after the other."""
+    """Return the tickets of holders that are parked behind "a", one after the other."""
     admitted(store, claim(), "a")
     tickets = list[str]()
     for holder in holders:
@@ -42,7 +42,7 @@ def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list
 
 
 def overtaking(store: Store, clock: Clock) -> str:
-    """The first ticket of "c", which was promoted past "b"."""
+    """Return the first ticket of "c", which was promoted past "b"."""
     queued(store, clock, "b")
     clock.advance(1)
     ticket = named(store, "c")
@@ -51,7 +51,7 @@ def overtaking(store: Store, clock: Clock) -> str:
 
 
 def order(store: Store, wanted: list[str]) -> list[str]:
-    """Who gets the permit that "a" has, and so on."""
+    """Return the order in which the permit of "a" is handed on."""
     found, holder = list[str](), "a"
     for _ in wanted:
         (grant,) = released(store, holder, claim())
@@ -63,7 +63,7 @@ def order(store: Store, wanted: list[str]) -> list[str]:
 
 
 def line(store: Store) -> list[str]:
-    """Who waits."""
+    """Return the nonces of the waits, in order."""
     seen = store.snapshot("api")
     assert [each.position for each in seen.waiters] == list(range(seen.waiting))
     return [each.id.rpartition(".")[2] for each in seen.waiters]
@@ -72,18 +72,18 @@ def line(store: Store) -> list[str]:
 class Promotions(Suite):
     def test_it_goes_first(self, store: Store, clock: Clock) -> None:
         *_, last = queued(store, clock, "b", "c", "d")
-        assert not store.promote([last, "009.0000000000000001.nobody"], "api")
+        assert not store.promote([last, "009.0000000000000001.unknown"], "api")
         assert order(store, ["d", "b", "c"]) == ["d", "b", "c"]
 
     def test_several_go_by_first_come(self, store: Store, clock: Clock) -> None:
-        """However often, and in whatever order, they were promoted."""
+        """Keep that order however often, and in whatever order, they were promoted."""
         _, c, d = queued(store, clock, "b", "c", "d")
         for ticket in (d, c, d):
             store.promote([ticket], "api")
         assert order(store, ["c", "d", "b"]) == ["c", "d", "b"]
 
     def test_it_is_seen_in_its_new_place(self, store: Store, clock: Clock) -> None:
-        """With the time for which it has waited."""
+        """Show it with the time for which it has waited."""
         queued(store, clock, "b", "c")
         before = store.snapshot("api").waiters[1]
         store.promote([before.id], "api")
@@ -93,7 +93,7 @@ class Promotions(Suite):
         assert line(store) == ["c", "b"]
 
     def test_it_goes_before_one_in_transit(self, store: Store, clock: Clock) -> None:
-        """That one asks while there is room for it, and was more urgent before."""
+        """Refuse a wait in transit that asks while there is room for it, and was more urgent before."""
         admitted(store, claim(1), "a")
         ticket = requeued(store, claim(1), "w", priority=9)
         clock.advance(1)
@@ -109,7 +109,7 @@ class Promotions(Suite):
         assert messages(released(store, "a", claim())) == [b"b"]
 
     def test_one_that_is_held_goes_first(self, store: Store, clock: Clock) -> None:
-        """Its session knows the ticket of before."""
+        """Ask by the ticket of before the promotion, which its session knows."""
         store.ask(S)
         admitted(store, claim(), "a")
         named(store, "b", priority=9)
@@ -127,7 +127,7 @@ class Promotions(Suite):
         assert messages(released(store, "w2", claim())) == [b"b"]
 
     def test_one_in_transit_goes_first_when_it_asks(self, store: Store, clock: Clock) -> None:
-        """Until then it blocks nobody."""
+        """Block no other wait until then."""
         admitted(store, claim(), "a")
         named(store, "b", priority=9)
         clock.advance(1)
@@ -243,12 +243,12 @@ class Promotions(Suite):
         named(store, "b", claims=claim(3, weight=3))
         clock.advance(1)
         ticket = named(store, "c", claims=claim(3, weight=2))
-        store.release("a", claim(3))  # both are put aside
+        store.release("a", claim(3))  # both are set aside
         assert not store.promote([ticket], "api")
         assert messages(limited(store, 3, "api")) == [b"c"]
 
     def test_one_on_several_claims(self, store: Store, clock: Clock) -> None:
-        """It stands in one line only, and moves to the other's with its new place."""
+        """Promote it in its one line; it moves to the other claim's line with its new place."""
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "disk")
         named(store, "b", claims=BOTH)
@@ -258,14 +258,14 @@ class Promotions(Suite):
         assert messages(released(store, "disk", claim(of="disk"))) == [b"c"]
 
     def test_attached_again(self, store: Store, clock: Clock) -> None:
-        """The answer was lost, and an operator was quick."""
+        """Attach again after a lost answer and a promotion."""
         ticket = overtaking(store, clock)
         store.attach(ticket, claim(), b"c", name="c")
         assert line(store) == ["c", "b"]
         assert order(store, ["c", "b"]) == ["c", "b"]
 
     def test_asked_by_its_old_ticket(self, store: Store, clock: Clock) -> None:
-        """A worker died before it acknowledged the message, and the broker delivers it again."""
+        """Redeliver the message of a worker that died before it acknowledged."""
         ticket = overtaking(store, clock)
         answer = refused(store, claim(), "c2", came_back(ticket, Kind.PARK))
         assert answer.position == 0
@@ -276,7 +276,7 @@ class Promotions(Suite):
     def test_asked_by_its_old_ticket_when_the_other_is_on_its_way(
         self, store: Store, clock: Clock
     ) -> None:
-        """Granted and sent: whichever of its messages comes first takes the permit."""
+        """Let the first of its two messages take up the grant that was sent."""
         ticket = overtaking(store, clock)
         (grant,) = released(store, "a", claim())
         store.sent([grant])
@@ -287,7 +287,7 @@ class Promotions(Suite):
     def test_a_message_without_its_ticket_after_its_run_was_lost(
         self, store: Store, clock: Clock
     ) -> None:
-        """What is remembered of the message has the promoted ticket, which nothing else has by then."""
+        """Give it its ticket without the promotion, which no record has by then."""
         again = MessageId("c", redelivered=True)
         queued(store, clock, "b")
         clock.advance(1)
@@ -298,7 +298,7 @@ class Promotions(Suite):
         store.promote([answer.ticket], "api")
         store.sent(released(store, "a", claim()))
         assert isinstance(store.acquire(claim(), "c2", Wait(Kind.PARK), again), Permit)
-        store.release("c2", claim())  # which did not run it
+        store.release("c2", claim())  # it did not run the task
         lost = store.acquire(claim(), "c3", Wait(Kind.PARK), again)
         assert isinstance(lost, Refusal)
         assert lost.ticket == f"000{answer.ticket[3:]}"
@@ -321,7 +321,7 @@ class Promotions(Suite):
         assert line(store) == ["c"]
 
     def test_a_grant_that_is_overdue_is_promoted(self, store: Store, clock: Clock) -> None:
-        """Though nothing has noticed yet that its message stands in line again."""
+        """Promote it though no call has noticed yet that its message stands in line again."""
         first, last = queued(store, clock, "b", "c")
         released(store, "a", claim())
         store.set_limit(0, "api")
@@ -342,7 +342,7 @@ class Promotions(Suite):
         assert store.snapshot("api").waiters == before
 
     def test_its_copy_does_not_run(self, store: Store, clock: Clock) -> None:
-        """Also one that carries its old ticket."""
+        """Refuse a copy, also one that carries its old ticket."""
         admitted(store, claim(), "a")
         first = MessageId("c:0")
         answer = store.acquire(claim(), "c", came_back("", Kind.PARK), first)
@@ -364,7 +364,7 @@ class Promotions(Suite):
 
     def test_nothing_of_nobody(self, store: Store) -> None:
         assert store.promote([], "api") == frozenset()
-        assert store.promote(["009.0000000000000001.nobody"], "api") == frozenset()
+        assert store.promote(["009.0000000000000001.unknown"], "api") == frozenset()
         assert list(store.resources()) == []
 
     def test_nothing_is_left(self, store: Store, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: a permit is granted to the first in line whose session asks for it (docs/architecture.md, 4, 5 and 8)."""
+"""Test sessions: a permit is granted to the first in line with an awake session (docs/architecture.md, 4, 5 and 8)."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -49,7 +49,7 @@ def held(
     claims: Sequence[Claim] = tuple(claim()),
     **how: Any,
 ) -> HeldWait:
-    """Let a task wait whose message this session holds."""
+    """Let a task wait; this session holds its message."""
     ticket = refused(store, claims, holder, holding(session, **how)).ticket
     assert ticket
     return HeldWait(ticket, tuple(claims), keeps=how.get("keeps", 0.0))
@@ -69,11 +69,11 @@ def reachable(store: Store, resource: str = "api") -> list[str]:
 
 def looked_at(store: Store) -> None:
     """Let the store look at the line; a reap may find that it need not."""
-    assert not store.release("nobody", claim())
+    assert not store.release("unknown", claim())
 
 
 def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
-    """Let time pass in which the session asks and these holders renew, three times in a lease."""
+    """Let time pass, while the session asks and these holders renew, three times in a lease."""
     turns = store.ask(S)
     for _ in range(round(seconds / (LEASE / 3))):
         clock.advance(LEASE / 3)
@@ -84,7 +84,7 @@ def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
 
 class Sessions(Suite):
     def test_a_release_grants_to_a_held_wait(self, store: Store, clock: Clock) -> None:
-        """E4: no message is sent; the session learns of it when it asks."""
+        """E4: no message is sent; the session learns of the grant when it asks."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -98,7 +98,7 @@ class Sessions(Suite):
         assert store.ask(T).granted == frozenset()
 
     def test_a_grant_is_taken_up(self, store: Store, clock: Clock) -> None:
-        """E8, A10: by another holder, for each delivery has its own."""
+        """E8, A10: another holder takes it up, for each delivery has its own holder."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -113,7 +113,7 @@ class Sessions(Suite):
         assert list(store.resources()) == []
 
     def test_a_session_says_whether_it_slept(self, store: Store, clock: Clock) -> None:
-        """Q2: for a lease it is awake."""
+        """Q2: it is awake for a lease after it asked."""
         assert store.ask(S).slept
         clock.advance(LEASE - 0.001)
         assert not store.ask(S).slept
@@ -147,7 +147,7 @@ class Sessions(Suite):
         assert (waiter.id, waiter.session, waiter.reachable) == (ticket, "", True)
 
     def test_one_line_for_all(self, store: Store, clock: Clock) -> None:
-        """Held and parked ones get their turns as they came."""
+        """Grant permits to held and parked waits in the order of their arrival."""
         store.ask(S)
         admitted(store, claim(), "a")
         line = []
@@ -184,7 +184,7 @@ class Sessions(Suite):
         assert store.ask(S).granted == nonces(high)
 
     def test_a_heavy_head_blocks_the_line(self, store: Store, clock: Clock) -> None:
-        """H6."""
+        """H6: a light wait behind it gets nothing."""
         store.ask(S)
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "x")
@@ -218,7 +218,7 @@ class Sessions(Suite):
         assert list(store.resources()) == []
 
     def test_refused_elsewhere_it_moves_there(self, store: Store) -> None:
-        """H8: and its session still learns of the grant."""
+        """H8: its session still learns of the grant."""
         store.ask(S)
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "x")
@@ -263,7 +263,7 @@ class Sessions(Suite):
         assert granted(store) == granted(store, "disk") == []
 
     def test_a_session_that_asks_no_more_sleeps(self, store: Store, clock: Clock) -> None:
-        """E7: it was told of the grant, and died then: the next one of it is not granted."""
+        """E7: it died after it had learned of the grant, so its next wait is not granted."""
         store.ask(S)
         admitted(store, claim(), "a")
         first = held(store, "b")
@@ -281,7 +281,7 @@ class Sessions(Suite):
         assert store.ask(T).granted == nonces(other)
 
     def test_a_session_that_did_not_ask_sleeps(self, store: Store, clock: Clock) -> None:
-        """E7: a stopped or killed worker costs two seconds once, however many it holds."""
+        """E7: a stopped or killed worker costs two seconds once, however many waits it holds."""
         store.ask(S)
         store.ask(T)
         admitted(store, claim(), "a")
@@ -300,7 +300,7 @@ class Sessions(Suite):
         assert (turns.slept, turns.granted) == (True, frozenset())
 
     def test_what_is_being_taken_up_is_not_ended(self, store: Store, clock: Clock) -> None:
-        """Q4: it waits for a process, and its worker says so."""
+        """Q4: the task waits for a process, and its worker names it in each question."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -335,7 +335,7 @@ class Sessions(Suite):
         assert granted(store) == []
 
     def test_an_overdue_grant_is_not_told(self, store: Store, clock: Clock) -> None:
-        """Nothing was reaped yet."""
+        """Leave it out of the answer though nothing was reaped yet."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -356,7 +356,7 @@ class Sessions(Suite):
     # -- sessions that sleep
 
     def test_a_wait_of_a_sleeping_session_blocks_nobody(self, store: Store, clock: Clock) -> None:
-        """H5, C5: neither newcomers nor those behind it."""
+        """H5, C5: newcomers and the waits behind it pass."""
         store.ask(S)
         admitted(store, claim(), "a")
         held(store, "b")
@@ -386,7 +386,7 @@ class Sessions(Suite):
         assert granted(store) == [behind]
 
     def test_a_refusal_does_not_wake_a_session(self, store: Store, clock: Clock) -> None:
-        """E2: it comes from another process, and proves nothing of the one that must ask."""
+        """E2: it comes from another process, and does not prove that the process that must ask is alive."""
         admitted(store, claim(), "a")
         wait = held(store, "b")
         assert reachable(store) == []
@@ -397,19 +397,19 @@ class Sessions(Suite):
         assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
 
     def test_a_refused_call_wakes_its_session(self, store: Store) -> None:
-        """It comes from the very process that asks."""
+        """Wake it, for the refused call comes from the very process that asks."""
         admitted(store, claim(), "a")
         call = refused(store, claim(), "b", Wait(Kind.BLOCK, session=S)).ticket
         assert reachable(store) == [call]
         assert not store.ask(S).slept
 
     def test_an_admitted_call_wakes_no_session(self, store: Store) -> None:
-        """It has nothing to ask for."""
+        """Leave it asleep, for the process has nothing to ask for."""
         admitted(store, claim(), "a", Wait(Kind.BLOCK, session=S))
         assert store.ask(S).slept
 
     def test_the_newest_refusal_has_it(self, store: Store) -> None:
-        """E1: delivered again to another worker; the first one learns nothing more of it."""
+        """E1: the message is delivered again to another worker; the first one learns nothing more of it."""
         store.ask(S)
         store.ask(T)
         admitted(store, claim(), "a")
@@ -420,7 +420,7 @@ class Sessions(Suite):
         assert store.ask(T).granted == nonces(wait)
 
     def test_a_wait_in_transit_keeps_its_place(self, store: Store, clock: Clock) -> None:
-        """For a lease, and then it is forgotten: E13."""
+        """E13: it keeps its place for a lease, and is forgotten then."""
         store.set_limit(0, "api")
         store.ask(S)
         held(store, "b")
@@ -437,7 +437,7 @@ class Sessions(Suite):
     def test_who_was_refused_asleep_is_forgotten_in_mid_line(
         self, store: Store, clock: Clock
     ) -> None:
-        """E2, E13: whoever is before it."""
+        """E2, E13: it makes no difference that another wait is before it."""
         store.ask(S)
         admitted(store, claim(), "a")
         first = held(store, "b")
@@ -465,7 +465,7 @@ class Sessions(Suite):
     def test_a_held_wait_is_not_forgotten_while_its_session_asks(
         self, store: Store, clock: Clock
     ) -> None:
-        """However long it waits, and whenever it was due."""
+        """Keep it however long it waits, and whenever it was due."""
         admitted(store, claim(), "a")
         store.ask(S)
         wait = held(store, "b")
@@ -479,7 +479,7 @@ class Sessions(Suite):
     def test_it_keeps_its_place_as_long_however_its_session_slept(
         self, store: Store, clock: Clock, *, lapsed: bool
     ) -> None:
-        """Asleep when it was refused (E2), or when its grant ended (E7)."""
+        """Let the session be asleep at the refusal (E2), or at the end of a grant (E7)."""
         admitted(store, claim(), "a")
         if lapsed:
             store.ask(S)
@@ -533,7 +533,7 @@ class Sessions(Suite):
     # -- what a session names
 
     def test_a_session_that_slept_names_what_it_holds(self, store: Store) -> None:
-        """N2: what still bears its name stands in line again."""
+        """N2: a wait that it still owns stands in line again."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -541,7 +541,7 @@ class Sessions(Suite):
         looked_at(store)
         assert reachable(store) == []
         assert store.ask(S).slept
-        assert reachable(store) == [], "it was sent off at the head of the line"
+        assert reachable(store) == [], "it was put in transit at the head of the line"
         assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
         assert reachable(store) == [wait.ticket]
         store.release("a", claim())
@@ -560,7 +560,7 @@ class Sessions(Suite):
         assert store.ask(S).granted == nonces(wait)
 
     def test_what_the_store_does_not_know_stands_again(self, store: Store, clock: Clock) -> None:
-        """N1: with its place, its priority and its claims."""
+        """N1: it has its place, its priority and its claims."""
         store.ask(S)
         permit = admitted(store, claim(), "a")
         clock.advance(10)
@@ -587,7 +587,7 @@ class Sessions(Suite):
         assert store.ask(S).granted == nonces(wait)
 
     def test_a_session_that_sleeps_names_in_vain(self, store: Store, clock: Clock) -> None:
-        """It is in transit, for as long as its place is kept."""
+        """Put its waits in transit, for as long as their places are kept."""
         store.set_limit(0, "api")
         ticket = refused(store, claim(), "b", holding(keeps=HOUR)).ticket
         known = HeldWait(ticket or "", tuple(claim()), keeps=HOUR)
@@ -611,7 +611,7 @@ class Sessions(Suite):
         assert granted(store) == granted(store, "disk") == [wait.ticket]
 
     def test_what_another_session_has_is_left_to_it(self, store: Store) -> None:
-        """N4: this question takes none from another."""
+        """N4: naming a wait takes it from no other session."""
         store.ask(S)
         store.ask(T)
         admitted(store, claim(), "a")
@@ -621,7 +621,7 @@ class Sessions(Suite):
         assert (store.ask(S).granted, store.ask(T).granted) == (frozenset(), nonces(wait))
 
     def test_what_was_parked_meanwhile_is_elsewhere(self, store: Store) -> None:
-        """Two messages of one task: the other lies in the store."""
+        """Name one message of a task while the other lies in the store."""
         store.ask(S)
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
@@ -629,7 +629,7 @@ class Sessions(Suite):
         assert messages(released(store, "a", claim())) == [b"b"]
 
     def test_what_was_sent_meanwhile_is_elsewhere(self, store: Store) -> None:
-        """N4: it would stand in line, too, and get a second permit."""
+        """N4: otherwise it would stand in line, too, and get a second permit."""
         store.ask(S)
         admitted(store, BOTH, "a")
         ticket = parked(store, BOTH, "b")
@@ -653,7 +653,7 @@ class Sessions(Suite):
     def test_in_the_grace_what_was_sent_is_elsewhere_all_the_same(
         self, store: Store, clock: Clock
     ) -> None:
-        """The server was away when its message came."""
+        """Keep its grant, for the server was away when its message came."""
         store.ask(S)
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
@@ -665,7 +665,7 @@ class Sessions(Suite):
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
 
     def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
-        """N3."""
+        """N3: it keeps its grant."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -675,7 +675,7 @@ class Sessions(Suite):
         assert granted(store) == [wait.ticket]
 
     def test_naming_many(self, store: Store) -> None:
-        """At several resources, in one call."""
+        """Name waits at several resources in one call."""
         store.ask(S)
         waits = [
             HeldWait(TicketFields(f"{n}", 0, n + 1).text, tuple(claim(key=f"{n % 7}")))
@@ -687,7 +687,7 @@ class Sessions(Suite):
     # -- what it expects
 
     def test_turns_that_are_expected(self, store: Store, clock: Clock) -> None:
-        """Q5: (position + 1) / limit * hold, fresh in each answer."""
+        """Q5: each answer computes (position + 1) / limit * hold anew."""
         store.ask(S)
         admitted(store, claim(), "a")
         clock.advance(4)
@@ -703,7 +703,7 @@ class Sessions(Suite):
         assert store.ask(S, look=waits).expected == {second: 2.0, third: 4.0}
 
     def test_a_short_hold_is_believed_at_once(self, store: Store, clock: Clock) -> None:
-        """Q5: after long ones the mean would be too long for many turns; and one long hold among short ones says little."""
+        """Q5: after long holds the mean would be too long for many turns; a single long hold says little."""
         turns = list[float]()
         for n, seconds in enumerate((20.0, 1.0, 24.0, 1.0)):
             store.ask(S)

@@ -81,7 +81,7 @@ def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = 
 
 
 def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
-    """Return the ticket of a wait in transit: no session asks for its grant."""
+    """Refuse a requeued task without a session; return the ticket of its wait in transit."""
     ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
     assert ticket
     return ticket

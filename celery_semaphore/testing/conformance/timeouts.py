@@ -1,4 +1,4 @@
-"""Timeouts: a wait that is over, and one that has no time at all."""
+"""Test timeouts: a wait that is over, and one that has no time at all."""
 
 # ruff: noqa: S101 - asserting is what tests do
 
@@ -33,7 +33,7 @@ class Timeouts(Suite):
         self, store: Store, clock: Clock, kind: Kind
     ) -> None:
         at_once = Wait(kind, timeout=0.0)
-        for holder in "abc":  # a new resource, one that was used, and one where somebody waits
+        for holder in "abc":  # a new resource, one that was used, and one with a waiter
             admitted(store, claim(), holder, at_once)
             if holder == "b":
                 requeued(store, claim(), "x")

@@ -1,4 +1,4 @@
-"""Tickets: place, position, and when to ask again."""
+"""Test tickets: place, position, and when to ask again."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 
@@ -51,7 +51,7 @@ class Waiting(Suite):
         assert store.snapshot("api").waiting == 2
 
     def test_a_repeated_acquire_finds_its_ticket(self, store: Store, clock: Clock) -> None:
-        """The answer was lost, so nobody knows the ticket."""
+        """Find the ticket again after its answer was lost."""
         admitted(store, claim(), "a")
         first = refused(store, claim(), "b", REQUEUE)
         clock.advance(1)
