@@ -24,7 +24,7 @@ TakeSnapshot = Callable[..., Snapshot]
 
 @pytest.fixture
 def semaphore_app(request: pytest.FixtureRequest) -> Any:
-    """Return the app whose limits are meant; override it if that is not the current app."""
+    """Return the app with the limits that are meant; override it if that is not the current app."""
     for name in APPS:
         if name in request.fixturenames:
             return request.getfixturevalue(name)
