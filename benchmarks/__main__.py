@@ -44,7 +44,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "turns": turns.measure,
     "parked": parked.measure,
 }
-# What waiting costs, whichever way.
+# The benchmarks of waiting, in each way.
 WAITING = (
     *("backlog", "short", "mixed", "long", "joined", "late", "changed", "burst", "skewed"),
     *("beside", "sessions", "turns", "parked"),

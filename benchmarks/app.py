@@ -1,7 +1,7 @@
-"""The tasks that are measured, and what they leave behind to be counted.
+"""Define the tasks that are measured, and count them.
 
-Counting must cost next to nothing beside a task: each process counts in eight bytes of its own file,
-which the benchmark adds up, and writes lines into another where a benchmark asks for times.
+Counting must cost next to nothing beside a task: each process counts in eight bytes of its own file, and the
+benchmark adds these up. If a benchmark needs times, each process also writes lines into another file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ app.conf.update(
 
 
 class Count:
-    """A number of this process, readable from outside at no cost for it."""
+    """Counts in this process; others can read the number at no cost for the process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -88,7 +88,7 @@ def plain_late() -> None:
 
 
 def _ask_twice() -> None:
-    """The least that a task can do which asks a server before and after: two scripts that do nothing."""
+    """Run two scripts that do nothing: the least that a task costs if it queries a server before and after."""
     if not _link:
         client = redis.Redis.from_url(BROKER)
         digest = str(client.script_load("return 1"))
@@ -100,7 +100,7 @@ def _ask_twice() -> None:
         connection.read_response()
 
 
-_link: list[Any] = []  # of this process: a connection, and what is sent on it
+_link: list[Any] = []  # of this process: a connection, and the command that is sent on it
 
 
 @app.task(name="asking")
@@ -165,12 +165,12 @@ def _work(n: int, seconds: float, admitted: float) -> None:
 
 @task_saturated.connect
 def _refused(sender: Any, refusal: Any, **_: Any) -> None:
-    """When it asked first: a ticket keeps the instant in which the store made it, however often it asks."""
+    """Write when the task asked first: its ticket keeps the instant in which the store made it."""
     place = int(refusal.ticket.split(".")[1]) / 1_000_000
     write(f"asked {sender.request.args[0]} {place:.6f}")
 
 
-# What people write without this library; theirs mostly has no lease, and counts in two steps.
+# A limit as people write it without this library; most have no lease, and count in two steps.
 ACQUIRE = """
 local now = redis.call("TIME")[1]
 redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", now)
@@ -189,7 +189,7 @@ def by_hand(self: Any, n: int, seconds: float) -> None:
     if _script is None:
         _script = redis.Redis.from_url(BROKER).register_script(ACQUIRE)
     if not self.request.retries:
-        write(f"asked {n} {time.time():.6f}")  # by this process's clock, just before it does
+        write(f"asked {n} {time.time():.6f}")  # by this process's clock, just before it asks
     if not _script(["by-hand"], [self.request.id, LIMIT]):
         raise self.retry(countdown=1)
     try:

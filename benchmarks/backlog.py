@@ -1,8 +1,8 @@
-"""A crowd at a small limit, played in several ways in one run: parked, requeued, by hand, by five processes.
+"""Run many tasks at a small limit in several ways: parked, requeued, by hand, by five processes.
 
 By hand is what people write without this library: a semaphore in Redis and ``retry(countdown=1)``. Five processes
-that run tasks without a limit show what the machine allows just then: no limit of five can do better. What is
-neither parked nor requeued can take very long, so it is watched for a while only.
+that run tasks without a limit show what the machine allows just then: no limit of five can do better. These two ways
+can take very long, so they are watched only for a while.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Crowd:
-    """``used`` is the least share of the permits' time that each way promises, if any."""
+    """Describes a crowd of tasks; ``used`` is the least share of the permits' time that each way promises, if any."""
 
     label: str
     tasks: Sequence[float]
     used: dict[str, float] = field(default_factory=dict)
-    joins: bool = False  # one worker comes when a third is done
+    joins: bool = False  # a second worker starts when a third of the tasks is done
     limit: int = LIMIT
 
     @property
     def ideal(self) -> float:
-        """Seconds it would take if no permit was ever idle."""
+        """The seconds that all tasks would take if no permit was ever idle."""
         return sum(self.tasks) / self.limit
 
 
@@ -56,7 +56,7 @@ SHORT = Crowd("2,000 of 20 ms", [0.02] * 2_000, {"park": 0.7, "requeue": 0.72})
 MIXED = Crowd("400, 90 % of 50 ms and 10 % of 5 s", _mixed(400), {"park": 0.92, "requeue": 0.88})
 LONG = Crowd("10,000 of 100 ms", [0.1] * 10_000, {"park": 0.92})
 JOINED = Crowd("2,000 of 100 ms, a worker joins", [0.1] * 2_000, {"park": 0.92}, joins=True)
-# The first worker has fewer processes than there are permits, and all the waiting tasks.
+# The first worker has fewer processes than there are permits, and it holds all the waiting tasks.
 LATE = Crowd(
     "2,000 of 100 ms, limit 10, a worker joins",
     [0.1] * 2_000,

@@ -1,4 +1,4 @@
-"""Limited tasks that wait, and a backlog of tasks without a limit, in one queue of one set of workers."""
+"""Run limited tasks that wait, and a backlog of tasks without a limit, in one queue of one set of workers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .site import Site, site
 
 FREE, SECONDS = 5_000, 0.02
 LIMITED = 2_000
-ALL = (PROCESSES,) * WORKERS  # of each worker
-SHORT_OF_FIVE = (5, 6)  # likewise, when others have five of sixteen
+ALL = (PROCESSES,) * WORKERS  # processes of each worker
+SHORT_OF_FIVE = (5, 6)  # likewise, when five of sixteen are taken
 
 Tasks = list[tuple[str, list[Any]]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    late: float  # seconds until all but 5 % of the unlimited ones had begun
-    used: float  # of the permits' time, from the first wait until then
-    began: int  # limited ones
+    late: float  # seconds until all but 5 % of the unlimited tasks had begun
+    used: float  # share of the permits' time, from the first wait until then
+    began: int  # limited tasks that had begun
 
 
 def measure() -> list[Figure]:
-    """The unlimited ones alone, then with the limited ones strewn among them.
+    """Measure the unlimited tasks alone, then with the limited ones mixed in.
 
-    Five permits of 16 processes are taken from them: the ratio cannot be below 16/11, or 1.45, when processes are
-    what is short. On a machine that is short of processors first, what Celery itself needs for so many more messages
-    counts as well: the floor is that of as many empty tasks without a limit, beside five processes less.
+    Five permits take five of the 16 processes: the ratio cannot be below 16/11, or 1.45, if processes are scarce. If
+    processors are scarce, Celery's own work for so many more messages counts as well. So the floor is measured with as
+    many empty tasks without a limit, and five processes less.
     """
     alone = _late(ALL, [])
     floor = _late(SHORT_OF_FIVE, [("plain", [])] * LIMITED)
@@ -81,13 +81,13 @@ def _late(processes: Sequence[int], others: Tasks) -> float:
 
 
 def _passed(made: Site, others: Tasks) -> tuple[float, float]:
-    """When all were sent, and when all but 5 % of the unlimited ones had begun."""
+    """Return when all tasks were sent, and when all but 5 % of the unlimited ones had begun."""
     tasks: Tasks = [("free", [SECONDS])] * FREE + others
     random.Random(1).shuffle(tasks)
     made.stage(tasks)
     start = made.release_at()
     made.wait(lambda: made.count("free") >= FREE, 300, "the unlimited tasks", interval=0.1)
-    # What runs is written down at its end.
+    # A task writes its line at its end.
     began = [at for [at] in made.lines("free")]
     return start, sorted(began)[int(0.95 * len(began))]
 

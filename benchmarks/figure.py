@@ -1,4 +1,4 @@
-"""A figure: one ratio of one run, with the bound it has to keep."""
+"""Define a figure: one ratio of one run, with the bound that it has to keep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Figure:
-    """``bound`` is a highest value, or a lowest one if ``at_least``."""
+    """Holds a value; ``bound`` is the highest one that is allowed, or the lowest one if ``at_least``."""
 
     name: str
     value: float
@@ -29,7 +29,7 @@ class Figure:
 def interleaved(
     rounds: int, blocks: Mapping[str, Callable[[], float]], *, warm: int = 1
 ) -> dict[str, list[float]]:
-    """Run each block once in each round, so that whatever disturbs the machine disturbs all."""
+    """Run each block once in each round, so that a disturbance of the machine disturbs all of them."""
     found: dict[str, list[float]] = {name: [] for name in blocks}
     for n in range(warm + rounds):
         for name, block in blocks.items():
@@ -48,7 +48,7 @@ def ratio(
     at_least: bool = False,
     detail: Mapping[str, object] | None = None,
 ) -> Figure:
-    """The median of the ratios of each round."""
+    """Return the median of the rounds' ratios as a figure."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
     value = statistics.median(ratios)
     spread = (min(ratios), max(ratios))

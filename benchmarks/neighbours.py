@@ -1,4 +1,4 @@
-"""What waiting tasks do to tasks without a limit on the same worker."""
+"""Measure what waiting tasks cost the tasks without a limit on the same worker."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def measure() -> list[Figure]:
 
 
 def _block(made: Site, into: list[list[float]], waiting: int) -> float:
-    """Send unlimited tasks at a steady pace, and take down how long each waited for its start."""
+    """Send unlimited tasks at a steady pace, and record how long each waited for its start."""
     made.forget_lines()
     before = made.count("done")
     if waiting:
         made.stage(("requeue", [n, 0.25]) for n in range(waiting))
         made.release()
-        # Each of a crowd that comes at once is looked at once; what follows is about those who wait.
+        # Each new task occupies a process for a moment; the measurement begins once they wait in line.
         made.wait(lambda: made.waiting() >= WAITING * 0.7, 30, "the crowd in line")
         made.wait(lambda: not made.client.llen(QUEUE), 30, "an empty queue")
     start = time.monotonic()

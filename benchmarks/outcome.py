@@ -1,4 +1,4 @@
-"""What became of a crowd of tasks that was played in one way."""
+"""Evaluate how a crowd of tasks ran in one way."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ Run = tuple[float, float]  # when a body began and when it ended
 
 @dataclass(frozen=True)
 class Outcome:
-    """``displaced`` is the mean distance, in places, between two orders of the same tasks.
+    """Holds the figures of a run; ``displaced`` is the mean distance, in places, between two orders of the tasks.
 
-    One is the order in which they first asked for a permit, whatever the order is in which they were sent: a
-    worker shuffles what it prefetches. Of our tasks that is the instant in which the store made the ticket, which
-    the refusal shows, or granted the permit at once; of those by hand it is their process's clock right before
-    it asks. The other is the order in which their bodies began, and, of ``granted``, in which the
-    store gave the permits, by their tokens.
+    The first is the order in which they first asked for a permit, not that in which they were sent: a worker shuffles
+    what it prefetches. For our tasks that is the instant in which the store made the ticket, which the refusal shows,
+    or granted the permit at once. For tasks by hand it is their process's clock right before they ask. The second is
+    the order in which their bodies began, or, for ``granted``, in which the store granted the permits, by their tokens.
     """
 
     deliveries: float  # per task that ended
@@ -41,7 +40,7 @@ class Outcome:
 
 
 def outcome_of(made: Site, cpu: float, limit: int = LIMIT) -> Outcome:
-    """Of those that ended; a longer one that ran when the watching ended is left out."""
+    """Evaluate the tasks that ended; a task that still runs when the watching ends is left out."""
     runs = sorted(made.lines("work"), key=lambda run: run[1])
     began, ended = runs[0][1], max(run[2] for run in runs)
     asked = {n: admitted for n, _, _, admitted in runs}
@@ -61,7 +60,7 @@ def outcome_of(made: Site, cpu: float, limit: int = LIMIT) -> Outcome:
 
 
 def share(runs: Iterable[Run], start: float, end: float, limit: int = LIMIT) -> float:
-    """Of the permits' time between two instants, how much bodies ran."""
+    """Return the share of the permits' time between two instants in which bodies ran."""
     body = sum(max(0.0, min(ended, end) - max(began, start)) for began, ended in runs)
     return body / (limit * (end - start))
 

@@ -1,4 +1,4 @@
-"""What one permit costs at the store, on one connection."""
+"""Measure what one permit costs at the store, on one connection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = 10_000
 WAITING = Wait(Kind.REQUEUE)
 FEW, MANY = 1_000, 1_000_000
 
-# As the store writes them: tickets of strangers that are due in an hour.
+# Writes tickets as the store does; they are due in an hour.
 FILL = """
 local waiters, due, tickets = KEYS[1], KEYS[2], KEYS[3]
 local name, first, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -118,7 +118,7 @@ def _cycle(keys: int) -> Iterator[Claim]:
 
 
 def _pairs(store: Any, claims: Iterator[Claim]) -> float:
-    """Each by a holder of its own, as every delivery of a task is."""
+    """Time pairs of acquire and release, each by a new holder, like every delivery of a task."""
     holders = [f"{uuid.uuid4()}:{n:016x}" for n in range(PAIRS)]
     start = time.perf_counter()
     for holder in holders:
@@ -152,7 +152,7 @@ def _fill(client: redis.Redis, claim: Claim, count: int, batch: int = 10_000) ->
 
 
 def _round_trips(client: redis.Redis, store: Any) -> list[Figure]:
-    """Counted by the server."""
+    """Count the round trips of a pair at the server."""
     claim = [Claim("api", None, 10)]
     client.config_resetstat()
     for n in range(PAIRS):

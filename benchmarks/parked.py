@@ -1,7 +1,7 @@
-"""Many tasks parked, and nobody releases: what they take of workers, broker and store; then what a release costs.
+"""Measure what many parked tasks cost workers, broker and store while no permit is released; then what a release costs.
 
-Workers park the first 10,000. The rest is put in line by the same calls of the store that a worker makes, with the
-message of one of these: the workers see all of them, and it is a matter of a minute.
+Workers park the first 10,000. The rest is put in line by the same calls of the store that a worker makes, with a copy
+of one of these messages: the workers see all of them, and it takes about a minute.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .figure import Figure, interleaved, ratio
 from .site import QUEUE, Site, site
 
 BY_WORKERS, MANY, FEW = 10_000, 100_000, 1_000
-QUIET = 15.0  # seconds that nobody releases
+QUIET = 15.0  # seconds without a release
 RELEASES, ROUNDS = 200, 5
 WORK = Claim("work", None, 5)
 SMALL = Claim("small", None, 5)  # another semaphore, with a short line
@@ -75,7 +75,7 @@ def _sizes(idle: float, after: float, full: float) -> Iterator[tuple[str, float]
 
 
 def _memory(made: Site) -> float:
-    """Of all processes, what they share counted once."""
+    """Return the memory of all processes; memory that they share counts once."""
     total = 0.0
     for worker in made.workers:
         main = psutil.Process(worker.pid)
@@ -114,7 +114,7 @@ def _park(store: Store, claim: Claim, count: int, payload: bytes) -> None:
 
 
 def _releasing(store: Store) -> Figure:
-    """Each release hands on to the next in line."""
+    """Time releases, each of which hands its permit on to the next in line."""
     for semaphore in ("work", "small"):
         store.set_limit(5, semaphore)
     found = interleaved(

@@ -1,6 +1,6 @@
-"""Permits in PostgreSQL, by pgbench, against two single-row updates, each its own transaction.
+"""Compare permits in PostgreSQL, by pgbench, with two updates of a single row, each in its own transaction.
 
-At the same durability, for no permit waits for the disk; and, as a server has them by default, waiting for it.
+The updates run at the permits' durability, which does not wait for the disk, and at a server's default, which does.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .figure import Figure, interleaved, ratio
 SECONDS = 4  # of one block
 ROUNDS = 3
 KEYS = 1_000
-HALF, CROWD = 500_000, 16  # pairs of half a million, by so many clients
+HALF, CROWD = 500_000, 16  # half of a million pairs, and the number of clients
 LARGEST = ("permit", "resource", "released")  # tables
-# At least so much of the floor, by keys and clients: at the same durability, and where a flush is slow.
+# The least ratio to the floor, by keys and clients: at the same durability, and with a slow flush.
 BOUNDS = {(1, 16): 0.16, (KEYS, 16): 0.45}
 SLOW_BOUNDS = {(1, 16): 1.0}
 SLOW_FLUSH = Path(__file__).with_name("slow_flush.c")
@@ -38,11 +38,9 @@ SELECT * FROM celery_semaphore.v1_acquire(NULL, 30000000, 30000000, NULL, 2000, 
 SELECT * FROM celery_semaphore.v1_release(NULL, 30000000, 30000000, NULL, 2000, 'h' || :client_id || '-' || :h,
     't' || :client_id || '-' || :h, NULL, 3600000000, ARRAY['api/' || :k]);
 """
-_OWN_ROW = {
-    1: r"\set k :client_id + 1",
-    KEYS: _KEY[KEYS],
-}  # on the hot key too: nobody waits for another's row
-_HASTY = "-c synchronous_commit=off"  # as permits are written
+# On the hot key, too, each client has its own row, so that no update waits for another one's.
+_OWN_ROW = {1: r"\set k :client_id + 1", KEYS: _KEY[KEYS]}
+_HASTY = "-c synchronous_commit=off"  # permits are written like this
 _UPDATE = "\nUPDATE floor SET n = n + 1 WHERE id = :k;" * 2
 
 
@@ -63,7 +61,7 @@ def _prepare(server: EmbeddedPostgresServer) -> None:
 
 
 def _against(server: EmbeddedPostgresServer, keys: int, clients: int) -> Figure:
-    """In pairs a second, so more is better."""
+    """Compare in pairs per second, so that more is better."""
     blocks = _blocks(server, keys, clients)
     found = interleaved(ROUNDS, blocks, warm=0)
     detail = _rates(found)
@@ -80,7 +78,7 @@ def _where_a_flush_is_slow() -> list[Figure]:
         print("no C compiler: not measured where a flush takes 2 ms more", file=sys.stderr)
         return []
     with TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)  # the server is somebody else
+        Path(directory).chmod(0o755)  # the server runs as another user
         library = Path(directory) / "slow_flush.so"
         command = [compiler, "-shared", "-fPIC", "-o", str(library), str(SLOW_FLUSH), "-ldl"]
         subprocess.run(command, check=True)
@@ -91,7 +89,7 @@ def _where_a_flush_is_slow() -> list[Figure]:
 
 
 def _against_patient(server: EmbeddedPostgresServer, keys: int) -> Figure:
-    """The floor waits for the disk, as a server does by default."""
+    """Compare with a floor that waits for the disk, as a server does by default."""
     blocks = _blocks(server, keys, CROWD)
     del blocks["floor"]
     found = interleaved(ROUNDS, blocks, warm=0)
@@ -119,9 +117,9 @@ def _where(keys: int, clients: int) -> str:
 
 
 def measure_million() -> list[Figure]:
-    """What a million pairs leave, to what half of them does: nothing grows with their number.
+    """Compare the tables after a million pairs with those after half of them: they must not grow with the number.
 
-    Those released are remembered for a lease, and vacuumed once a minute: after half of them that is at its height.
+    Released holders are remembered for a lease, and vacuumed once a minute: after half the pairs that is at its height.
     """
     with EmbeddedPostgresServer() as server:
         server.install()
@@ -156,7 +154,7 @@ def _bench(
 
 
 def _sizes(server: EmbeddedPostgresServer) -> Figure:
-    """What all these pairs have left; the released are remembered for one to two leases."""
+    """Return the size of the tables after all pairs; released holders are remembered for one to two leases."""
     kilobytes = _kilobytes(server)
     released = kilobytes.pop("released")
     total = sum(kilobytes.values()) / 1024
@@ -165,7 +163,7 @@ def _sizes(server: EmbeddedPostgresServer) -> Figure:
 
 
 def _kilobytes(server: EmbeddedPostgresServer) -> dict[str, int]:
-    """Of each table with its indexes."""
+    """Return the size of each table with its indexes."""
     sizes = """
         SELECT relname, pg_total_relation_size(oid) / 1024 FROM pg_class
         WHERE relkind = 'r' AND relnamespace = 'celery_semaphore'::regnamespace

@@ -1,4 +1,4 @@
-"""Figures as a table and as JSON."""
+"""Report figures as a table and as JSON."""
 
 from __future__ import annotations
 

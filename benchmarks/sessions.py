@@ -1,6 +1,6 @@
-"""What a release costs where the waits of many sessions stand in line, and how long a session that died holds it up.
+"""Measure what a release costs with the waits of many sessions in line, and how long a dead session delays it.
 
-On Valkey and on PostgreSQL, by calls of the store alone.
+This calls the store alone, on Valkey and on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.support.servers import ValkeyServer
 
 from .figure import Figure, interleaved, ratio
 
-DEAD = 10_000  # waits of a session that died, at the head of the line
-WAITS = 1_000  # in line when releases are timed
+DEAD = 10_000  # waits of a dead session, at the head of the line
+WAITS = 1_000  # waits in line while releases are timed
 RELEASES, ROUNDS = 200, 5
 LEASE_S = 600.0  # nothing ends by itself meanwhile
 
@@ -52,7 +52,7 @@ def _postgresql() -> Iterator[tuple[str, Store]]:
 
 
 def _behind_the_dead(name: str, store: Store) -> Figure:
-    """From the release until the first living session behind them is told of its grant, if it asks all the time."""
+    """Time a release until the first living session behind the dead one learns of its grant, if it always asks."""
     claims = [Claim("dead", None, 1)]
     _held(store, claims, "holder")
     store.ask("dead")
@@ -70,7 +70,7 @@ def _behind_the_dead(name: str, store: Store) -> Figure:
 
 
 def _by_many(name: str, one: Store, other: Store, many: int) -> Figure:
-    """Each release grants to the next in line; each line is in a store of its own, where all sessions ask."""
+    """Time releases that grant to the next in line; each line is in a store of its own, where all sessions ask."""
     lines = {1: _Line(one, 1), many: _Line(other, many)}
     blocks = {str(sessions): partial(line.released) for sessions, line in lines.items()}
     found = interleaved(ROUNDS, blocks)
@@ -80,7 +80,7 @@ def _by_many(name: str, one: Store, other: Store, many: int) -> Figure:
 
 
 class _Line:
-    """A line at a resource of its own: whoever had a permit waits again at its end."""
+    """Keeps a line at a resource of its own: each holder waits again at its end."""
 
     def __init__(self, store: Store, sessions: int) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class _Line:
         self._line = [self._wait() for _ in range(WAITS)]
 
     def released(self) -> float:
-        """Return the seconds that the releases took, without what is between them."""
+        """Return the seconds that the releases took, without the calls between them."""
         spent = 0.0
         for _ in range(RELEASES):
             start = time.perf_counter()

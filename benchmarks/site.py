@@ -1,4 +1,4 @@
-"""A broker, workers on it, and what they have counted."""
+"""Start a broker and workers, and read what they have counted."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .app import LIMIT
 
 CLOCKS = Path(__file__).parent / "clocks"
 QUEUE = "celery"
-STAGED = "staged"  # where tasks are put while nobody shall have them yet
+STAGED = "staged"  # the list that holds tasks before workers may see them
 
 
-STORE = "BENCH_STORE"  # the variable that says where permits are kept
+STORE = "BENCH_STORE"  # the environment variable that names the store of permits
 STORES = ("valkey", "postgresql")
 
 
 class Site:
-    """A Valkey for messages, a store for permits, and a directory for what tasks write."""
+    """Holds a Valkey for messages, a store for permits, and a directory for the files that tasks write."""
 
     def __init__(self, server: ValkeyServer, store_url: str) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="bench-"))
@@ -49,7 +49,7 @@ class Site:
     def start(
         self, processes: int, count: int = 1, *, limit: int = LIMIT, clock: float = 0.0, **conf: Any
     ) -> None:
-        """So many workers more, whose clocks are so many seconds ahead; returns when they are ready."""
+        """Start more workers, with clocks that are so many seconds ahead; return when they are ready."""
         path = [str(CLOCKS), str(ROOT), os.environ.get("PYTHONPATH")]
         env = {
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
@@ -70,7 +70,7 @@ class Site:
             worker.wait_until(ready.exists, 40, "ready")
 
     def stage(self, tasks: Iterable[tuple[str, list[Any]]]) -> int:
-        """Send tasks to where no worker sees them; returns how many."""
+        """Send tasks to where no worker sees them; return how many."""
         count = 0
         with self.sender.producer_pool.acquire() as producer:
             for name, args in tasks:
@@ -78,7 +78,7 @@ class Site:
                     name, args, producer=producer, routing_key=QUEUE, queue=STAGED
                 )
                 count += 1
-        # A message that is put back goes where it came from: that is the workers' queue.
+        # A worker puts a message back where it came from, so it must name the workers' queue.
         raw = [
             each.replace(b'"routing_key": "staged"', b'"routing_key": "celery"')
             for each in cast("list[bytes]", self.client.lrange(STAGED, 0, -1))
@@ -94,12 +94,12 @@ class Site:
         return time.monotonic()
 
     def release_at(self) -> float:
-        """Likewise; the time of day, to be compared with what tasks write."""
+        """Do the same; return the time of day, to be compared with the tasks' times."""
         self.release()
         return time.time()
 
     def count(self, name: str) -> int:
-        """Cheap enough to be asked often: the files stay open."""
+        """Add up what the processes have counted; the files stay open, so that this is cheap."""
         for file in self.directory.glob(f"{name}.*"):
             if file.name not in self._counts:
                 self._counts[file.name] = os.open(file, os.O_RDONLY)
@@ -126,7 +126,7 @@ class Site:
         return self.store.snapshot("work").waiting
 
     def cpu(self) -> float:
-        """Seconds of processor time that the workers have used."""
+        """Return the seconds of processor time that the workers have used."""
         total = 0.0
         for worker in self.workers:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -141,7 +141,7 @@ class Site:
 
     def stop(self) -> None:
         for worker in self.workers:
-            worker.kill_group()  # nobody waits for what is left of a measured backlog
+            worker.kill_group()  # the rest of a measured backlog is not waited for
             worker.discard()
         self.client.close()
         self.store.close()
@@ -153,7 +153,7 @@ class Site:
 
 @contextlib.contextmanager
 def site() -> Iterator[Site]:
-    """Permits are with the messages, or on an embedded PostgreSQL if the variable says so."""
+    """Keep permits with the messages, or on an embedded PostgreSQL if the variable says so."""
     with ValkeyServer() as server, contextlib.ExitStack() as stack:
         store_url = server.url
         if os.environ.get(STORE) == "postgresql":

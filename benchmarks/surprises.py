@@ -1,6 +1,6 @@
-"""A crowd where nothing can be predicted: permits are held otherwise than before, or clocks are off.
+"""Run crowds that cannot be predicted: permits are held for another time than before, or clocks are off.
 
-Each is played parked, requeued and by hand, and told as the seconds until all are done.
+Each crowd is run parked, requeued and by hand; the figure is the time in seconds until all tasks are done.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WATCHED = 40.0  # seconds beyond the bound
 
 @dataclass(frozen=True)
 class Surprise:
-    """``count`` tasks of ``seconds`` come while two hold the permits for ``before`` seconds."""
+    """Describes ``count`` tasks of ``seconds`` that come while two hold the permits for ``before`` seconds."""
 
     label: str
     count: int
     seconds: float
-    bound: float  # seconds until all are done, from when the two have ended
+    bound: float  # seconds until all are done, after the two have ended
     before: float = 0.0
     clocks: tuple[float, ...] = (0.0,) * WORKERS  # seconds by which the workers' clocks are ahead
 

@@ -1,4 +1,4 @@
-"""What the limit costs a task that never has to wait."""
+"""Measure what the limit costs a task that never has to wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measure() -> list[Figure]:
 
 
 def _cpu(found: dict[str, list[float]], other: str, plain: str, spent: Spent) -> Figure:
-    """Hardly depends on who else uses the machine, as the rates do."""
+    """Compare processor time, which depends less than the rates on other programs of the machine."""
     less, more = (spent[name][-len(found[name]) :] for name in (plain, other))
     us = {name: round(1e6 * statistics.median(spent[name]) / TASKS) for name in (other, plain)}
     label = "  the same by processor time, of workers and server"

@@ -1,7 +1,7 @@
-"""How well many workers share few permits: their sessions are real, what runs is not.
+"""Measure how well many workers share few permits, with real sessions and simulated tasks.
 
-A machine cannot run a hundred workers. Here each is the session that its main process would have, and its tasks are
-times on one clock; all of them are in one process, and ask one Valkey.
+A machine cannot run a hundred workers. Here each worker is the session that its main process would have, and its tasks
+are times on one clock. All sessions are in one process, and ask one Valkey.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.support.servers import ValkeyServer
 from .figure import Figure
 
 LIMIT = 5
-WAITS = 200  # in line, of all sessions together; of each at least two
+WAITS = 200  # waits in line of all sessions together; each has at least two
 SETTLE_S, WATCHED_S = 3.0, 10.0
-# Sessions, the seconds that a permit is held, and the least share of the permits' time that is used.
+# Sessions, seconds that a permit is held, and the least share of the permits' time that must be used.
 PLAYED = ((16, 0.1, 0.9), (100, 0.1, 0.7), (16, 0.02, 0.7))
 CLAIMS = (Claim("work", None, LIMIT),)
 
@@ -52,14 +52,14 @@ def _shared(sessions: int, seconds: float, bound: float) -> Figure:
 
 
 class Waiting:
-    """A message that is held, as far as its session looks at it."""
+    """Stands for a held message, as far as its session looks at it."""
 
     def __init__(self, wait: HeldWait) -> None:
         self.wait = wait
 
 
 class Cluster:
-    """So many sessions. A task that ends waits again, at the end of the line."""
+    """Runs many sessions. A task that ends waits again, at the end of the line."""
 
     def __init__(self, url: str, sessions: int, seconds: float) -> None:
         self.used = 0.0  # seconds that permits were held
@@ -89,7 +89,7 @@ class Cluster:
         return session
 
     def _loop(self) -> None:
-        """Be the event loop of all."""
+        """Run the event loop of all sessions."""
         while not self._over:
             self._calls.get()()
 
@@ -102,7 +102,7 @@ class Cluster:
             session.add(cast("Held", Waiting(wait)), wait, turn, made_at)
 
     def _visit(self, session: Session) -> None:
-        """Begin what was granted."""
+        """Begin the waits that were granted."""
         for held in list(session.granted()):
             session.discard(held)
             assert held.wait
@@ -120,7 +120,7 @@ class Cluster:
         return answer
 
     def _clock(self) -> None:
-        """End what has run."""
+        """End the tasks that have run for their time."""
         while not self._over:
             with self._changed:
                 now = time.monotonic()

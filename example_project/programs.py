@@ -1,4 +1,4 @@
-"""The programs of the demo and of the shop: started on free ports of this machine, in a directory that goes with them."""
+"""Start the programs of the demo and of the shop, on free ports of this machine, in a temporary directory."""
 
 import contextlib
 import os
@@ -19,11 +19,11 @@ HERE = Path(__file__).parents[1]
 
 
 class Failed(Exception):
-    """A program could not be run."""
+    """Raised if a program could not be run."""
 
 
 class Program:
-    """One program, the leader of its own process group, so that Ctrl-C does not reach it."""
+    """Runs one program as the leader of its own process group, so that Ctrl-C does not reach it."""
 
     def __init__(self, name: str, directory: Path, command: list[str], **env: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Program:
         self.process.send_signal(number)
 
     def stop(self, timeout: float = 3) -> None:
-        """End it, and whatever is left of its group."""
+        """End the program, and what is left of its process group."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.terminate()
             self.process.wait(timeout)
@@ -66,7 +66,7 @@ class Program:
 
 
 class Stage:
-    """What plays together: servers first, and those who need them after."""
+    """Starts programs that belong together: servers first, then the programs that need them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -77,7 +77,7 @@ class Stage:
         raise NotImplementedError
 
     def valkey(self) -> str:
-        """An embedded Valkey that writes nothing to disk; its URL."""
+        """Start an embedded Valkey that writes nothing to disk; return its URL."""
         port = free_port()
         options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
         valkey = self.start("valkey", [str(get_binary_path()), *options])
@@ -85,7 +85,7 @@ class Stage:
         return f"redis://127.0.0.1:{port}/0"
 
     def service(self, *options: str) -> str:
-        """The web service; its host and port."""
+        """Start the web service; return its host and port."""
         port = free_port()
         command = [sys.executable, "-m", "example_project.service", "--port", str(port), *options]
         service = self.start("service", command)
@@ -105,7 +105,7 @@ class Stage:
         return program
 
     def clear(self) -> None:
-        """Workers first, all at once: they would look for a broker that is gone."""
+        """Stop all programs, the workers first and all at once: else they would look for a broker that is gone."""
         for worker in self.workers:
             worker.signal(signal.SIGTERM)
         for program in reversed(self.programs):

@@ -1,4 +1,4 @@
-"""The shop, with all that it needs: web, worker, beat, and the carrier's API.
+"""Run the shop with all that it needs: web, worker, beat, and the carrier's API.
 
 python -m example_project.run
 """
@@ -15,7 +15,7 @@ from . import programs
 from .programs import Failed, free_port, on_stage
 
 PROCESSES = 12
-SLOW = 1.5  # seconds of the carrier for one call: long enough to look at
+SLOW = 1.5  # seconds that the carrier takes for one call: long enough to be seen
 COMPOSE = {
     "broker": "amqp://guest:guest@127.0.0.1:15673//",
     "database": "postgresql://semaphore:semaphore@127.0.0.1:15432/semaphore",
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def watch(made: Stage) -> int:
-    """Until somebody ends it, or one of the programs ends."""
+    """Wait until the user stops the shop, or one of the programs ends."""
     while True:
         for program in made.programs:
             try:

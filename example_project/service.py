@@ -1,7 +1,7 @@
-"""A web service that serves five callers at once and rejects the sixth with 503.
+"""Run a web service that serves five callers at once and rejects the sixth with 503.
 
-It is a witness: it counts its callers by itself, and knows nothing of Celery. Whoever hangs
-up, or dies, is no caller any more.
+It is a witness: it counts its callers by itself, and knows nothing of Celery. A caller that hangs up, or dies, no
+longer counts.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Any
 
 LIMIT = 5
 WORK = 0.125  # seconds one call takes, a fifth more or less
-REJECTION = 0.03  # seconds until a caller hears that it was one too many
+REJECTION = 0.03  # seconds until a caller above the limit gets its answer
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -22,7 +22,7 @@ Writer = asyncio.StreamWriter
 
 @dataclass
 class Count:
-    """What the service saw since it last began to count."""
+    """Holds what the service saw since it last began to count."""
 
     inside: Counter[str] = field(default_factory=Counter)  # by worker
     most: int = 0
@@ -98,7 +98,7 @@ class Service:
 
 
 async def _stays(reader: Reader, seconds: float) -> bool:
-    """Whether the caller was there all the time; it has no more to say, so all we can read is its end."""
+    """Return True if the caller stayed; it sends nothing more, so a read only ends when it hangs up."""
     try:
         async with asyncio.timeout(seconds):
             await reader.read(1)

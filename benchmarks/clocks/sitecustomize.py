@@ -1,6 +1,7 @@
-"""Let a worker's clock be off by BENCH_CLOCK seconds: Python loads this before whatever else keeps ``time.time``.
+"""Set a worker's clock off by BENCH_CLOCK seconds: Python loads this before any module that keeps ``time.time``.
 
-By ``time.time`` alone, with which kombu and Celery run their timers; ``datetime`` is written in C and shows the machine's.
+Only ``time.time`` is off, by which kombu and Celery run their timers; ``datetime`` is written in C and reads the
+machine's clock.
 """
 
 import os

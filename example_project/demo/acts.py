@@ -1,4 +1,4 @@
-"""What is played: the same 300 calls, three times."""
+"""Play the same 300 calls three times."""
 
 import time
 import uuid
@@ -18,7 +18,7 @@ LOOK = 0.1  # seconds between two looks
 
 @dataclass
 class Act:
-    """One run of all calls, and what came of it."""
+    """Describes one run of all calls, and its results."""
 
     title: str
     task: str
@@ -37,7 +37,7 @@ class Act:
         return self.sight.served if self.limited else self.sight.answered
 
     def faults(self) -> Iterator[str]:
-        """What a limited act must never show."""
+        """Yield what must never happen in an act with a limit."""
         if self.sight.most > LIMIT:
             yield f"{self.sight.most} callers at once, the limit is {LIMIT}"
         if self.sight.rejected:
@@ -51,7 +51,7 @@ class Act:
 
 
 def play(act: Act, app: Celery, eyes: Eyes, show: Callable[[], None]) -> None:
-    """Send all calls, and watch until nothing is left to do."""
+    """Send all calls, and watch until all are done."""
     eyes.ask("begin")
     act.began = time.time()
     tasks = {str(uuid.uuid4()) for _ in range(CALLS)}

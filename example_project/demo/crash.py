@@ -1,4 +1,4 @@
-"""A worker dies in the middle of its work."""
+"""Kill a worker in the middle of its work."""
 
 import signal
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from ..programs import Program
 from ..service import LIMIT
 from .sight import LEASE, Eyes, Sight
 
-BUSY = 2  # permits it holds, at least, when it dies
-SETTLED = 1.0  # seconds after which only the dead still hold what they held before
-FIRST = 100  # tasks that are served before
+BUSY = 2  # the fewest permits that it holds when it dies
+SETTLED = 1.0  # seconds after which only dead processes still hold the same permits
+FIRST = 100  # tasks that are served before the kill
 
 
 class Crash:
-    """Kills a worker's main process, and tells what becomes of what it held."""
+    """Kills a worker's main process, and reports what happens to its permits and messages."""
 
     def __init__(self, victim: Program, eyes: Eyes, tell: Callable[[str], None]) -> None:
         self.victim = victim
@@ -45,11 +45,11 @@ class Crash:
         )
 
     def _killed(self, tasks: set[str]) -> bool:
-        """Kill it at a moment when no message is on its way to a worker.
+        """Kill the worker at a moment when no message is on its way to one.
 
-        Celery's Redis transport takes a message out of the queue first, and notes that it has it
-        after. Who dies between the two takes the message along: no plugin can help that, so the demo
-        looks whether the broker knows all messages, while nobody moves.
+        Celery's Redis transport first takes a message out of the queue, and then records it. A process that dies
+        between the two loses the message, and no plugin can prevent that. So the demo stops worker and broker, and
+        kills only if the broker knows all messages.
         """
         self.victim.signal(signal.SIGSTOP)
         self.eyes.broker.client_pause(1000, all=False)

@@ -1,4 +1,4 @@
-"""What can be seen at one moment: by the service, by the store of permits, and by the broker."""
+"""Read the state of the service, of the store of permits, and of the broker at one moment."""
 
 import http.client
 import json
@@ -27,11 +27,11 @@ class Sight:
     inside: dict[str, int] | None = None  # by worker
     holders: frozenset[str] = frozenset()
     waiting: int = 0
-    messages: int = 0  # that the broker has, in its queue or with a worker
+    messages: int = 0  # messages of the broker, in its queue or with a worker
 
 
 class Eyes:
-    """Looks at everything, and changes nothing."""
+    """Reads all states, and changes nothing."""
 
     def __init__(self, broker: str, service: str) -> None:
         self.service = service
@@ -56,7 +56,7 @@ class Eyes:
         return answer
 
     def in_broker(self) -> set[str]:
-        """The ids of all tasks in the queue or with a worker."""
+        """Return the ids of all tasks in the queue or with a worker."""
         with self.broker.pipeline(transaction=True) as both:
             both.lrange("celery", 0, -1)
             both.hvals("unacked")
@@ -65,5 +65,5 @@ class Eyes:
         return {message["headers"]["id"] for message in messages}
 
     def delivered_before(self, moment: float) -> int:
-        """How many messages were given to a worker before that, and not acknowledged since."""
+        """Count the messages that were given to a worker before this moment, and not acknowledged since."""
         return int(self.broker.zcount("unacked_index", "-inf", moment))

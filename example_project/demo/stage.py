@@ -1,4 +1,4 @@
-"""Where the demo plays: a broker that keeps the permits too, the service, and two workers."""
+"""Start what the demo needs: a broker that keeps the permits, too, the service, and two workers."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the audience sees."""
+"""Show the demo's state and results."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ PLAIN_EVERY = 2.0  # seconds between lines where there is no terminal
 
 
 class Board:
-    """A live table on a terminal, plain lines elsewhere."""
+    """Shows a live table on a terminal, and plain lines elsewhere."""
 
     def __init__(self, acts: Sequence[Act]) -> None:
         self.acts = acts
@@ -111,7 +111,7 @@ def _line(act: Act) -> str:
 
 
 def summary(acts: Sequence[Act], console: Console) -> None:
-    """The figures of all acts, counted by the service."""
+    """Print the figures of all acts, as the service counted them."""
     table = Table(title="What the service counted", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
     for name in ("at once", "served", "twice", "rejected", "cut off", "time"):

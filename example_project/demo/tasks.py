@@ -1,4 +1,4 @@
-"""Two tasks that call the same service. One line is the difference."""
+"""Define two tasks that call the same service; they differ in one line."""
 
 import http.client
 import os
@@ -12,10 +12,10 @@ app = Celery("demo", broker=os.environ["DEMO_BROKER"])
 app.conf.update(
     semaphore_lease=5,  # how long a dead worker's permits stay away; 30 in real life
     task_ignore_result=True,
-    task_acks_late=True,  # a worker that dies was given its messages, but has not taken them
+    task_acks_late=True,  # the messages of a worker that dies are delivered again
     task_reject_on_worker_lost=True,
     broker_connection_retry_on_startup=True,
-    # Redis gives a dead worker's messages to others after this time, if somebody looks. Real
+    # kombu gives a dead worker's messages to others after this time, when a worker looks for them. Real
     # projects have longer tasks and no audience: an hour, and a look every 100 seconds.
     broker_transport_options={
         "visibility_timeout": 10,
@@ -26,7 +26,7 @@ app.conf.update(
 
 
 class Rejected(Exception):
-    """The service has too many callers."""
+    """Raised if the service has too many callers."""
 
 
 @app.task(name="plain", bind=True)

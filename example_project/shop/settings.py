@@ -1,4 +1,4 @@
-"""A Django project as many are; what belongs to semaphores is at the end."""
+"""Configure a usual Django project; the settings of semaphores are at the end."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two limits: one that a carrier sets for all of us, and one of our own for each tenant."""
+"""Define tasks with two limits: one that a carrier sets for all of us, and one of our own for each tenant."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from celery_semaphore import LimitedTask
 
 from .models import Export, Order, Tenant
 
-PIECES = 4  # of an export
-PIECE = 1.0  # seconds that one takes
+PIECES = 4  # pieces of an export
+PIECE = 1.0  # seconds that one piece takes
 
 
 class Refused(Exception):
-    """The carrier has too many callers."""
+    """Raised if the carrier has too many callers."""
 
 
 @shared_task(base=LimitedTask, semaphore="carrier", limit=5, on_saturated="park")
 def ship(order_id: int) -> None:
-    """The carrier's API rejects the sixth call at once, so never more than five of these run."""
+    """Ship an order. The carrier's API rejects the sixth call at once, so at most five of these tasks run."""
     carrier = http.client.HTTPConnection(settings.CARRIER, timeout=30)
     carrier.request("GET", f"/call/order-{order_id}/shop")
     if carrier.getresponse().status != http.HTTPStatus.OK:
@@ -36,7 +36,7 @@ def ship(order_id: int) -> None:
     base=LimitedTask, bind=True, semaphore="export", key="{tenant_id}", limit=2, on_saturated="park"
 )
 def export_orders(self: LimitedTask, export_id: int, tenant_id: int) -> None:
-    """No tenant takes more than two processes, however often it asks."""
+    """Export a tenant's orders. No tenant takes more than two processes, however often it asks."""
     Export.objects.filter(pk=export_id).update(begun_at=timezone.now())
     lines = ["order,shipped"]
     lines += [f"{o.pk},{o.shipped_at}" for o in Order.objects.filter(tenant=tenant_id)]
