@@ -30,7 +30,7 @@ FRAGMENT = re.compile(
 )
 FRAGMENTS_OF_DOCSTRINGS = 0.03
 
-WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
