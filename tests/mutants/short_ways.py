@@ -65,8 +65,8 @@ MUTANTS = (
         "a grant of before is taken up",
         "a living holder may have its place",
         "acquire",
-        " AND p.epoch = e.id\n    AND ( -- nothing new",
-        "\n    AND ( -- nothing new",
+        " AND p.epoch = e.id\n    AND ( -- the declared limit",
+        "\n    AND ( -- the declared limit",
     ),
     short(
         "who takes up declares nothing",

@@ -1,8 +1,8 @@
--- Admit the holder on all resources, or refuse and remember its place.
+-- Grant the holder a permit on all resources, or refuse it and keep its place in line.
 --
--- Most calls end in this file. They name one resource; their holder is new and finds room, or too little room, or it takes
--- up a grant. v1_acquire_slow_path is for all others. These functions need few statements: each costs as much as what it does,
--- and all other calls of the resource wait meanwhile.
+-- Most calls end in this file: they name one resource, and their holder is new or takes up a grant. All other calls
+-- take v1_acquire_slow_path. These functions use few statements, because each statement has a fixed cost, and all other
+-- calls of the resource wait meanwhile.
 CREATE FUNCTION celery_semaphore.v1_acquire(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
@@ -62,7 +62,7 @@ BEGIN
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
     AND r.name = home AND r.declared = _a.limits[1] AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
-    AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing must end first
+    AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
     AND (
         SELECT true FROM celery_semaphore.released AS d
         WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now -- not by the index on until
@@ -94,7 +94,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A10: a holder takes up what was granted to its wait.
+-- A10: a holder takes up the grant of its wait.
 CREATE FUNCTION celery_semaphore.v1_acquire_granted(
     _a celery_semaphore.v1_acquisition, _now bigint, _lease bigint, _take_up bigint, _known bigint
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
@@ -110,12 +110,12 @@ BEGIN
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
     AND p.resource = home AND p.holder = celery_semaphore.v1_grant_of(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
-    AND ( -- nothing new to be declared
+    AND ( -- the declared limit is unchanged
         SELECT true FROM celery_semaphore.resource AS r
         WHERE r.name = home AND r.declared = _a.limits[1]
         AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
     )
-    AND ( -- it holds nothing yet, and nothing here must end first
+    AND ( -- the holder has no permit yet, and nothing here must be reaped first
         SELECT bool_and(held.holder <> _a.holder AND held.ends > _now
             AND held.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up))
         FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL

@@ -1,5 +1,5 @@
--- Of acquire: several resources, later messages of a task, waits that were granted nothing, holders that hold already or
--- were released, resources that are new or were idle, another limit than before, the grace, and most reasons to refuse.
+-- Decide the calls of acquire that v1_acquire does not: several resources, later messages of a task, waits without a
+-- grant, holders that have a permit or were released, new or idle resources, a changed limit, the grace, most refusals.
 CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
@@ -30,13 +30,13 @@ BEGIN
         said := celery_semaphore.v1_said(a, m.now);
         IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce THEN
             said := NULL;
-            a.task := ''; -- what is known is another's: it stays
+            a.task := ''; -- the record belongs to another wait: keep it
         ELSIF _ticket = '' THEN
             a.carried := coalesce(said.ticket, '');
             a.ticket := celery_semaphore.v1_parsed(a.carried);
         END IF;
     END IF;
-    IF a.carried = '' THEN -- a new wait, or that of this holder, whose answer was lost
+    IF a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
         a.ticket := ROW(255 - greatest(0, least(255, _priority)), m.now, _holder)::celery_semaphore.v1_ticket;
     END IF;
     known := celery_semaphore.v1_known((a.ticket).nonce, _resources);
@@ -55,7 +55,7 @@ BEGIN
         IF mine.whole THEN
             RETURN celery_semaphore.v1_permit(mine, m);
         END IF;
-        PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- nobody counts on it any more
+        PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- the holder does not rely on that part: see A6
         ats[1] := celery_semaphore.v1_look(ats[1].name, _holder, m);
         RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
     END IF;
@@ -67,8 +67,8 @@ BEGIN
     RETURN celery_semaphore.v1_decide(a, ats, said, given, m);
 END $$;
 
--- Of a holder that has nothing yet: whether another message of its task goes first, whether a permit was handed to
--- its ticket, and whether there is room.
+-- Decide for a holder that has no permit: check the other messages of its task, then the grant of its ticket, then the
+-- room (A8 to A14).
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
     _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
@@ -87,7 +87,7 @@ BEGIN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', lives, _m);
         END IF;
     END IF;
-    IF _given.part THEN -- taken up, or made for other claims than these: its task has changed since
+    IF _given.part THEN -- the holder takes it up, or it was made for other claims, before the task changed
         PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
             PERFORM celery_semaphore.v1_put_back((_a.ticket).nonce, _a.resources, _m.now);
@@ -101,7 +101,7 @@ BEGIN
         IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0
             AND (_a.ticket).place < _m.now
         THEN
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- it came back to hear this
+            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- A12: even if there is room now
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
             why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
@@ -114,7 +114,7 @@ BEGIN
     RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
 END $$;
 
--- Whatever was handed to its ticket meanwhile is for nobody.
+-- A8: the wait is over, so a grant of its ticket ends too.
 CREATE FUNCTION celery_semaphore.v1_refuse_copy(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
@@ -135,7 +135,7 @@ CREATE FUNCTION celery_semaphore.v1_admit(
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 BEGIN
-    -- Held since now, not since it was granted: what waited for its session or its message would make later turns seem far.
+    -- Count the permit as held from now on: the time from the grant to here would make the expected waits too long.
     _p.since := _m.now;
     _p.ends := _m.now + _m.lease;
     FOR n IN 1..cardinality(_ats) LOOP

@@ -1,11 +1,11 @@
--- The question of a session, and its farewell: rows Q1 to Q6 of docs/architecture.md.
+-- Let a session ask for its grants, or go to sleep: rows Q1 to Q6 of docs/architecture.md.
 
--- `_begun` are the nonces of grants that are being taken up, `_resources` their resources; `_looked` and `_looked_at`
--- are the nonces whose turns it asks for, each beside a resource where it may stand. `expected` is
+-- `_begun` are the nonces of grants that are being taken up, `_resources` their resources. `_looked` are the nonces of
+-- the waits to forecast; `_looked_at` has, for each, a resource where it may be in line. `expected` is
 -- [[nonce, microseconds]...].
 --
--- Without `_begun` it takes no lock of a resource, so one that is busy or stuck keeps no session from being awake. What
--- it expects is a forecast: the line may change between two statements of it.
+-- Without `_begun` the call locks no resource, so a busy or stuck resource does not keep a session from being awake.
+-- The line may change between its statements, which a forecast can bear.
 CREATE FUNCTION celery_semaphore.v1_ask(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
@@ -30,7 +30,7 @@ BEGIN
     expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5
 END $$;
 
--- With its LIMIT the subquery stays one: joined otherwise the table of permits could be read as a whole.
+-- The LIMIT keeps the planner from turning the subquery into a join, which could read the whole table of permits.
 CREATE FUNCTION celery_semaphore.v1_granted_to(
     _session text, _m celery_semaphore.v1_moment
 ) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -44,8 +44,8 @@ BEGIN
         ) ORDER BY w.nonce);
 END $$;
 
--- Those that did not ask for a lease are forgotten, some at a time; likewise those of a clock that stepped back, or
--- they would be awake for the length of the step.
+-- Count the sessions that are awake. Sessions that did not ask for a lease are deleted, some at a time. So are sessions
+-- from before the clock stepped back, which would otherwise stay awake for the length of the step.
 CREATE FUNCTION celery_semaphore.v1_count_awake(_m celery_semaphore.v1_moment) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,17 +63,17 @@ BEGIN
     RETURN awake;
 END $$;
 
--- (position + 1) * hold / limit of those that stand in a line which moves. The hold is short if the newest was, however
--- long others took: a session that expects too much lets permits idle; one that expects too little asks a few times more.
--- A turn further away than four seconds is only told as far, for a session asks once in a second, and counting a long
--- line takes longer than all the rest.
+-- Forecast (position + 1) * hold / limit for waits in a line that moves. The newest hold counts if it is shorter than
+-- the mean: a session that expects too long a wait lets permits idle, one that expects too short a wait only asks more
+-- often. Positions beyond four seconds are not counted exactly: a session asks once a second anyway, and counting a
+-- long line takes longer than the rest of the call.
 CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     turns jsonb := '[]';
     home text;
 BEGIN
-    FOR home IN -- of a wait in two lines the last of its claims counts
+    FOR home IN -- for a wait in two lines the last of its claims counts
         SELECT one.name FROM unnest(_resources) WITH ORDINALITY AS one (name, n) GROUP BY one.name ORDER BY max(one.n)
     LOOP
         turns := turns || celery_semaphore.v1_expected_here(home, ARRAY(
@@ -82,7 +82,7 @@ BEGIN
     RETURN turns;
 END $$;
 
--- The turns of those that stand here. The line is read once for all of them, in ranges: see v1_position.
+-- Forecast the waits that are in this line. The line is read once for all of them, in ranges: see v1_position.
 CREATE FUNCTION celery_semaphore.v1_expected_here(_home text, _nonces text[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -130,7 +130,7 @@ BEGIN
     );
 END $$;
 
--- Q6: nothing more is granted to it until it asks again.
+-- Q6: put the session to sleep: it is granted nothing until it asks again.
 CREATE FUNCTION celery_semaphore.v1_sleep(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

@@ -1,4 +1,4 @@
--- What every call begins with: the locks of its resources, the time, and what the store remembers.
+-- Begin a call: lock its resources, read the clock, and check the epoch.
 
 CREATE FUNCTION celery_semaphore.v1_digest(_name text, _other text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_name, 0)) $$;
@@ -7,8 +7,8 @@ CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint
 );
 
--- All that happens at one resource happens one after the other, until the transaction's end. Always in one order,
--- so that no two calls wait for each other.
+-- Serialize all calls at these resources until the end of the transaction. The locks are always taken in the same
+-- order, so that no two calls deadlock.
 CREATE FUNCTION celery_semaphore.v1_lock(_names text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF _names = '{}' THEN
@@ -24,8 +24,8 @@ BEGIN
     ) AS keys;
 END $$;
 
--- Those of them that no other call has now. What another call has may be stuck for long: a standby that does not
--- confirm holds up the end of a transaction, with its locks.
+-- Lock those resources that no other call has locked; return their names. Another call may keep its locks for long: a
+-- standby that does not confirm delays the end of its transaction.
 CREATE FUNCTION celery_semaphore.v1_lock_free(_names text[]) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     one text;
@@ -45,10 +45,10 @@ LANGUAGE sql STABLE AS $$ SELECT hashtextextended(_name, 'celery_semaphore.permi
 CREATE FUNCTION celery_semaphore.v1_clock(_clock bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint) $$;
 
--- The format that these functions read and write.
+-- Return the format that these functions read and write.
 CREATE FUNCTION celery_semaphore.v1_format() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
--- Nothing may be written into tables of a newer one; what was written in this call is undone.
+-- Raise an error if the tables have a newer format, which this call must not write; it is rolled back.
 CREATE FUNCTION celery_semaphore.v1_check_format(_found int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF _found > celery_semaphore.v1_format() THEN
@@ -56,15 +56,16 @@ BEGIN
     END IF;
 END $$;
 
--- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
--- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
+-- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
+-- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, since the
+-- callers' leases may differ during a deployment.
 CREATE FUNCTION celery_semaphore.v1_furthest(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 
--- A missing record, or one of another server run, means that permits may have been forgotten, or that their holders
--- could not renew them. So does a caller that has seen a newer epoch: it was with a server that took over meanwhile,
--- and came back to this one. The first caller of a store that was never used waits for nothing; if a caller knew an
--- older epoch, even later, the living first put their permits back.
+-- Begin a new epoch if the record is missing or of another server run, since permits may be lost, or their holders
+-- could not renew them. The same holds if the caller knows a newer epoch: it was connected to a server that took over
+-- meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew an older
+-- epoch, even later, a grace lets living holders restore their permits first.
 CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint, _furthest bigint)
 RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
@@ -77,14 +78,14 @@ DECLARE
         (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
     memory celery_semaphore.epoch;
 BEGIN
-    -- Of several that come at once one begins it: the others wait for that one here, and change nothing.
+    -- Of several calls at once, one begins the epoch: the others wait for it here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
     WHERE e.started <> run OR e.id < _known;
     IF FOUND THEN
-        -- That there was a memory must not be forgotten itself: it goes to this server's disk. It waits for no standby,
-        -- which may have been lost with the server before: all other calls wait for this one. A standby that takes over
-        -- without it begins an epoch of its own, for it is another run of the server.
+        -- The record that there was an epoch must not be lost, so it goes to this server's disk. The commit does not
+        -- wait for a standby, which may have been lost with the previous server: all other calls wait for this one. A
+        -- standby that takes over without this record begins its own epoch, for it is another run of the server.
         PERFORM set_config('synchronous_commit', 'local', true);
         INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new, format)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
@@ -96,7 +97,7 @@ BEGIN
     RETURN memory;
 END $$;
 
--- Under another isolation a call would not see what it waited for.
+-- Raise an error under another isolation level, where a call would not see what the calls before it committed.
 CREATE FUNCTION celery_semaphore.v1_need_read_committed() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -104,8 +105,8 @@ BEGIN
     END IF;
 END $$;
 
--- Permits may be forgotten by a crash: their holders put them back, so that nobody waits for the disk. Not so what
--- is `durable`.
+-- Take the locks and return the moment of the call. A crash may lose permits, for their holders restore them, so
+-- commits do not wait for the disk unless the call is `_durable`.
 CREATE FUNCTION celery_semaphore.v1_enter(
     _names text[], _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _durable bool DEFAULT false
@@ -135,8 +136,8 @@ BEGIN
     RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);
 END $$;
 
--- The settings and the lock of v1_enter for one resource, in one expression, for each statement costs as much as what
--- it does. False under another isolation, of which v1_enter complains.
+-- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of
+-- statements. Return false under another isolation level, for which v1_enter raises an error.
 CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _patience int) RETURNS bool LANGUAGE sql VOLATILE AS $$
     SELECT CASE
         WHEN current_setting('transaction_isolation') <> 'read committed' THEN false
@@ -146,7 +147,7 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _patience int) RETURNS
     END
 $$;
 
--- Whether the store's memory is the one that the caller knows, and nobody has to wait for the living.
+-- Return whether the epoch is the one that the caller knows, its format is known, and there is no grace.
 CREATE FUNCTION celery_semaphore.v1_is_calm(
     _memory celery_semaphore.epoch, _known bigint, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$

@@ -1,15 +1,15 @@
--- What is free goes to the first wait in line: H1 to H10 of docs/architecture.md. The head is tried on all its claims in
--- this instant; refused by another claim it moves to that one's line; one that this resource cannot fit blocks it, or
--- heavy ones would starve. While none stands in line a free permit goes to the next acquire.
+-- Grant free permits to the first wait in line: H1 to H10 of docs/architecture.md. All claims of the head are tried at
+-- one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here, it blocks the
+-- line, or heavy waits would starve. If the line is empty, a free permit goes to the next acquire.
 
 CREATE TYPE celery_semaphore.v1_handed AS (
     epoch bigint,
-    again bool, -- there is more to hand on
-    needed text[], -- the resources that this takes, if not all of them were given
-    outgoing text[] -- those with messages to send
+    again bool, -- the caller must call again: there is more to hand on
+    needed text[], -- all resources of a head, if the call did not declare them
+    outgoing text[] -- the resources with messages to send
 );
 
--- As the one who waits sees it: with the limit that it declared, where nobody else did.
+-- Look at a resource for a wait: if no acquire declared a limit, use the one that the wait declared.
 CREATE FUNCTION celery_semaphore.v1_look_for(
     _name text, _limit bigint, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
@@ -20,7 +20,7 @@ BEGIN
     RETURN at;
 END $$;
 
--- The other one of its resources that has no room for it.
+-- Return which of the wait's other claims refuses it, or null.
 CREATE FUNCTION celery_semaphore.v1_elsewhere(
     _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -36,8 +36,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- H8. What stands there already was refused since, with other claims, and its message may be there, or its grant: that
--- row stays, with the more urgent of both ranks. Two rows of one wait would fail each call that hands on here.
+-- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
+-- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. Two rows of one wait would
+-- make every call fail that hands on here.
 CREATE FUNCTION celery_semaphore.v1_move(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -49,7 +50,7 @@ BEGIN
     ELSE
         UPDATE celery_semaphore.waiter AS w
         SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
-            state = CASE WHEN EXISTS ( -- its other message was sent with that grant
+            state = CASE WHEN EXISTS ( -- another message of it was sent with that grant
                 SELECT FROM celery_semaphore.permit AS p
                 WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
             ) THEN 'granted' ELSE w.state END,
@@ -79,15 +80,15 @@ BEGIN
         PERFORM celery_semaphore.v1_mark_in_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
     UPDATE celery_semaphore.waiter AS w SET state = 'granted', outbox = w.id = _head.id AND w.payload IS NOT NULL
-    WHERE w.id = ANY (ARRAY( -- it may stand at the others as well, by what it asked once
+    WHERE w.id = ANY (ARRAY( -- it may have rows on the others, too, from earlier claims
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)));
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_head.resource, _m.now);
     END IF;
 END $$;
 
--- Tries the head of one line; answers what became of it: 'granted', 'moved', 'needs' others of its resources, 'more'
--- where a next call must step over more before it is known, or null where nothing more can be done.
+-- Try the head of one line. Return 'granted', 'moved', 'needs' if it has resources that this call did not declare,
+-- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on.
 CREATE FUNCTION celery_semaphore.v1_try(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
 ) LANGUAGE plpgsql AS $$
@@ -100,7 +101,7 @@ BEGIN
         head := celery_semaphore.v1_first(at, _m);
     END IF;
     IF head.id IS NULL THEN
-        RETURN; -- what is free goes to whoever asks
+        RETURN; -- a free permit goes to the next acquire
     ELSIF celery_semaphore.v1_sleeps(head.session, _m)
         OR NOT celery_semaphore.v1_fits(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
@@ -113,7 +114,7 @@ BEGIN
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
         RETURN;
     END IF;
-    IF NOT head.resources <@ _names THEN -- until the caller asks again with all of them the head blocks newcomers
+    IF NOT head.resources <@ _names THEN -- H7: the head blocks the line until a call has all of them
         what := 'needs';
         needed := head.resources;
         RETURN;
@@ -128,7 +129,7 @@ BEGIN
     END IF;
 END $$;
 
--- All of these resources were visited in this call.
+-- Hand on the free permits of these resources. v1_visit must have reaped them in this call.
 CREATE FUNCTION celery_semaphore.v1_hand_on(_names text[], _m celery_semaphore.v1_moment)
 RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
@@ -143,7 +144,7 @@ BEGIN
             IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
             END IF;
-            handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- the server must not be kept for a crowd
+            handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- H10
             EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
         END LOOP;
         IF tried.what = 'needs' THEN
@@ -157,7 +158,7 @@ BEGIN
         IF FOUND THEN
             handed.outgoing := handed.outgoing || home;
         END IF;
-        -- The caller may die before it asks for the rest: then whoever reaps next finds it.
+        -- The caller may die before it calls again: then the next reaper continues.
         IF handed.again OR handed.needed <> '{}' THEN
             PERFORM celery_semaphore.v1_mark_in_use(home, _m.now);
         ELSIF _m.in_grace THEN

@@ -1,14 +1,14 @@
--- Who waits at one resource. With enable_sort off, as each call has it that gets here, ORDER BY says which index to
--- use, whatever the planner believes of them.
+-- The line of one resource. All calls run with enable_sort off, so ORDER BY decides which index is used, whatever
+-- statistics the planner has.
 
--- A place further behind than `_most` is only told as "far".
+-- Count the waits before this ticket, at most `_most`.
 CREATE FUNCTION celery_semaphore.v1_position(
     _name text, _before celery_semaphore.v1_ticket, _most bigint DEFAULT 10000
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (SELECT count(*) FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
-        ( -- in two ranges, for a scan by three columns at once ends only where the first of them differs
+        ( -- in two ranges: a scan by a row of three columns ends only where the first column differs
             SELECT FROM celery_semaphore.waiter AS w
             WHERE w.resource = _name AND w.state = states.state AND w.urgency < _before.urgency
             ORDER BY w.urgency, w.place, w.nonce LIMIT _most
@@ -21,7 +21,7 @@ BEGIN
     ) AS ahead);
 END $$;
 
--- Out of whatever line it stands in; answers how it stood there.
+-- Delete a wait from all lines of these resources; return its last row.
 CREATE FUNCTION celery_semaphore.v1_forget(_nonce text, _ats celery_semaphore.v1_at[])
 RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +40,8 @@ BEGIN
     RETURN stood;
 END $$;
 
--- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
+-- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resources,
+-- since the next in line may get the permit.
 CREATE FUNCTION celery_semaphore.v1_put_back(_nonce text, _resources text[], _now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -54,8 +55,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- A wait as it stands here, or as a permit was granted to it; or null. An operator may have promoted it since the text
--- of its ticket was written. Of two lines in which it stands the more urgent counts, or it would be behind itself.
+-- Return the ticket of a wait from its rows or its grants; or null. An operator may have promoted it since the text of
+-- its ticket was written. Of several rows the most urgent counts, or the wait would be behind itself.
 CREATE FUNCTION celery_semaphore.v1_known(_nonce text, _resources text[]) RETURNS celery_semaphore.v1_ticket
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -78,10 +79,10 @@ BEGIN
     RETURN first;
 END $$;
 
--- The first parked one, before this ticket if one is given, that the limit in force could ever let in. The others are
--- put aside until a higher one is in force, or every call would have to step over them (H4). Those whose session sleeps
--- are in transit from now on (H5). Of very many the first is answered although it does not fit, or its session sleeps: it
--- blocks the line until whoever looks next goes on.
+-- Return the first wait in line, before this ticket if one is given, that is reachable and fits the limit in force.
+-- Heavier waits are set aside until the limit is raised, or every call would have to step over them (H4). Waits of
+-- sleeping sessions become in transit (H5). If one call cannot step over all of them, it returns the first of the rest,
+-- which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first(
     _at celery_semaphore.v1_at, _m celery_semaphore.v1_moment,
     _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
@@ -95,7 +96,7 @@ BEGIN
             SELECT fits.id FROM celery_semaphore.waiter AS fits
             WHERE fits.resource = _at.name AND fits.state = 'set_aside' AND fits.weight <= coalesce(in_force, fits.own_limit)
             ORDER BY fits.urgency, fits.place, fits.nonce));
-        -- While some are left they are looked for again, though no limit was declared: the store may have forgotten it.
+        -- While some are left, search again, even if no limit is known: the store may have lost it.
         PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.state = 'set_aside' LIMIT 1;
         UPDATE celery_semaphore.resource AS r SET too_heavy_above = CASE WHEN FOUND THEN coalesce(in_force, 0) END
         WHERE r.name = _at.name;
@@ -117,11 +118,12 @@ BEGIN
     RETURN first;
 END $$;
 
--- Whether this limit could ever let a wait in; where none is known, the one that it declared. 0 is a pause.
+-- Return whether a wait fits the limit in force or, where none is known, the limit that it declared. 0 means paused.
 CREATE FUNCTION celery_semaphore.v1_fits(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
 LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force = 0 OR _weight <= coalesce(_in_force, _asked) $$;
 
--- Those before the first that fits and is reachable, a thousand in one call: others wait for this one.
+-- Set aside or put in transit the waits before the first that fits and is reachable. It reads at most a thousand in one
+-- call, since other calls wait for this one.
 CREATE FUNCTION celery_semaphore.v1_step_over(
     _name text, _in_force bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -131,7 +133,7 @@ DECLARE
     shut_out bigint[] := '{}';
     lowest bigint;
 BEGIN
-    FOR each IN -- read in portions, and no further than needed
+    FOR each IN -- the loop reads in portions, no further than needed
         SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket, w.session
         FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000

@@ -1,21 +1,21 @@
--- One resource as it is now: everything that admission needs, in one look.
+-- Read the state of one resource, all that admission needs, in one query; and reap what is overdue.
 
 CREATE TYPE celery_semaphore.v1_at AS (
     name text,
     declared bigint, -- by the newest acquire
-    operator bigint, -- what an operator set
+    operator bigint, -- the limit that an operator set
     reap_at bigint,
     mean float8,
     too_heavy_above bigint, -- see v1_first
     occupied bigint,
-    token bigint, -- the last one
-    rows int, -- rows in all
-    free int, -- the first that nobody holds
-    mine int, -- the one that the named holder has
-    last_end bigint, -- of what is held
+    token bigint, -- the largest one so far
+    rows int, -- of its permits, free ones too
+    free int, -- the number of the first free row
+    mine int, -- the number of the row that the given holder has
+    last_end bigint, -- the latest end of its permits and grants
     overdue bool,
-    waits bool, -- whether anybody does
-    was_released bool -- whether the named holder never runs again
+    waits bool, -- whether it has any wait
+    was_released bool -- whether the given holder has a tombstone
 );
 
 CREATE FUNCTION celery_semaphore.v1_look(
@@ -57,16 +57,17 @@ BEGIN
     RETURN at;
 END $$;
 
--- The resource needs a look, not later than then.
+-- Note that the resource must be reaped, at `_reap_at` at the latest.
 CREATE FUNCTION celery_semaphore.v1_mark_in_use(_name text, _reap_at bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO celery_semaphore.resource AS r (name, reap_at) VALUES (_name, _reap_at)
     ON CONFLICT (name) DO UPDATE SET reap_at = excluded.reap_at WHERE r.reap_at > excluded.reap_at;
 END $$;
 
--- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
--- in transit (E7); a holder whose lease ended is dead; a wait in transit is forgotten when its time is over (E13); a parked
--- message whose wait is over must be sent, again until it was.
+-- End what is overdue on a resource. A holder with an expired lease is dead, and gets a tombstone. The wait of a grant
+-- returns to its place if its message was not sent, or is in transit if its session did not take the grant up (E7). A
+-- wait in transit is deleted when its time is over (E13). If a parked message's wait is over, it is sent until the broker
+-- has it.
 CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -81,7 +82,7 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.row_no = dead.row_no
         RETURNING dead.holder, p.granted, p.since,
-            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its waiter
+            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its wait
     LOOP
         IF NOT gone.granted THEN
             PERFORM celery_semaphore.v1_mark_released(_name, gone.holder, _m.now + _m.lease);
@@ -89,11 +90,11 @@ BEGIN
         END IF;
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- it stood here by what it asked once
+        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- a row from earlier claims
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
     END LOOP;
-    over := ARRAY( -- of a crowd so many at once
+    over := ARRAY( -- others wait for this call
         SELECT w.id FROM celery_semaphore.waiter AS w
         WHERE w.resource = _name AND w.ends <= _m.now AND w.state <> 'granted' ORDER BY w.ends LIMIT 1000);
     DELETE FROM celery_semaphore.waiter AS w WHERE w.id = ANY (over) AND w.payload IS NULL;
@@ -111,7 +112,7 @@ BEGIN
         WHERE w.resource = _name AND w.state <> 'granted' ORDER BY w.ends LIMIT 1);
 END $$;
 
--- What lies further ahead than it can, for the server's clock stepped back.
+-- Cut leases that end later than any can: the server's clock stepped back.
 CREATE FUNCTION celery_semaphore.v1_cut(_name text, _furthest bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -119,7 +120,8 @@ BEGIN
     WHERE p.resource = _name AND p.holder IS NOT NULL AND p.ends > _furthest;
 END $$;
 
--- Look, after what is overdue has ended; but in the grace the server was away: nobody could renew or come back.
+-- End what is overdue, then look. Nothing ends during the grace: the server was away, so no holder could renew and no
+-- session could ask.
 CREATE FUNCTION celery_semaphore.v1_visit(
     _name text, _holder text, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$

@@ -1,7 +1,7 @@
--- A task's messages: while one of them runs the others are refused, and once it ran they are copies.
+-- The messages of a task: while one of them runs, the others are refused; once it ran, they are copies.
 
--- What is known of an earlier message. A first message has none: what is there is of an earlier task, for a sender
--- may use a task id again. So is what is known under another ticket.
+-- Return the record of the task's earlier messages. Do not call this for a first message, or trust a record under
+-- another ticket: it belongs to an earlier task, since a sender may reuse a task id.
 CREATE FUNCTION celery_semaphore.v1_said(_a celery_semaphore.v1_acquisition, _now bigint)
 RETURNS celery_semaphore.message LANGUAGE plpgsql AS $$
 DECLARE
@@ -12,7 +12,7 @@ BEGIN
     RETURN said;
 END $$;
 
--- Its ticket, and which of the task's messages was admitted, if any.
+-- Store the ticket, and which of the task's messages was admitted, if any.
 CREATE FUNCTION celery_semaphore.v1_remember_message(
     _a celery_semaphore.v1_acquisition, _ticket text, _admitted text, _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$

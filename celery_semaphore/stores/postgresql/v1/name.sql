@@ -1,7 +1,7 @@
--- What a session holds stands in line again, if no other message of it was refused since; the next look hands on. Rows
--- N1 to N4 of docs/architecture.md.
+-- Put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to N4 of
+-- docs/architecture.md. The next reaper hands on.
 --   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
--- Answers 'waits' or 'elsewhere' for each, in order.
+-- Return 'waits' or 'elsewhere' for each, in order.
 CREATE FUNCTION celery_semaphore.v1_name(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text, _waits jsonb,
     OUT epoch bigint, OUT standings text[]
@@ -23,7 +23,7 @@ BEGIN
         standings := standings || celery_semaphore.v1_stands_for(
             _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
-            -- A grant that is overdue: if it ended later, this wait would be in transit with it (E7).
+            -- Delete an overdue grant now: when it ended, it would put this wait in transit (E7).
             PERFORM celery_semaphore.v1_erase(
                 celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
@@ -41,8 +41,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Where it has a record: 'elsewhere' for a wait of another session (N4), else 'waits', and if it was in transit it
--- stands in line again (N2, else N3). Where it has none: 'elsewhere' if its message was sent with a permit (N4), else null.
+-- Return where a wait is. If it has a row: 'elsewhere' for a wait of another session (N4), else 'waits' (N3); one in
+-- transit is put back into line (N2). If it has none: 'elsewhere' if its message was sent with a grant (N4), else null.
 CREATE FUNCTION celery_semaphore.v1_stands_for(
     _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$

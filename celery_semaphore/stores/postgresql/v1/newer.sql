@@ -1,18 +1,18 @@
--- What a worker of this format still does in tables of a newer one, for the tasks that it runs. Lines, grants and outboxes
--- may be written otherwise by now: newer workers look after those.
+-- Renew and release permits in tables of a newer format, for the tasks that a worker of this format still runs. Lines,
+-- grants and outboxes may have another layout by now: only newer workers write those.
 
--- As v1_enter does, which reads what a newer format may write otherwise.
+-- Apply the settings of v1_enter, which itself reads tables that may have another layout.
 CREATE FUNCTION celery_semaphore.v1_settings_newer(_patience int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     done text;
 BEGIN
-    done := set_config('synchronous_commit', 'off', true); -- or a standby that is away would hold these locks
+    done := set_config('synchronous_commit', 'off', true); -- or an unreachable standby would prolong these locks
     done := set_config('lock_timeout', _patience::text, true);
 END $$;
 
--- Move the ends of leases that this format wrote in this epoch, and write nothing else; answers as v1_renew does. What
--- was forgotten is not put back, nor confirmed in a new epoch: that would be a new row in an old format, and whether it
--- fits only newer workers can tell.
+-- Extend leases that this format wrote in this epoch, and write nothing else; return the same as v1_renew. A lost permit
+-- is not restored, nor confirmed in a new epoch: that would write a row in an old format, and only newer workers can
+-- tell whether it fits.
 CREATE FUNCTION celery_semaphore.v1_renew_newer(
     _clock bigint, _lease bigint, _patience int, _permits jsonb, _waits bool
 ) RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -60,7 +60,7 @@ BEGIN
     RETURN whole;
 END $$;
 
--- Take out the permit that this format wrote, and mark its resources for a look: the process that looks hands on.
+-- Release the permit that this format wrote, and mark its resources as overdue: a newer worker reaps them and hands on.
 CREATE FUNCTION celery_semaphore.v1_release_newer(
     _clock bigint, _lease bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]

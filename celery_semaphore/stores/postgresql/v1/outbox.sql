@@ -1,7 +1,7 @@
--- Messages that are parked, and their way out.
+-- Store parked messages, and hand them out when they must be sent.
 
--- Give a parked ticket its message; from now on it can be granted, perhaps at once. It is on the disk before the
--- caller hears of it.
+-- Attach its message to a parked ticket; from now on it can be granted, perhaps at once. The message is on the disk
+-- before the call returns.
 CREATE FUNCTION celery_semaphore.v1_attach(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _ticket text, _payload bytea, _name text, _ends_in bigint, _claims text,
@@ -32,14 +32,14 @@ BEGIN
             stood := found_here;
         END IF;
     END LOOP;
-    -- A grant that has ended at one of its claims, or is for another weight, is none.
+    -- A grant does not count if it ended on one claim or has another weight.
     given := celery_semaphore.v1_has(its_grant, _resources, _limits, _weights, m);
     granted := given.whole;
-    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL; -- E3: its session need not ask any more
+    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL; -- E3: the worker that takes the outbox sends it
     IF given.part AND NOT granted THEN
         PERFORM celery_semaphore.v1_erase(its_grant, _resources, m.now);
     END IF;
-    -- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
+    -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
         (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims,
          due, ends, name, payload)
@@ -54,7 +54,7 @@ BEGIN
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
         payload = excluded.payload, outbox = sends OR w.outbox AND granted,
-        session = excluded.session, keeps = excluded.keeps; -- none: it is reachable always
+        session = excluded.session, keeps = excluded.keeps; -- no session: it is always reachable
     IF sends THEN
         UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
         WHERE p.resource = ANY (_resources) AND p.holder = its_grant;
@@ -64,7 +64,7 @@ BEGIN
     RETURN celery_semaphore.v1_hand_on(_resources, m);
 END $$;
 
--- The messages that must be sent, each to one caller only; what is not sent comes again.
+-- Return the messages that must be sent, each to one caller only. A message that is not sent is returned again later.
 CREATE FUNCTION celery_semaphore.v1_take(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[], _most int
 ) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
@@ -92,11 +92,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- The broker has these messages: forget them, and keep their permits until they come. Not what became of a ticket
--- meanwhile: its message may have come back already, and be parked anew. On the disk before the caller hears of it, or
--- a crash would have them sent once more.
---   grants  [{"ticket", "token": 0 without a permit, "ends": when it was to be sent, "resources": [...]}...]
--- Of waits that ended, that time tells one end from the next.
+-- Delete messages that the broker has, and keep their grants until they are taken up. A ticket may have changed
+-- meanwhile, for its message may have been delivered and parked again: such a row stays. The deletion is on the disk
+-- before the call returns, or a crash would have the messages sent once more.
+--   grants  [{"ticket", "token": 0 without a permit, "ends": from v1_take, "resources": [...]}...]
+-- For a wait that ended, `ends` tells this end from a later one.
 CREATE FUNCTION celery_semaphore.v1_sent(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -127,7 +127,7 @@ BEGIN
     RETURN m.epoch;
 END $$;
 
--- End the waits of parked messages. `again`: some have moved to another resource meanwhile.
+-- End the waits of parked messages. `again`: some moved to another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -136,7 +136,7 @@ DECLARE
     handed celery_semaphore.v1_handed;
     names text[] := ARRAY(
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
-        WHERE w.name = ANY (_messages) AND w.name <> '' -- of a grant that is overdue, too: the visit puts it in line
+        WHERE w.name = ANY (_messages) AND w.name <> '' -- granted ones, too: v1_visit puts an overdue one in line
         AND w.state IN ('in_line', 'set_aside', 'granted'));
     one text;
 BEGIN
@@ -154,7 +154,7 @@ BEGIN
     RETURN handed;
 END $$;
 
--- Let waits go before all others in this line, as if their priority were the highest there is: E11.
+-- Move waits before all others in this line, as if they had the highest priority: E11.
 CREATE FUNCTION celery_semaphore.v1_promote(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _resource text, _nonces text[]
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -169,7 +169,7 @@ BEGIN
     RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
 END $$;
 
--- With messages to send: whoever looks next finds them, if this caller dies.
+-- Mark the resources with messages to send as overdue: if this caller dies, the next reaper finds them.
 CREATE FUNCTION celery_semaphore.v1_outgoing(
     _handed celery_semaphore.v1_handed, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$

@@ -1,7 +1,7 @@
--- The hand-on of most releases: the permit of a full resource goes to the first in line, which a session asks for, and
--- which claims this resource alone. v1_release_slow_path answers the same, by looks that cost several times as much.
+-- Release a permit of a full resource and grant it to the first in line, a wait of an awake session with this one
+-- claim. Most releases end so. v1_release_slow_path would do the same, at several times the cost.
 --
--- Answers the epoch; null where anything is different, and then nothing has changed.
+-- Return the epoch; or null if any condition is not met, and then nothing was changed.
 CREATE FUNCTION celery_semaphore.v1_pass_on(
     _home text, _holder text, _known bigint, _now bigint, _lease bigint, _take_up bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -39,19 +39,19 @@ BEGIN
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
     AND p.resource = _home AND p.holder = _holder
-    AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing must end first
-    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- and nothing is left for the next in line
+    AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing here must be reaped first
+    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room for the next in line
     AND celery_semaphore.v1_asked_since(head.session, _now - _lease)
-    AND ( -- the next in line may stay where it stands
+    AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force
             AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _lease))
         FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.state = 'in_line'
         ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
     ) IS NOT FALSE
-    AND ( -- the wait of an acquire whose answer never came
+    AND ( -- the holder has no wait from an acquire that lost its answer
         SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_home, _holder)
     ) IS NULL
-    AND ( -- what must be sent is told by the long way; the order tells which index is meant
+    AND ( -- no message must be sent; the order selects the index
         SELECT true FROM celery_semaphore.waiter AS w
         WHERE w.resource = _home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1
     ) IS NULL
