@@ -628,7 +628,7 @@ HANDING_ON = [
         "a grant is taken up twice",
         "the grant stays beside the permit that came of it",
         "acquire_slow_path",
-        "    if grant then -- taken up, or made for other claims than these: its task has changed since\n        take_back(claim.at, nonce)\n",
+        "    if grant then -- the holder takes it up, or it was made for other claims, before the task changed\n        take_back(claim.at, nonce)\n",
         "    if grant then\n",
     ),
     lua(

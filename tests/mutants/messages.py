@@ -341,7 +341,7 @@ CALLERS = [
         "what a wait asked once stands in line when its grant ends",
         "as a message that was not sent: the line stops at it again and again",
         "_ends",
-        "        else -- it was sent, or stood here by what it asked once\n            dequeue(at, nonce)\n",
+        "        else -- its message was sent, or it is a record from earlier claims\n            dequeue(at, nonce)\n",
         "        elseif ticket_of(at, nonce) then\n"
         '            call("ZADD", at.parked, 0, ticket_of(at, nonce))\n',
     ),

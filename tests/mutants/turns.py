@@ -147,7 +147,7 @@ ATTACHED_GRANTS = [
         "a session is told of the grant of a message that was attached",
         "it asked for it",
         "attach",
-        "    tell(before.session, nonce) -- it need not ask for it any more\n",
+        "    tell(before.session, nonce) -- E3: the worker that takes the outbox sends it\n",
         "",
     ),
 ]
@@ -199,7 +199,7 @@ SENT = [
         "what was sent long ago keeps its grant",
         "it has ended, and does no harm",
         "name",
-        "        take_back(at, nonce) -- if it ended later",
+        "        take_back(at, nonce) -- its end would",
         "        -- if it ended later",
     ),
     postgresql(
@@ -251,8 +251,8 @@ UNSATISFIABLE = [
         "a thousand unsatisfiable are all there are",
         "one call looks at so many, and there is no other",
         "_line",
-        "    mark_in_use(at, now) -- whoever looks next goes on\n    return up_to, true\n",
-        "    mark_in_use(at, now) -- whoever looks next goes on\n    return nil\n",
+        "    mark_in_use(at, now) -- the next reaper continues\n    return up_to, true\n",
+        "    mark_in_use(at, now) -- the next reaper continues\n    return nil\n",
     ),
     lua(
         "what was put aside stays there",

@@ -23,7 +23,7 @@ BEGIN
         standings := standings || celery_semaphore.v1_stands_for(
             _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
-            -- Delete an overdue grant now: when it ended, it would put this wait in transit (E7).
+            -- Delete an overdue grant now: its end would put this wait in transit (E7).
             PERFORM celery_semaphore.v1_erase(
                 celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter

@@ -10,9 +10,9 @@ BEGIN
     done := set_config('lock_timeout', _patience::text, true);
 END $$;
 
--- Extend leases that this format wrote in this epoch, and write nothing else; return the same as v1_renew. A lost permit
--- is not restored, nor confirmed in a new epoch: that would write a row in an old format, and only newer workers can
--- tell whether it fits.
+-- Extend leases that this format wrote in this epoch, and write nothing else; return the same as v1_renew. A lost
+-- permit is not restored, nor confirmed in a new epoch: that would write a row in an old format, and only newer workers
+-- can tell whether it fits.
 CREATE FUNCTION celery_semaphore.v1_renew_newer(
     _clock bigint, _lease bigint, _patience int, _permits jsonb, _waits bool
 ) RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -40,7 +40,7 @@ BEGIN
     WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
     AND p.resource = _home AND p.holder = _holder
     AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing here must be reaped first
-    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room for the next in line
+    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
     AND celery_semaphore.v1_asked_since(head.session, _now - _lease)
     AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force

@@ -1,7 +1,7 @@
--- Admission to one resource, and what one name has on several.
+-- Decide on the admission to one resource, and read and write permits.
 
--- Why this resource refuses, or null: the first of C1 to C5. A wait for more than the limit blocks no other, nor does a
--- wait in transit.
+-- Return the reason why this resource refuses, the first of C1 to C5, or null. A wait that is heavier than the limit
+-- blocks no other, nor does a wait in transit.
 CREATE FUNCTION celery_semaphore.v1_refusal(
     _at celery_semaphore.v1_at, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -17,8 +17,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Larger than every token that the rows of these resources remember, whatever became of the clock; and, where they
--- are gone, than those before it as long as the clock does not go back.
+-- Return a token that is larger than every token in the rows of these resources, even if the clock stepped back. If the
+-- rows were deleted, it is larger than earlier tokens as long as the clock does not step back.
 CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_at[], _now bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,7 +31,8 @@ BEGIN
     RETURN token;
 END $$;
 
--- Into the row that it has, or one that is free, or a new one. What was put back in this epoch stays so.
+-- Write a permit or a grant into the row that the holder has, or a free one, or a new one. A row that was restored in
+-- this epoch stays marked so.
 CREATE FUNCTION celery_semaphore.v1_write(
     _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
     _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _restored bool DEFAULT false
@@ -56,9 +57,9 @@ END $$;
 
 CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, token bigint, since bigint, ends bigint);
 
--- The most that can live of what this epoch remembers, whatever the limit is now: all of it, for it was admitted once.
--- But where the epoch before put permits back, they stand beside the dead whose places they have: then no more than
--- that epoch let live, or admitted since.
+-- Return the total weight that can be alive of the permits that survived into this epoch, whatever the limit is now:
+-- all of it, for it was admitted once. But if the epoch before restored permits, their rows stand beside those of dead
+-- holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
 CREATE FUNCTION celery_semaphore.v1_ceiling(
     _resource text, _limit bigint, _m celery_semaphore.v1_moment
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -80,9 +81,9 @@ BEGIN
     RETURN coalesce(most, 0);
 END $$;
 
--- Whether a permit of an earlier epoch fits beside those that are known to live. One that is only remembered may have
--- ended in the moments that the store forgot. A limit may have been lowered since so many were admitted. `_own` are
--- the names that it has itself.
+-- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
+-- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
+-- permits were admitted. `_own` are the names of the permit itself.
 CREATE FUNCTION celery_semaphore.v1_has_room_for_living(
     _resource text, _weight bigint, _limit bigint, _own text[], _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
@@ -98,15 +99,15 @@ BEGIN
     INTO others, living, remembered
     FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
     IF others + _weight <= _limit THEN
-        RETURN true; -- beside all of them
+        RETURN true; -- even if all others are alive
     END IF;
     RETURN living + _weight
         <= greatest(_limit, least(remembered, celery_semaphore.v1_ceiling(_resource, _limit, _m)));
 END $$;
 
--- What a holder has, or was granted to a wait, and whether that is all of it, and alive: an overdue lease is
--- dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given back: its ticket asks
--- anew. `_limits` are those in force.
+-- Return what a holder, or a grant, has on these resources: any part, and whether it is whole and alive. An overdue
+-- lease is dead even before it is deleted. A grant of an earlier epoch does not count, since it may have been taken up
+-- and released: its ticket must acquire again. `_limits` are those in force.
 CREATE FUNCTION celery_semaphore.v1_has(
     _name text, _resources text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_held LANGUAGE sql AS $$
@@ -122,7 +123,7 @@ CREATE FUNCTION celery_semaphore.v1_has(
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
 $$;
 
--- The limits in force: by an operator, or else by the newest acquire, or else as the caller declares them.
+-- Return the limits in force: set by an operator, else declared by the newest acquire, else declared by the caller.
 CREATE FUNCTION celery_semaphore.v1_in_force(_ats celery_semaphore.v1_at[], _limits bigint[]) RETURNS bigint[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT array_agg(coalesce(each.operator, each.declared, each.asked) ORDER BY each.n) FROM (
@@ -138,7 +139,7 @@ BEGIN
     WHERE p.resource = ANY (_resources) AND p.holder = _name;
 END $$;
 
--- A permit on some of its claims is none.
+-- A6: end a permit that the store has on some of its claims only.
 CREATE FUNCTION celery_semaphore.v1_end_part(
     _holder text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$

@@ -1,11 +1,11 @@
--- Who needs a look, and the look itself.
+-- Find the overdue resources, and reap them.
 
--- Claim resources that need a look for the caller: of many workers that ask at the same moment each gets others. The
--- claim ends by itself after a second, for its caller may die before it looks. What another call has right now is
--- passed over: that call may be stuck for long, and the looks at all others would wait for it.
+-- Claim overdue resources for the caller, so that workers that call at the same moment get different ones. The claim
+-- ends after a second, since the caller may die before it reaps. Resources that another call has locked are skipped:
+-- that call may be stuck for long, and would delay the reaping of all others.
 --
--- Of a clock that stepped back, also what would be looked at when it is there again: one that is idle is looked at ten
--- leases after its last use.
+-- After the clock stepped back, a resource counts as overdue if its time is further ahead than it can be. The furthest
+-- is that of an idle resource, ten leases after its last use.
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -43,7 +43,7 @@ BEGIN
     m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_visit(home, NULL, m);
-        IF NOT m.in_grace THEN -- one that was set aside never comes to the head, where a session that sleeps is noticed
+        IF NOT m.in_grace THEN -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed
             PERFORM celery_semaphore.v1_send_off_set_aside(home, m);
         END IF;
     END LOOP;
@@ -60,7 +60,8 @@ BEGIN
     RETURN handed;
 END $$;
 
--- When it needs the next look; `_soon`: there is still something to do. What nobody used for ten leases is gone.
+-- Note when the resource must be reaped next; `_soon`: at once, for there is more to do. A resource that was not used
+-- for ten leases is deleted.
 CREATE FUNCTION celery_semaphore.v1_looked_at(
     _name text, _soon bool, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -73,7 +74,7 @@ DECLARE
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN
-        IF at.rows = 0 THEN -- it only refused so far: an empty row tells how long ago
+        IF at.rows = 0 THEN -- it has only refused so far: a free row keeps the time
             PERFORM celery_semaphore.v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
         END IF;
         SELECT least(max(p.ends), _m.now) + 10 * _m.lease INTO next

@@ -1,16 +1,16 @@
--- A call for a permit, and the ways it can be refused.
+-- Refuse an acquire, and put its wait into line.
 
 CREATE TYPE celery_semaphore.v1_acquisition AS (
     holder text,
-    ticket celery_semaphore.v1_ticket, -- as it is known here
-    carried text, -- the ticket, if the caller or its message brought it; or empty
+    ticket celery_semaphore.v1_ticket, -- as the store has it, or a new one
+    carried text, -- the ticket that the caller or its message brought; or empty
     kind text, -- how it waits; empty: not at all
     priority int, shortest bigint, longest bigint, jitter float8,
     timeout bigint, -- of the whole wait; null: none
-    session text, -- that asks for its grants; empty: none does
-    keeps bigint, -- for so long its place is kept in transit, if that is longer than a lease
+    session text, -- that asks for its grants; empty: none
+    keeps bigint, -- how long its place is kept in transit, if longer than a lease
     claims text, -- as the caller wrote them
-    task text, -- whose message brought it; empty: unknown
+    task text, -- of the message; empty: unknown
     message text, -- which of the task's messages; null: the first
     remember bigint, -- for how long its copies are recognised
     resources text[], limits bigint[], weights bigint[]
@@ -21,12 +21,12 @@ CREATE TYPE celery_semaphore.v1_answer AS (
     reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint
 );
 
--- The newest acquire decides on the limit, unless an operator did.
+-- Note the limit that an acquire declares (A4). It is in force unless an operator set another.
 CREATE FUNCTION celery_semaphore.v1_declare(
     _at celery_semaphore.v1_at, _limit bigint, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
 DECLARE
-    -- A new limit has room for those who wait: somebody must hand on.
+    -- A raised limit may have room for waits in line: the resource must be reaped at once.
     soon bigint := _m.now + CASE WHEN _at.waits AND _limit > coalesce(_at.declared, 0) THEN 0 ELSE _m.lease END;
 BEGIN
     IF _at.declared = _limit AND _at.reap_at <= soon THEN
@@ -38,13 +38,13 @@ BEGIN
     RETURN _at;
 END $$;
 
--- Of the whole wait; null: as long as you like.
+-- Return the time that is left of the wait's timeout; null: it has none.
 CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_acquisition, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT _a.timeout - greatest(0, _now - (_a.ticket).place)
 $$;
 
--- When a permit can be expected here: its turn, by the mean time that permits were held lately.
+-- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
 CREATE FUNCTION celery_semaphore.v1_delay(
     _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_at, _reason text, _turn bigint,
     _m celery_semaphore.v1_moment
@@ -63,7 +63,7 @@ BEGIN
     RETURN floor(least(delay, celery_semaphore.v1_left(_a, _m.now)))::bigint;
 END $$;
 
--- In the line of the claim that refused, wherever it stood before.
+-- Put the wait into the line of the claim that refused, and delete it from all others.
 CREATE FUNCTION celery_semaphore.v1_enqueue(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _due bigint, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -73,7 +73,7 @@ DECLARE
     session text := CASE WHEN stays THEN '' ELSE _a.session END;
     awake bool;
 BEGIN
-    IF session <> '' AND _a.kind = 'block' THEN -- by the very process that asks for its grants
+    IF session <> '' AND _a.kind = 'block' THEN -- the same process asks for the grants of this session
         PERFORM celery_semaphore.v1_wake(session, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
@@ -93,7 +93,7 @@ BEGIN
     END IF;
 END $$;
 
--- `_lives`: whether another message of its task holds a permit.
+-- Refuse an acquire. `_lives`: whether another message of its task has a permit.
 CREATE FUNCTION celery_semaphore.v1_refuse(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _reason text, _lives bool,
     _m celery_semaphore.v1_moment
@@ -125,7 +125,7 @@ BEGIN
             PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
     END IF;
-    -- It goes back; what was admitted before did not end the task, or this would not be here.
+    -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     IF (answer.ticket <> '' OR answer.reason = 'recovering') AND NOT _lives THEN
         PERFORM celery_semaphore.v1_remember_message(
             _a, CASE WHEN answer.ticket <> '' THEN answer.ticket ELSE _a.carried END, NULL, _m.now);

@@ -1,7 +1,8 @@
--- Give the permit back for good, or make sure that there will be none; hand on. A ticket may be given up too.
+-- Release the permit for good, or prevent that the holder gets one later; then hand on. The holder may also be a
+-- ticket: then the wait ends.
 --
--- Most calls end here. They name one resource, which has no wait, or whose permit goes to the first in line.
--- v1_release_slow_path is for all others.
+-- Most calls end here: they name one resource that has no wait, or a permit that goes to the first in line. All other
+-- calls take v1_release_slow_path.
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
@@ -28,7 +29,7 @@ BEGIN
         END IF;
         IF epoch IS NOT NULL THEN
             done := celery_semaphore.v1_mark_released(home, _holder, now + _lease);
-            IF random() < 0.01 THEN -- often enough where nobody reaps
+            IF random() < 0.01 THEN -- often enough without a reaper
                 done := celery_semaphore.v1_forget_released(now);
             END IF;
             RETURN (epoch, false, '{}'::text[], '{}'::text[]);
@@ -38,8 +39,8 @@ BEGIN
         _clock, _lease, _take_up, _known, _patience, _holder, _task, _message, _remember, _resources);
 END $$;
 
--- The mean is that of the last fifty permits or so. Of fewer, one long run in ten would delay all the waits that ask soon
--- after it, and permits would be idle until they ask again.
+-- Add a permit to the mean of about the last fifty. With fewer, one long run in ten would delay all the waits that ask
+-- soon after it, and permits would be idle until they ask again.
 CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r

@@ -1,5 +1,5 @@
--- Of release: several resources, later messages of a task, holders that hold nothing (any more), grants, waits whose
--- hand-on is not the most frequent one, and the grace.
+-- Decide the calls of release that v1_release does not: several resources, later messages of a task, holders without a
+-- permit, tickets, less frequent ways to hand on, and the grace.
 CREATE FUNCTION celery_semaphore.v1_release_slow_path(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
@@ -23,7 +23,7 @@ BEGIN
     IF _message IS NOT NULL THEN
         PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, m.now, _remember);
     END IF;
-    IF random() < 0.01 THEN -- often enough where nobody reaps
+    IF random() < 0.01 THEN -- often enough without a reaper
         PERFORM celery_semaphore.v1_forget_released(m.now);
     END IF;
     IF ticket.nonce IS NOT NULL THEN
@@ -51,8 +51,8 @@ BEGIN
     PERFORM celery_semaphore.v1_mark_released(_at.name, _holder, _m.now + _m.lease);
 END $$;
 
--- The wait of an acquire whose answer never came, to which a permit may have been handed since; one whose message was
--- parked is on its own, and only `_parked` gives it up.
+-- R6: end the wait of an acquire that lost its answer, and the grant that it may have got since. A wait with a parked
+-- message ends only if `_parked` is true.
 CREATE FUNCTION celery_semaphore.v1_give_up(
     _nonce text, _parked bool, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$

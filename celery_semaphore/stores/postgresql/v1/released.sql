@@ -1,4 +1,4 @@
--- Holders that never run again.
+-- Write and delete tombstones of holders that never run again.
 
 CREATE FUNCTION celery_semaphore.v1_mark_released(_name text, _holder text, _until bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -8,7 +8,7 @@ BEGIN
     ON CONFLICT (holder) DO UPDATE SET until = greatest(d.until, excluded.until);
 END $$;
 
--- Some at a time; each call forgets far more of them than were added since the last.
+-- Delete expired tombstones, some at a time; each call deletes far more than were added since the last.
 CREATE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

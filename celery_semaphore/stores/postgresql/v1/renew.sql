@@ -1,7 +1,7 @@
--- Extend leases on all resources; put back only what the store forgot.
+-- Extend leases on all resources; restore only permits that the store lost.
 --   permits  [{"holder", "token", "since", "epoch", "resources": [...], "limits": [...], "weights": [...]}...]
--- Answers 'ok', 'restored' or 'lost' for each, in order, or 'busy' where another call has one of its resources and
--- this one does not wait (`_waits`).
+-- Return 'ok', 'restored' or 'lost' for each, in order; or 'busy' if another call has locked one of its resources and
+-- this call must not wait (`_waits`).
 CREATE FUNCTION celery_semaphore.v1_renew(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb, _waits bool,
     OUT epoch bigint, OUT became text[]
@@ -40,7 +40,7 @@ DECLARE
     ats celery_semaphore.v1_at[];
     in_force bigint[];
     restored bool[] := array_fill(false, ARRAY[cardinality(_resources)]);
-    given_to text; -- from which it took this very permit up, if that is all the store forgot: a replica lags
+    given_to text; -- the grant of this permit, if the store lost only its take-up: a replica lags
 BEGIN
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_visit(_resources[n], _holder, _m);
@@ -61,7 +61,7 @@ BEGIN
             WHERE p.resource = _resources[n] AND p.holder IN (_holder, given_to);
             restored[n] := NOT FOUND;
         END LOOP;
-        -- What was handed to its ticket is the holder's, and so is its message, which was delivered.
+        -- The grant became the holder's permit, and its message was delivered: both end here.
         PERFORM celery_semaphore.v1_erase(given_to, _resources, _m.now);
         FOR n IN 1..cardinality(_resources) LOOP
             DELETE FROM celery_semaphore.waiter AS w
@@ -77,7 +77,8 @@ BEGIN
     RETURN CASE WHEN mine.whole THEN 'ok' ELSE 'restored' END;
 END $$;
 
--- Not a holder that was released or died since, not one that the present epoch once knew, and not above the limit.
+-- Return whether the store lost this permit and may restore it: only in the grace, not one of the present epoch, not of
+-- a holder with a tombstone, and not above the limit.
 CREATE FUNCTION celery_semaphore.v1_forgotten(
     _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$

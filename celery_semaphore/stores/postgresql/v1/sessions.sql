@@ -1,6 +1,6 @@
--- Who asks for the grants of a wait. The rows are those of docs/architecture.md, chapters 4 and 5.
+-- Know which sessions are awake. The rows are those of docs/architecture.md, chapters 4 and 5.
 
--- How long a grant waits for its session to take it up, in microseconds: GRANT_S in core/session.py.
+-- Return how long a grant waits for its session to take it up, in microseconds: GRANT_S in core/session.py.
 CREATE FUNCTION celery_semaphore.v1_grant_lasts() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 2000000::bigint $$;
 
 CREATE FUNCTION celery_semaphore.v1_asked_since(_session text, _then bigint) RETURNS bool
@@ -15,8 +15,8 @@ BEGIN
     RETURN celery_semaphore.v1_asked_since(_session, _m.now - _m.lease);
 END $$;
 
--- Answers whether it slept. After the locks of the resources, and before any other session may be put to sleep, which
--- waits for no row: so no two calls wait for each other.
+-- Mark the session awake; return whether it slept. Call it after the locks of the resources and before another session
+-- may be put to sleep, which waits for no row: so no two calls deadlock.
 CREATE FUNCTION celery_semaphore.v1_wake(
     _session text, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
@@ -29,14 +29,14 @@ BEGIN
     RETURN slept;
 END $$;
 
--- Whether a wait of this session stands in line for one that does not ask. In SQL, so that it is a part of the query
--- that calls it: some call it for a thousand rows.
+-- Return whether a wait has a session that sleeps. In SQL, so that the planner inlines it: some queries call it for a
+-- thousand rows.
 CREATE FUNCTION celery_semaphore.v1_sleeps(_session text, _m celery_semaphore.v1_moment) RETURNS bool
 LANGUAGE sql STABLE AS $$
     SELECT _session <> '' AND NOT celery_semaphore.v1_asked_since(_session, _m.now - _m.lease)
 $$;
 
--- E5: of the first thousand that were set aside, those whose sessions sleep are in transit; they keep their places.
+-- E5: put those of the first thousand set-aside waits in transit that have a sleeping session; they keep their places.
 CREATE FUNCTION celery_semaphore.v1_send_off_set_aside(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -51,9 +51,9 @@ BEGIN
         WHERE celery_semaphore.v1_sleeps(aside.session, _m)));
 END $$;
 
--- E7: this wait alone is in transit; but the session that did not ask since the grant was made, or for as long as one
--- lasts, sleeps, and with it all of its waits. One whose row another call has is asking right now, or put to sleep by that call. False for a wait
--- of no session.
+-- E7: put the wait in transit, for its session did not take up the grant. If the session did not ask since the grant,
+-- or for as long as a grant lasts, it sleeps, and with it all its waits. A session row that another call has locked is
+-- skipped: it asks right now, or that call puts it to sleep. Return false for a wait without a session.
 CREATE FUNCTION celery_semaphore.v1_not_taken_up(
     _id bigint, _granted_at bigint, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$

@@ -1,15 +1,15 @@
--- A ticket is one wait, across all its deliveries. Its nonce is its key and never changes. Its place is when it began,
--- and its urgency is 255 - priority, which an operator may change. Tickets stand in line in the order of these fields.
+-- A ticket names one wait, across all its deliveries. Its nonce is its key and never changes. Its place is the time
+-- when it began. Its urgency is 255 - priority, and an operator may change it. These fields give the order in line.
 
 CREATE TYPE celery_semaphore.v1_ticket AS (urgency smallint, place bigint, nonce text COLLATE "C");
 
--- Outside of the store a ticket is this text, with the urgency that it had when the text was written.
+-- Return the text of a ticket outside of the store, with the urgency that it has at this moment.
 CREATE FUNCTION celery_semaphore.v1_written(_ticket celery_semaphore.v1_ticket) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT lpad(_ticket.urgency::text, 3, '0') || '.' || lpad(_ticket.place::text, 16, '0') || '.' || _ticket.nonce
 $$;
 
--- Null if the text is not that of a ticket.
+-- Parse the text of a ticket; return null if it is none.
 CREATE FUNCTION celery_semaphore.v1_parsed(_text text) RETURNS celery_semaphore.v1_ticket
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _text ~ '^[0-9]{3}\.[0-9]{16}\..' THEN -- not WHERE: a planner may compute the fields before it
@@ -22,8 +22,9 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT ROW(_waiter.urgency, _waiter.place, _waiter.nonce)::celery_semaphore.v1_ticket
 $$;
 
--- The name in `permit` of what was granted to a wait. The nonce is a holder's name: the same delivery may come back and
--- have a permit beside it. No holder is stored under such a name: in one, two digits follow each "%" (see names.py).
+-- Return the holder's name of a grant in `permit`. The nonce alone would not do: it is a holder's name itself, and that
+-- delivery may come back and have a permit as well. No other holder has such a name: in those, two digits follow each
+-- "%" (see names.py).
 CREATE FUNCTION celery_semaphore.v1_grant_of(_nonce text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT '%grant.' || _nonce $$;
 

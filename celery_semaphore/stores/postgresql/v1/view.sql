@@ -1,10 +1,10 @@
--- What there is, for people; and limits that they set.
+-- Show operators the state of resources, and set their limits.
 
--- One resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
+-- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
 -- session, reachable]...]]
--- Without its lock, or whoever counts a long line would hold up all that ask meanwhile: one statement sees what other
--- calls have done as a whole or not at all.
+-- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
+-- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
@@ -47,7 +47,7 @@ BEGIN
     ) AS set_one ON true;
 END $$;
 
--- Each of these, in their order, without its waiters.
+-- Return these resources in the given order, without their waits.
 CREATE FUNCTION celery_semaphore.v1_snapshots(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
 ) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -59,7 +59,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Those in use, by name, behind this one.
+-- Return the resources in use after this name, in the order of their names.
 CREATE FUNCTION celery_semaphore.v1_resources(_behind text, _most int) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
@@ -71,7 +71,7 @@ BEGIN
         ORDER BY r.name LIMIT _most);
 END $$;
 
--- Put a limit in force until cleared by null; answers the resources that it concerns.
+-- Set a limit, or clear it if `_value` is null; return the resources that it concerns.
 CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN

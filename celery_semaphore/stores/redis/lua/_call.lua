@@ -1,20 +1,20 @@
--- What every script begins with: the time, and the keys it was given.
---   KEYS[1] epoch    hash  id, run_id, created, grace_until: the store's memory; limited: 1 if there are limits;
+-- Begin every script: read the clock, and name the keys and arguments.
+--   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits;
 --                          format: of all these keys
---   KEYS[2] limits   hash  resource or semaphore -> the limit an operator set
---   KEYS[3] index    zset  resource in use -> when it needs a look
+--   KEYS[2] limits   hash  resource or semaphore -> the limit that an operator set
+--   KEYS[3] index    zset  resource in use -> when it must be reaped
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
 --   KEYS[5] sessions zset  session -> when it asked last; it is awake for a lease after that
 --   KEYS[6] grants   hash  session -> the nonces of its waits that have a grant, with the end of each, packed
---   KEYS[7...]       eleven of each declared resource: see _permits.lua and _line.lua
---   ARGV[1] lease                                    ARGV[2] how long a grant waits to be taken up
+--   KEYS[7...]       eleven for each declared resource: see _permits.lua and _line.lua
+--   ARGV[1] lease                                    ARGV[2] how long the grant of a sent message lasts
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
---   ARGV[5] the newest epoch the caller has seen     ARGV[6] n, then the names of the n declared resources
+--   ARGV[5] the newest epoch that the caller knows   ARGV[6] n, then the names of the n declared resources
 -- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
 -- Lua's own conversion only 14. Each answer begins with the epoch.
 local call = redis.call
 local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local COMMON = 6 -- so many keys that no resource has
+local COMMON = 6 -- number of keys before those of the resources
 local LEASE = tonumber(ARGV[1])
 
 local now = tonumber(ARGV[3])
@@ -22,7 +22,7 @@ if not now then
     local time = call("TIME")
     now = time[1] * 1000000 + time[2]
 end
-local LEASE_END = string.format("%.0f", now + LEASE) -- as text, made once: call() makes it anew each time it is given
+local LEASE_END = string.format("%.0f", now + LEASE) -- as text: call() would convert a number each time
 
 local resources = {}
 for n = 1, tonumber(ARGV[6]) do
@@ -35,13 +35,13 @@ for n = 1, tonumber(ARGV[6]) do
     }
 end
 
-local given = 6 + #resources -- an operation's own arguments follow
+local given = 6 + #resources -- the operation's own arguments follow
 local function arg(n)
     return ARGV[given + n]
 end
 
--- A full server refuses a script at its first write, if that takes memory. What keeps a permit or gives memory back
--- begins with one that takes none.
+-- Let the script run on a server without free memory, which refuses a script if its first write takes memory. Call it
+-- first in scripts that keep a permit or free memory.
 local function even_if_full()
     call("PERSIST", EPOCH)
 end

@@ -1,6 +1,6 @@
--- How permits, grants and tickets end of themselves; see _permits.lua and _line.lua for the keys.
+-- End what is overdue: permits, grants and waits; see _permits.lua and _line.lua for the keys.
 local TAKE_UP = tonumber(ARGV[2])
-local RANK = #"255.1700000000000000" -- of a ticket: its urgency, and its place
+local RANK = #"255.1700000000000000" -- length of a ticket's rank: its urgency and its place
 
 local function read(at, name)
     local record = call("HGET", at.ledger, "of:" .. name)
@@ -12,18 +12,18 @@ local function read(at, name)
     end
 end
 
--- Takes back what was handed to this wait.
+-- Delete the grant of this wait.
 local function take_back(at, nonce)
     erase(at, GRANT .. nonce, read(at, GRANT .. nonce))
 end
 
--- The ticket of a wait by its present rank, or nil.
+-- Return the ticket of a wait with its present rank, or nil.
 local function ticket_of(at, nonce)
     local record = call("HGET", at.tickets, nonce)
     return record and record:sub(1, RANK) .. "." .. nonce
 end
 
--- What a wait is for, and its ticket; or nil.
+-- Return the record of a wait, and its ticket; or nil.
 local function wait_info(at, nonce)
     local record = call("HGET", at.tickets, nonce)
     if record then
@@ -31,7 +31,7 @@ local function wait_info(at, nonce)
     end
 end
 
--- Unless another one has it by now: a sender may use a task id again.
+-- Delete the name of a parked message, unless another wait has it by now: a sender may reuse a task id.
 local function forget_name(at, name, nonce)
     if name and call("HGET", NAMES, name) == at.name .. "\n" .. nonce then
         call("HDEL", NAMES, name)
@@ -43,7 +43,7 @@ local function is_awake(session)
     return asked > now - LEASE
 end
 
--- The grants that a session is told of; what is overdue goes at each change.
+-- Set or delete (`ends` is nil) a grant in the session's list; each change also deletes overdue ones.
 local function tell(session, nonce, ends)
     local known = call("HGET", GRANTS, session)
     local grants = {[nonce] = ends}
@@ -65,7 +65,7 @@ local function step_out(at, ticket)
     end
 end
 
--- E5, E7: in transit it keeps its place for a while, and blocks no other.
+-- E5, E7: put a wait in transit, where it keeps its place for a while and blocks no other.
 local function send_off(at, ticket, info)
     local nonce = ticket:sub(RANK + 2)
     info.due = now
@@ -89,8 +89,8 @@ local function dequeue(at, nonce)
     call("HDEL", at.tickets, nonce)
 end
 
--- E7: the session that did not ask since this grant was made, or for as long as one lasts, sleeps; else this wait alone
--- is in transit.
+-- E7: put the wait in transit, for its session did not take up the grant. If the session did not ask since the grant,
+-- or for as long as a grant lasts, it sleeps, and with it all its waits.
 local function not_taken_up(at, nonce, since)
     local info, ticket = wait_info(at, nonce)
     if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= math.max(since, now - GRANT_S * 1000000) then
@@ -110,10 +110,10 @@ local function is_parked(at, nonce)
     return ticket and (call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.aside, ticket))
 end
 
--- The wait of a parked message is over: it must be sent without a permit, again and again until it was.
+-- End the wait of a parked message: it must be sent without a permit, again until the broker has it.
 local function end_wait(at, nonce)
     local granted_until = call("ZSCORE", at.holders, GRANT .. nonce)
-    if granted_until then -- on its way; if that comes to nothing, its wait ends then, before the next grant
+    if granted_until then -- the message is on its way; if the grant ends unused, the wait ends with it
         call("ZADD", at.due, granted_until, nonce)
         return
     end
@@ -125,18 +125,19 @@ local function end_wait(at, nonce)
     call("ZADD", at.due, now + TAKE_UP, nonce)
 end
 
--- What lies further ahead than it can, for the server's clock stepped back.
+-- Cut leases that end later than any can: the server's clock stepped back.
 local function cut(at)
     for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, furthest() + 1, "+inf")) do
         call("ZADD", at.holders, furthest(), name)
     end
 end
 
--- A grant whose message was not even sent goes back to its place, and so does one that its session did not take up, but
--- in transit (E7); a holder whose lease ended is dead; a wait in transit is forgotten when its time is over (E13). In the
--- grace the server was away, so nobody could renew or ask.
+-- End what is overdue on a resource. A holder with an expired lease is dead, and gets a tombstone. The wait of a grant
+-- returns to its place if its message was not sent, or is in transit if its session did not take the grant up (E7). A
+-- wait in transit is deleted when its time is over (E13). Nothing ends during the grace: the server was away, so no
+-- holder could renew and no session could ask.
 local function drop(at)
-    at.no_waiters = call("EXISTS", at.tickets) == 0 -- nobody waits: most calls can do without the line
+    at.no_waiters = call("EXISTS", at.tickets) == 0 -- most calls find no wait, and can skip the line
     cut(at)
     if in_grace then
         return
@@ -150,7 +151,7 @@ local function drop(at)
             call("ZADD", at.parked, 0, ticket_of(at, nonce))
         elseif session_of(at, nonce) then
             not_taken_up(at, nonce, mine.since)
-        else -- it was sent, or stood here by what it asked once
+        else -- its message was sent, or it is a record from earlier claims
             dequeue(at, nonce)
         end
     end

@@ -1,15 +1,15 @@
--- What is free goes to the first wait in line: H1 to H10 of docs/architecture.md. The head is tried on all its claims in
--- this instant; refused by another claim it moves to that one's line; one that this resource cannot fit blocks it, or
--- heavy ones would starve; one that no limit could fit is stepped over. While none stands in line a free permit goes to
--- the next acquire.
-local MOST = 100 -- tries in one call; the caller asks again for the rest
+-- Grant free permits to the first wait in line: H1 to H10 of docs/architecture.md. All claims of the head are tried at
+-- one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here, it blocks the
+-- line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is empty, a free
+-- permit goes to the next acquire.
+local MOST = 100 -- tries in one call; the caller calls again for the rest
 local tries, undeclared, again = 0, {}, false
 local by_name = {}
 for _, at in ipairs(resources) do
     by_name[at.name] = at
 end
 
--- The claims of a ticket, where it stands first; short of those whose keys this call did not declare.
+-- Return the claims of a wait that this call declared, the one on `home` first; and whether some are missing.
 local function claims_of(info, home)
     local claims = {}
     for _, name in ipairs(info.names) do
@@ -21,7 +21,7 @@ local function claims_of(info, home)
     return claims, #claims < #info.names
 end
 
-local GRANT_END = now + GRANT_S * 1000000 -- of one that a session must ask for
+local GRANT_END = now + GRANT_S * 1000000 -- of a grant that a session must ask for
 
 local function grant(ticket, info, claims, home)
     local nonce, rank = nonce_of(ticket), ticket:sub(1, RANK)
@@ -33,7 +33,7 @@ local function grant(ticket, info, claims, home)
         mark_in_use(claim.at, ends)
     end
     call("ZREM", home.parked, ticket)
-    for n = 2, #claims do -- it may stand there as well, by what it asked once, or since
+    for n = 2, #claims do -- it may have records on the others, too, from earlier or later claims
         local there, stood = wait_info(claims[n].at, nonce)
         step_out(claims[n].at, stood)
         if there and there.session then
@@ -43,7 +43,7 @@ local function grant(ticket, info, claims, home)
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)
         mark_in_use(home, now)
-    elseif info.session then -- else a server that evicts keys has lost its message
+    elseif info.session then -- without both, the server has evicted its message
         tell(info.session, nonce, ends)
     end
 end
@@ -56,8 +56,8 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- H8. What stands there already was refused since, with other claims, and its message may be there, or its grant: that
--- record stays, with the more urgent of both ranks.
+-- H8: move a wait to the line of another resource. A record that is there already comes from a later refusal with other
+-- claims, and may have a message or a grant: it stays, with the more urgent of both ranks.
 local function move(home, other, head, info)
     local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
     local there, ticket = wait_info(other, nonce)
@@ -73,7 +73,7 @@ local function move(home, other, head, info)
         end
     end
     local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
-    if granted_until then -- it left by one line only, and stands in none
+    if granted_until then -- a granted wait is in no line
         local session = (there or info).session
         step_out(other, ticket_of(other, nonce))
         if session then
@@ -83,7 +83,7 @@ local function move(home, other, head, info)
     mark_in_use(other)
 end
 
--- Tries the head of the line; answers whether to go on.
+-- Try the head of the line; return whether to go on.
 local function try(home)
     local head, more = first(home, "+", limit_of(home))
     again = again or more
@@ -94,7 +94,7 @@ local function try(home)
     local claims, short = claims_of(info, home)
     if refusal(claims[1], head) then
         return false
-    elseif short then -- the caller asks again with all of them; until then the head blocks newcomers
+    elseif short then -- H7: the head blocks the line until a call has all its claims
         undeclared = info.names
         return false
     end
@@ -128,7 +128,7 @@ local function answer_hand_on()
     for _, at in ipairs(resources) do
         hand_on(at)
     end
-    -- The caller may die before it asks for the rest: then whoever reaps next finds it.
+    -- The caller may die before it calls again: then the next reaper continues.
     local look = (again or #undeclared > 0) and now or in_grace and grace_until or nil
     local outgoing = {}
     for _, at in ipairs(resources) do

@@ -4,8 +4,8 @@ local function count_in(at, permit, sign)
     if permit and not permit.restored then at.remembered = at.remembered + sign * permit.weight end
 end
 
--- What the ledger has of every holder, read once in a call: it takes milliseconds where there are thousands. With it
--- the weights of those that are known to live, and of those that this epoch remembers.
+-- Return all permits in the ledger, read once in a call: thousands take milliseconds. Also sum the weights of those
+-- that are known to be alive (`living`), and of those that survived into this epoch (`remembered`).
 local function all_permits(at)
     if not at.permits then
         local ledger = call("HGETALL", at.ledger)
@@ -21,7 +21,7 @@ local function all_permits(at)
     return at.permits
 end
 
--- To be called after what was read of it has changed.
+-- Refresh the permit of one holder after a change.
 local function read_again(at, name)
     if at.permits then
         local record = call("HGET", at.ledger, "of:" .. name)
@@ -31,10 +31,10 @@ local function read_again(at, name)
     end
 end
 
--- The most that can live of what this epoch remembers, whatever the limit is now: all of it, for it was admitted once.
--- But where the epoch before put permits back, they stand beside the dead whose places they have: then no more than
--- that epoch let live, or admitted since.
--- Answers also whether that is all of it.
+-- Return the total weight that can be alive of the permits that survived into this epoch, whatever the limit is now:
+-- all of it, for it was admitted once. But if the epoch before restored permits, their records stand beside those of
+-- dead holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
+-- Return also whether that is all of it.
 local function ceiling_of(at, limit)
     local known_in, ceiling, all_of_it = (call("HGET", at.ledger, "ceiling") or ""):match("^(%d+) (%d+)(.*)$")
     if known_in == EPOCH_WRITTEN then
@@ -52,33 +52,33 @@ local function ceiling_of(at, limit)
     return ceiling, ceiling == all
 end
 
--- Whether a permit of an earlier epoch fits beside those that are known to live. One that is only remembered may have
--- ended in the moments that the store forgot. A limit may have been lowered since so many were admitted. `own` and
--- `other` are the names that it has itself.
+-- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
+-- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
+-- permits were admitted. `own` and `other` are the names of the permit itself.
 local function has_room_for_living(claim, own, other)
     local at, limit = claim.at, limit_of(claim.at, claim.limit)
     local mine = own and read(at, own) or other and read(at, other)
-    -- It is one of those that this epoch began with. If all of them may live, and none was put back beside them, no
-    -- permit need be counted: after a restart with the limit lowered, or paused, thousands come at once.
+    -- This epoch began with this permit. If all such permits may be alive, and none was restored beside them, skip the
+    -- count: after a restart with a lowered limit, or a pause, thousands come at once.
     if mine and mine.weight == claim.weight and not mine.restored and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then
         local _, all_of_it = ceiling_of(at, limit)
         if all_of_it then
             return true
         end
     end
-    if occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- beside all of them
+    if occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- even if all others are alive
         return true
     end
     local permits, living = all_permits(at), at.living
-    for _, name in ipairs({own, other}) do -- of its own two names
+    for _, name in ipairs({own, other}) do -- the permit must not count against itself
         local its = permits[name]
         living = living - (its and its.confirmed and its.weight or 0)
     end
     return living + claim.weight <= math.max(limit, math.min(at.remembered, (ceiling_of(at, limit))))
 end
 
--- An overdue lease is dead, even before it is dropped. A grant of an earlier epoch may have been taken up and given
--- back: its ticket asks anew.
+-- Return whether a permit is alive. An overdue lease is dead even before it is deleted. A grant of an earlier epoch
+-- does not count, since it may have been taken up and released: its ticket must acquire again.
 local function lives(claim, name, mine)
     if not mine.confirmed and (mine.by ~= "" or not has_room_for_living(claim, name)) then
         return false
@@ -86,7 +86,7 @@ local function lives(claim, name, mine)
     return mine.ends > now or in_grace
 end
 
--- What a holder has, or a ticket that was granted, and whether that is all of it, and alive.
+-- Return what a holder or a grant has on these claims, and whether it is whole and alive.
 local function held(claims, name)
     local found, permit = 0, nil
     for _, claim in ipairs(claims) do
@@ -100,7 +100,7 @@ local function held(claims, name)
     return permit, found == #claims
 end
 
--- A permit on some of its claims is none.
+-- A6: end a permit that the store has on some of its claims only.
 local function end_part(claims, holder)
     for _, claim in ipairs(claims) do
         erase(claim.at, holder)

@@ -1,6 +1,6 @@
--- Which resources are in use, and so need a look now and then.
+-- Keep the index of resources in use, which must be reaped now and then.
 
--- In use: no expiry, or volatile-* eviction would take what nobody may lose.
+-- Mark a resource in use. Its ledger must not have an expiry, or volatile-* eviction could delete it.
 local function mark_in_use(at, look)
     call("PERSIST", at.ledger)
     if look then
@@ -10,7 +10,7 @@ local function mark_in_use(at, look)
     end
 end
 
--- Idle: gone after a while.
+-- Let an idle resource expire after a while.
 local function expire_idle(at)
     call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms
     call("ZREM", INDEX, at.name)

@@ -1,26 +1,25 @@
--- Who waits at one resource. A wait is known by its nonce, see _burial.lua. Its rank is "<255 - priority>.<place>" and
--- with the nonce it makes its ticket, which as text sorts by priority, then by first come: so it stands in a line, and
--- so it keeps its place even out of the store and back. Where both are known, the rank in the store counts.
---   waiters   zset  ticket that is in transit -> 0
---   parked    zset  ticket to which a permit can be granted: its message lies here, or its session was awake when it
---                   was seen last -> 0
---   aside     zset  likewise, but the limit in force is too low for it -> 0
---   outbox    zset  nonce of whose message must be sent -> token of its grant, or 0: its wait has ended
---   due       zset  nonce -> when it is dropped or, with a message, when its wait ends
---   tickets   hash  nonce -> its rank, and what it waits for, packed
+-- The line of one resource. The key of a wait is its nonce, see _released.lua. Its rank is "<255 - priority>.<place>".
+-- Rank and nonce make its ticket, a text that sorts by priority, then by place. So a wait keeps its place even if it
+-- leaves the store and comes back. If the store knows the wait, its rank in the store counts.
+--   waiters   zset  ticket in transit -> 0
+--   parked    zset  ticket in line: its message is in the store, or its session was awake when last checked -> 0
+--   aside     zset  ticket set aside: heavier than the limit in force, else as in `parked` -> 0
+--   outbox    zset  nonce of a wait with a message to send -> token of its grant, or 0: the wait has ended
+--   due       zset  nonce -> when the wait is deleted or, if it has a message, ends
+--   tickets   hash  nonce -> rank, followed by the packed record of the wait
 --   payloads  hash  nonce -> its message, until it is sent
 
 local function place_of(ticket)
     return tonumber(ticket:sub(5, RANK))
 end
 
--- Once at each resource: it may stand here already, promoted meanwhile, or by a message with another name.
+-- Put a wait into the line. It replaces an earlier record, which may be promoted, or have another message's name.
 local function enqueue(at, ticket, info, payload)
     local nonce = nonce_of(ticket)
     local before, stood = wait_info(at, nonce)
     ticket = before and stood < ticket and stood or ticket
     at.no_waiters = false
-    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info)) -- first: this a full server refuses
+    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info)) -- first: a server without free memory refuses this
     if before then
         step_out(at, stood)
         forget_name(at, before.name, nonce)
@@ -46,8 +45,8 @@ local function position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
--- H5: those at the head of the line whose session sleeps are in transit; the first of the others, or whether there is
--- more to do.
+-- H5: put waits of sleeping sessions at the head of the line in transit. Return the first other wait, or that there are
+-- more to step over.
 local function first_awake(at, up_to)
     for _ = 1, 1000 do
         local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
@@ -57,12 +56,13 @@ local function first_awake(at, up_to)
         end
         send_off(at, ticket, info)
     end
-    mark_in_use(at, now) -- the next look goes on
+    mark_in_use(at, now) -- the next reaper continues
     return nil, nil, true
 end
 
--- The first parked one, up to there, that the limit in force could ever let in. The others are put aside until a
--- higher one is in force, or every call would have to step over them. So many in one call, then there is more to do.
+-- Return the first wait in line, up to `up_to`, that is reachable and fits the limit in force. Heavier waits are set
+-- aside until the limit is raised, or every call would have to step over them (H4). If one call cannot step over all of
+-- them, return `up_to` and that there are more.
 local function first(at, up_to, limit)
     local too_heavy_above = tonumber(known(at).too_heavy_above)
     if too_heavy_above and not (limit and limit <= too_heavy_above) then
@@ -87,11 +87,11 @@ local function first(at, up_to, limit)
             call("HSET", at.ledger, "too_heavy_above", most)
         end
     end
-    mark_in_use(at, now) -- whoever looks next goes on
+    mark_in_use(at, now) -- the next reaper continues
     return up_to, true
 end
 
--- Why this claim refuses, or nil: the first of C1 to C5. A wait in transit blocks no other.
+-- Return the reason why this claim refuses, the first of C1 to C5, or nil. A wait in transit blocks no other.
 local function refusal(claim, ticket)
     local why = no_room(claim)
     if why or claim.at.no_waiters then

@@ -1,7 +1,7 @@
--- A task's messages: while one of them runs the others are refused, and once it ran they are copies.
---   messages  string  {ticket, admitted: the message that was, if any, holder, ran, until}, packed
---   arg 5  for how long to remember, and behind a blank the message, unless it is the task's first: then what
---          is known is of an earlier task, for a sender may use a task id again
+-- The messages of a task: while one of them runs, the others are refused; once it ran, they are copies.
+--   messages  string  {ticket, admitted: the message that was admitted, if any, holder, ran, until}, packed
+--   arg 5  how long to keep the record, and after a blank the message, unless it is the task's first: then an existing
+--          record belongs to an earlier task, since a sender may reuse a task id
 local remembered, message = arg(5):match("^(%d+) ?(.*)$")
 local is_first = not arg(5):find(" ")
 local said = messages and not is_first and call("GET", messages)
@@ -29,7 +29,8 @@ local function other_lives()
     return said and said.admitted and call("ZSCORE", resources[1].holders, said.holder)
 end
 
--- If the other was released without having run, or died, nobody knows that its task did.
+-- Return why another message of the task keeps this one from running, or nil. If the other was released without having
+-- run, or died, this one may run.
 local function other_message()
     if said and said.admitted and said.admitted ~= message then
         return said.ran and "copy" or other_lives() and "running" or nil

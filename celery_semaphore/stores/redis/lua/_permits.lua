@@ -1,18 +1,18 @@
--- Permits and grants of one resource: the limit in force, what is occupied of it, and admission.
---   holders   zset  holder, or grant by the nonce of its wait, see _burial.lua -> end of its lease
+-- Permits and grants of one resource: the limit in force, how much of it is occupied, and admission.
+--   holders   zset  holder, or GRANT and the nonce of a wait, see _released.lua -> end of its lease or grant
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
---                   that was put back in that epoch, else empty
---                   token (the last one), limit (the last one declared), mean (held lately), mean_samples (how many
---                   made the mean, up to LATELY), latest (how long the permit was held that was released last while
---                   there was a wait), too_heavy_above (the limit for which waits were set aside, see _line.lua),
---                   "for:" and the token of a grant -> its name among the holders
---                   ceiling (an epoch, the most that could live in it, and whether that is all, see _holding.lua),
---                   "put back" (the last epoch in which a permit was)
---   weights   hash  holder or grant -> weight, of those that do not weigh 1
---   released  zset  holder that never runs again -> when that may be forgotten
+--                   that was restored in that epoch, else empty
+--                   token (the largest one), limit (the last one declared), mean (held lately), mean_samples (how many
+--                   permits the mean has counted, up to LATELY), latest (how long the last permit was held that was
+--                   released while a task waited), too_heavy_above (the limit for which waits were set aside, see
+--                   _line.lua), "for:" and the token of a grant -> its name among the holders
+--                   ceiling (an epoch, the weight that can be alive in it, and whether that is all, see _holding.lua),
+--                   "put back" (the last epoch in which a permit was restored)
+--   weights   hash  holder or grant -> weight, if it is not 1
+--   released  zset  holder that never runs again -> when this tombstone may be deleted
 
--- What the ledger says of the resource and, if a holder is named, of that one.
+-- Read the ledger's entries of the resource and, if a holder is given, of that one.
 local function known(at, holder)
     if not at.token then
         local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
@@ -33,10 +33,10 @@ local function limit_of(at, declared)
     return by_operator(at) or known(at).declared or declared
 end
 
--- Derived from the holders at each call: a counter would drift with the first lost answer.
+-- Sum the weights of all holders. A stored counter would drift with the first lost answer.
 local function occupied(at)
     local sum = call("ZCARD", at.holders)
-    if at.plain then -- nobody has another weight than 1
+    if at.plain then -- all weights are 1
         return sum
     end
     for _, weight in ipairs(call("HVALS", at.weights)) do
@@ -45,7 +45,7 @@ local function occupied(at)
     return sum
 end
 
--- Why the limit refuses this claim, or nil; who waits may have a better right still.
+-- Return the reason why the limit refuses this claim, C1 to C4, or nil. A wait in line may still go first (C5).
 local function no_room(claim)
     claim.limit, claim.occupied = limit_of(claim.at, claim.limit), occupied(claim.at)
     if claim.limit == 0 then return "paused" end
@@ -58,8 +58,8 @@ local function was_released(at, holder)
     return call("ZSCORE", at.released, holder)
 end
 
--- Larger than every token that the ledgers of these resources remember, and, where one was forgotten, than those
--- before it as long as the clock does not go back.
+-- Return a token that is larger than every token in the ledgers of these resources. If a ledger was lost, it is larger
+-- than earlier tokens as long as the clock does not step back.
 local function new_token(claims)
     local token = now
     for _, claim in ipairs(claims) do
@@ -68,7 +68,7 @@ local function new_token(claims)
     return token
 end
 
--- Token and beginning as text, made once; most permits begin at the moment that is their token.
+-- Return token and beginning as text, made once; most permits begin at the time that is their token.
 local function stamp(permit)
     if not permit.stamp then
         local token = string.format("%.0f", permit.token)

@@ -1,15 +1,15 @@
--- What the store remembers of itself.
+-- Check the epoch of the store.
 
--- A missing record, or one of another server run, means that permits may have been forgotten. So does a caller that
--- has seen a newer epoch: it was with a server that took over meanwhile, and came back to this one. The first caller
--- of a store that was never used waits for nothing; if a caller knew an older epoch, even later, the living first put
--- their permits back.
+-- Begin a new epoch if the record is missing or of another server run, since permits may be lost. The same holds if the
+-- caller knows a newer epoch: it was connected to a server that took over meanwhile, and came back to this one. The
+-- first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets living
+-- holders restore their permits first.
 local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format")
-if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- nothing may be written here
+if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- this release must not write here
     return {err = "NEWERFORMAT " .. memory[5]}
 end
 local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[3]), memory[4] == "1"
-if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened since the caller was here
+if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed since the caller's last call
     local run, known, recovered = memory[2], tonumber(ARGV[5]), now + math.floor(LEASE * 2 / 3)
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
     if not epoch or restarted or known and known > epoch then
@@ -23,7 +23,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
     elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then
         grace_until = recovered
     end
-    if run == "" and ARGV[4] ~= "" then -- its first caller may not ask for it: all others shall notice a restart
+    if run == "" and ARGV[4] ~= "" then -- the first caller may not know the run
         even_if_full()
         call("HSET", EPOCH, "run_id", ARGV[4])
     end
@@ -32,10 +32,11 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing happened si
         call("HSET", EPOCH, "grace_until", grace_until)
     end
 end
-local EPOCH_WRITTEN = memory[1] -- as records have it: comparing texts costs less than reading numbers
+local EPOCH_WRITTEN = memory[1] -- as in the records: comparing texts costs less than parsing numbers
 
--- The server's clock stepped back: what lies further ahead than this is cut when it is seen, or all would wait for the
--- length of the step. Three times what it can be, for the callers' leases may differ while a new one is deployed.
+-- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
+-- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, since the
+-- callers' leases may differ during a deployment.
 local function furthest()
     return now + 3 * math.max(LEASE, tonumber(ARGV[2]))
 end

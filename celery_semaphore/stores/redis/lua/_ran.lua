@@ -1,6 +1,6 @@
--- Of a release that says which message brought the holder: its task ran, and its other messages are copies from now on.
---   arg 1 holder  2 the message, if its task ran  3 for how long to remember that
---   the last key is what is remembered of the task's messages, where these are given
+-- R5: note that the task of a released message ran; its other messages are copies from now on.
+--   arg 1 holder  2 the message, if its task ran  3 how long to keep the record
+--   the last key is the record of the task's messages, if a message is given
 if arg(2) then
     local messages = KEYS[COMMON + 11 * #resources + 1]
     local task = call("GET", messages)

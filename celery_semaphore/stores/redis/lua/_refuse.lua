@@ -1,7 +1,6 @@
--- The ways an acquire can end that is not simple; its arguments are in acquire.lua.
---   arg 3 kind (empty: it would not wait), priority, shortest and longest delay, jitter, and the timeout of the
---         whole wait (empty: none), how long its place is kept in transit, and its session (empty: none), with blanks
---         between them
+-- Refuse an acquire, and put its wait into line; the arguments are in acquire.lua.
+--   arg 3 kind (empty: it does not wait), priority, shortest and longest delay, jitter, the timeout of the whole wait
+--         (empty: none), how long its place is kept in transit, and its session (empty: none), with blanks between them
 local kind, priority, shortest, longest, jitter, timeout, keeps, session =
     arg(3):match("^(%a*) (%S+) (%S+) (%S+) (%S+) (%S*) (%S+) (.*)$")
 priority, shortest, longest = tonumber(priority), tonumber(shortest), tonumber(longest)
@@ -12,10 +11,10 @@ for n, claim in ipairs(claims) do
     asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.at.declared
 end
 
--- The wait that its ticket names, or that this holder began in a call whose answer was lost.
+-- The wait of the given ticket, or one that this holder began in a call that lost its answer.
 local nonce = nonce_of(ticket) or holder
 
--- Its ticket by the rank that is known here, for an operator may have promoted it meanwhile.
+-- Return the ticket of the wait with the rank in the store: an operator may have promoted it meanwhile.
 local function known_ticket(grant)
     local known = grant and grant.rank .. "." .. nonce
     for _, at in ipairs(resources) do
@@ -34,13 +33,13 @@ local function new_ticket()
     return string.format("%03d.%016.0f.", 255 - urgency, now) .. nonce
 end
 
--- Out of whatever line it stands in; answers the message it had parked, and what is known of it.
+-- Delete the wait from all lines; return the message that it had parked, and its record.
 local function forget_wait()
     local payload, info
     for _, at in ipairs(resources) do
         if at.info then
             payload, info = call("HGET", at.payloads, nonce), at.info
-            local ends = call("ZSCORE", at.due, nonce) -- of a wait that has ended before, not when it did
+            local ends = call("ZSCORE", at.due, nonce) -- for a wait that has ended: when its message is offered again
             info.ends = ends ~= "inf" and tonumber(ends) or nil
             dequeue(at, nonce)
         end
@@ -48,7 +47,8 @@ local function forget_wait()
     return payload, info
 end
 
--- What was granted to it is for other claims than its task asks now: it waits again, and so does whoever is next.
+-- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resource,
+-- since the next in line may get the permit.
 local function put_back(at)
     if at.info and at.info.session then
         tell(at.info.session, nonce)
@@ -64,7 +64,7 @@ local function left()
     return timeout and timeout - math.max(0, now - place_of(ticket)) or math.huge
 end
 
--- When a permit can be expected here: its turn, by the mean time that permits were held lately.
+-- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
 local function delay(claim, reason, turn)
     local seconds = jitter * (turn + 1) / claim.limit * (claim.at.mean or 1000000)
     if claim.limit == 0 or reason == "unsatisfiable" or reason == "running" then
@@ -89,9 +89,9 @@ local function refuse(n, reason)
         forget_wait()
         ticket, reason, retry = "", "timed_out", 0
     else
-        local payload, before = forget_wait() -- where another claim refused before
+        local payload, before = forget_wait() -- from the line of the claim that refused before
         asked.kind, asked.due, asked.keeps = kind, now + retry, tonumber(keeps)
-        if kind == "block" and session ~= "" then -- by the very process that asks for its grants
+        if kind == "block" and session ~= "" then -- the same process asks for the grants of this session
             call("ZADD", SESSIONS, now, session)
         end
         if kind == "park" and payload then
@@ -101,7 +101,7 @@ local function refuse(n, reason)
         end
         enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end
-    -- It goes back; what was admitted before did not end the task, or this would not be here.
+    -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not other_lives() then
         remember(ticket ~= "" and ticket or carried)
     end

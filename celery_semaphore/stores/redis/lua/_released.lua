@@ -1,9 +1,9 @@
--- How a permit is taken out of the books for good; see _permits.lua for the keys.
-local AT_ONCE = 50 -- overdue entries ended in one call: the server must not stand still for a crowd
-local SELDOM = 8 -- calls to one that also forgets; AT_ONCE is more than come in between
+-- Delete permits for good, and write tombstones; see _permits.lua for the keys.
+local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it
+local SELDOM = 8 -- one call in so many also deletes tombstones; AT_ONCE is more than come in between
 
--- `confirmed`: written or renewed in this epoch. Put back ("r") is what this epoch had forgotten; in the next one it is
--- remembered as all others.
+-- Parse a record of the ledger. `confirmed`: written or renewed in this epoch. `restored` ("r"): this epoch had lost
+-- the permit; in the next epoch it counts like all others.
 local function parsed(record)
     local token, since, weight, written, by, rank = record:match("^(%d+) (%d+) (%d+) (%d+) (%a?)(.*)$")
     local confirmed, begin = written == EPOCH_WRITTEN, tonumber(since)
@@ -14,17 +14,17 @@ local function parsed(record)
     }
 end
 
--- A wait is known by its nonce, the holder for which it was made. A ticket is how it is written outside: its rank,
--- which a promotion changes, and its nonce. Answers nil for what is no ticket.
+-- Return the nonce of a ticket, or nil for a text that is no ticket. The nonce is the key of a wait: the holder that
+-- was refused first. The ticket is its name outside of the store: the rank, which a promotion changes, and the nonce.
 local function nonce_of(ticket)
     return ticket:match("^%d%d%d%.%d+%.(.*)$")
 end
 
--- A grant is kept among the holders, where the same nonce may hold a permit: a byte before it that no UTF-8 text has,
--- and so no holder, keeps the two apart.
+-- The prefix of a grant among the holders, where the same nonce may have a permit. No UTF-8 text has this byte, so no
+-- holder's name begins with it.
 local GRANT = "\255"
 
--- Answers whether it was there; `permit` is what the ledger says of it.
+-- Delete a permit or a grant; return whether it was there. `permit` is its parsed record.
 local function erase(at, name, permit)
     call("HDEL", at.ledger, "of:" .. name)
     if not permit or permit.weight ~= 1 then
@@ -36,12 +36,12 @@ local function erase(at, name, permit)
     return call("ZREM", at.holders, name) == 1
 end
 
--- Remembered for one lease: after a lease without a renewal the holder itself takes its permit for lost,
--- so no honest renewal or acquire is on its way any more. Always after an erase, so that a full server lets it be.
+-- Write a tombstone for one lease. After a lease without a renewal the holder itself treats its permit as lost, so none
+-- of its calls is on the way any more. Call it after erase(), so that a server without free memory accepts the script.
 local function mark_released(at, holder)
     call("ZADD", at.released, LEASE_END, holder)
     call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
-    if now % SELDOM == 0 then -- the clock's last digits, as good as a die
+    if now % SELDOM == 0 then -- the last digits of the clock are random enough
         local old = call("ZRANGEBYSCORE", at.released, "-inf", now, "LIMIT", 0, AT_ONCE)
         if #old > 0 then
             call("ZREM", at.released, unpack(old))

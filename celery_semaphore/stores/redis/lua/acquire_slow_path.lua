@@ -1,7 +1,8 @@
--- Of acquire: who holds already or was released, who has a ticket, before whom somebody waits, and refusals.
+-- Decide the calls of acquire that acquire.lua does not: holders that have a permit or were released, tickets,
+-- resources with waits, and refusals.
 for _, at in ipairs(resources) do
     drop(at)
-    if at.raised and not at.no_waiters then -- a new limit has room for those who wait: somebody must hand on
+    if at.raised and not at.no_waiters then -- a raised limit may have room for waits in line
         mark_in_use(at, now)
     end
 end
@@ -11,7 +12,7 @@ carried = carried ~= "" and ticket or ""
 local permit, complete = held(claims, holder)
 if complete then
     return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, permit.ends)
-elseif permit then -- a part of it is gone from the store, so nobody counts on it any more
+elseif permit then -- A6: the store has lost a part of it
     end_part(claims, holder)
 end
 for n, claim in ipairs(claims) do
@@ -23,7 +24,7 @@ end
 
 local other = other_message()
 if other then
-    if other == "copy" then -- whatever was handed to its ticket meanwhile is for nobody
+    if other == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
         for _, claim in ipairs(claims) do
             take_back(claim.at, nonce)
             mark_in_use(claim.at, now)
@@ -35,14 +36,14 @@ if other then
 end
 
 for _, claim in ipairs(claims) do
-    if grant then -- taken up, or made for other claims than these: its task has changed since
+    if grant then -- the holder takes it up, or it was made for other claims, before the task changed
         take_back(claim.at, nonce)
         if not whole then
             put_back(claim.at)
         end
     end
 end
-if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- it came back to hear this
+if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- A12: even if there is room now
     no_room(claims[1])
     return refuse(1, "timed_out")
 end
@@ -58,5 +59,5 @@ if not is_first then
 elseif messages then
     call("DEL", messages)
 end
--- Held since now, not since it was granted: what waited for its session or its message would make later turns seem far.
+-- Count the permit as held from now on: the time from the grant to here would make the expected waits too long.
 return admit({token = whole and grant.token or new_token(claims), since = now, by = ""})

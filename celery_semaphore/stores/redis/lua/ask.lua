@@ -1,7 +1,7 @@
--- Which waits of a session have a grant; it is awake from now on.
---   arg 1 session  2 number of those that are being taken up, then their nonces, then those whose turns it asks for
+-- Return the grants of a session, which is awake from now on: rows Q1 to Q5 of docs/architecture.md.
+--   arg 1 session  2 number of grants that are being taken up, then their nonces, then the nonces of waits to forecast
 -- Returns {epoch, 1 if it was not awake, sessions that are awake, {nonces with a grant},
---          {nonce, microseconds until its turn}...}
+--          {nonce, microseconds until it can expect a permit}...}
 even_if_full()
 local session, begun = arg(1), tonumber(arg(2))
 local slept = not is_awake(session)
@@ -36,8 +36,8 @@ if begun > 0 and #granted > 0 then
     call("HSET", GRANTS, session, cmsgpack.pack(grants))
 end
 
--- How long a permit is held, for polls: short if the newest was, however long others took. A session that expects too
--- much lets permits idle; one that expects too little asks a few times more.
+-- Return how long a permit is held, for forecasts: the newest hold counts if it is shorter than the mean. A session
+-- that expects too long a wait lets permits idle; one that expects too short a wait only asks more often.
 local function held_for(at)
     local mean, latest = unpack(call("HMGET", at.ledger, "mean", "latest"))
     return math.min(tonumber(mean) or 1000000, tonumber(latest or mean) or 1000000)

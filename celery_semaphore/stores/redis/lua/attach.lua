@@ -1,4 +1,4 @@
--- Give a parked ticket its message; from now on it can be granted, perhaps at once.
+-- Attach its message to a parked ticket; from now on it can be granted, perhaps at once.
 --   arg 1 ticket  2 payload  3 its name, or empty  4 microseconds until its wait ends, or empty
 --       5 claims, as the caller wrote them, then limit and weight of each resource
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
@@ -12,7 +12,7 @@ for n, at in ipairs(resources) do
     asked.weights[at.name] = claims[n].weight
     drop(at)
 end
--- A grant that has ended at one of its claims, or is for another weight, is none: others may have had room since.
+-- A grant does not count if it ended on one claim or has another weight: the room may be taken.
 local nonce = nonce_of(ticket)
 local granted, whole = held(claims, GRANT .. nonce)
 if granted then
@@ -24,9 +24,9 @@ end
 local before = wait_info(home, nonce)
 local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
 if before and before.session then
-    tell(before.session, nonce) -- it need not ask for it any more
+    tell(before.session, nonce) -- E3: the worker that takes the outbox sends it
 end
--- A ticket that was dropped meanwhile comes back with its place: its message must not be lost.
+-- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
 enqueue(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
     take_back(claim.at, nonce)

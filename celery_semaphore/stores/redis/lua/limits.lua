@@ -1,3 +1,3 @@
--- What operators set.
+-- Return the limits that operators set.
 -- Returns {epoch, {resource or semaphore, limit...}}
 return {epoch, call("HGETALL", LIMITS)}

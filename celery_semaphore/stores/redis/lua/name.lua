@@ -1,7 +1,8 @@
--- What a session holds stands in line again, if no other message of it was refused since; the next look hands on.
---   arg 1 session, then of each wait: ticket, kind, how long its place is kept in transit, claims as the caller wrote
---       them, number of resources, and of each: which of the declared ones, limit, weight
--- Returns {epoch, one "w" for each that waits, one "e" for each that another has}
+-- Put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to N4 of
+-- docs/architecture.md. The next reaper hands on.
+--   arg 1 session, then for each wait: ticket, kind, how long its place is kept in transit, claims as the caller wrote
+--       them, number of resources, and for each: which of the declared ones, limit, weight
+-- Returns {epoch, a text with one "w" (waits) or "e" (elsewhere) for each wait}
 local session, word = arg(1), given + 2
 local standing = {}
 
@@ -45,7 +46,7 @@ local function name(ticket, info, ats)
         end
     end
     for _, at in ipairs(overdue) do
-        take_back(at, nonce) -- if it ended later, this wait would be in transit with it (E7)
+        take_back(at, nonce) -- its end would put this wait in transit (E7)
     end
     enqueue(ats[1], ticket, info) -- N1
     mark_in_use(ats[1], now)

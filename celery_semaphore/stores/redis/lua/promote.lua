@@ -1,5 +1,5 @@
--- Let waits go before all others in this line, as if their priority were the highest there is: E11. Each keeps its
--- place among those, and with it the time that it has waited.
+-- Move waits before all others in this line, as if they had the highest priority: E11. Their places do not change, nor
+-- does the time that they have waited.
 --   arg 1... their nonces
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()

@@ -2,7 +2,7 @@
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()
 
--- One that was set aside never comes to the head, where a session that sleeps is noticed: E5.
+-- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
 local function send_off_set_aside(at)
     for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
         local info = wait_info(at, nonce_of(ticket))
@@ -15,7 +15,7 @@ end
 for _, at in ipairs(resources) do
     drop(at)
     send_off_set_aside(at)
-    call("ZREM", INDEX, at.name) -- it is looked at now
+    call("ZREM", INDEX, at.name) -- set again below
 end
 local answer = answer_hand_on()
 for _, at in ipairs(resources) do

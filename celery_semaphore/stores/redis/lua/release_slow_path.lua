@@ -1,6 +1,6 @@
--- Of release: where somebody waits, or a ticket is given up.
--- A ticket is given up with all it has. An acquire whose answer never came may have left a wait as well, to which a
--- permit may have been handed since; one whose message was parked is on its own.
+-- Decide the calls of release that release.lua does not: there are waits, or a ticket is given.
+-- R6: end the wait of the ticket, or of an acquire that lost its answer, and the grant that it may have got since. A
+-- wait with a parked message ends only by its ticket.
 local wait, given_up = nonce or holder, nonce
 for _, at in ipairs(resources) do
     drop(at)

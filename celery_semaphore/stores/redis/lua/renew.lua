@@ -1,5 +1,5 @@
--- Extend the leases of permits on the declared resources; put back only what the store forgot.
---   arg 1 how many, then of each: holder, token, since, epoch it was written into, limit and weight of each resource
+-- Extend the leases of permits on the declared resources; restore only permits that the store lost.
+--   arg 1 how many, then of each: holder, token, since, epoch it was written in, limit and weight of each resource
 -- Returns {epoch, "ok", "restored" or "lost" for each, with blanks between them}
 local WORDS = 4 + 2 * #resources -- of one permit
 
@@ -23,13 +23,13 @@ local function extend(one)
     end
 end
 
--- The grant that the holder took up as this very permit, if that is all the store forgot: a replica lags.
+-- Return the grant of this permit, if the store lost only its take-up: a replica lags.
 local function its_grant(one)
     local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))
     return grant and read(resources[1], grant) and grant
 end
 
--- What was handed to it is the holder's, and so is its message, which was delivered.
+-- Delete the grant, which became the holder's permit, and its wait, for its message was delivered.
 local function take_up(one, grant)
     local nonce = grant:sub(#GRANT + 1)
     for _, claim in ipairs(one.claims) do
@@ -39,7 +39,8 @@ local function take_up(one, grant)
     end
 end
 
--- Not a holder that was released or died since, not one that the present memory once knew, and not above the limit.
+-- Return whether the store lost this permit and may restore it: not of a holder with a tombstone, and not above the
+-- limit.
 local function forgotten(one, grant)
     for _, claim in ipairs(one.claims) do
         local mine = read(claim.at, one.holder) or grant and read(claim.at, grant)

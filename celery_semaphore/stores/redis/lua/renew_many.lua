@@ -1,10 +1,10 @@
--- Extend the leases of many permits that are plainly there: each claim is held under the record that this epoch wrote.
--- Nearly all are. What becomes of any other, renew.lua tells.
---   keys   behind the common ones, of each claim of each permit: holders, ledger
+-- Extend the leases of many permits in the common case: each claim still has the record that this epoch wrote. All
+-- other permits need renew.lua.
+--   keys   after the common ones, of each claim of each permit: holders, ledger
 --   arg 1  number of permits, then of each: holder, number of claims, and of each claim the record up to its epoch
 -- Returns {epoch, one "1" for each permit that was extended, one "0" for each other}
 local written_now = EPOCH_WRITTEN .. " "
-local usual = call("EXISTS", INDEX) == 1 -- a lost index is made again by renew.lua
+local usual = call("EXISTS", INDEX) == 1 -- renew.lua restores a lost index
 local extended, key, word = {}, COMMON, given + 2
 
 local function is_there(holder, claims)

@@ -1,6 +1,6 @@
--- Of renew, in a store of a newer format: move the end of a lease that this release wrote in this epoch, and write nothing
--- else. What the store forgot is not put back, nor confirmed in a new epoch: that would be a new record in an old format,
--- and whether it fits only newer workers can tell.
+-- Extend a lease that this library's release wrote in this epoch, in a store of a newer format, and write nothing else.
+-- A lost permit is not restored, nor confirmed in a new epoch: that would write a record in an old format, and only
+-- newer workers can tell whether it fits.
 --   arg 1 holder, then the weight of each resource
 -- Returns {epoch, "ok" | "lost"}
 local holder = arg(1)

@@ -1,7 +1,7 @@
--- The broker has this message: forget it, and keep its permit until it comes. Not what became of its ticket
--- meanwhile: it may have come back already, and be parked anew.
---   arg 1 ticket  2 token of its grant, or 0  3 until when it was to be sent: of waits that ended this tells one end
---   from the next
+-- Delete a message that the broker has, and keep its grant until it is taken up. The ticket may have changed meanwhile,
+-- for its message may have been delivered and parked again: such a record stays.
+--   arg 1 ticket  2 token of its grant, or 0  3 the end from take.lua: for a wait that ended it tells this end from a
+--   later one
 -- Returns {epoch}
 local nonce, token, until_when = nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
 for _, at in ipairs(resources) do
@@ -9,7 +9,7 @@ for _, at in ipairs(resources) do
     local granted = grant and grant.token == token
     local ended = token == 0 and not grant
         and not is_parked(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
-    if granted or ended then -- taken out first: then a full server allows what follows
+    if granted or ended then -- first: then a server without free memory accepts the rest
         dequeue(at, nonce)
     end
     if granted then

@@ -1,4 +1,4 @@
--- Put a limit in force until cleared; it outlives every permit.
+-- Set a limit until it is cleared; it outlives every permit.
 --   arg 1 resource, or semaphore  2 limit, or empty to clear it
 -- Returns {epoch}
 even_if_full()

@@ -1,4 +1,4 @@
--- Grant nothing more to a session until it asks again.
+-- Put a session to sleep: it is granted nothing until it asks again.
 --   arg 1 session
 -- Returns {epoch}
 even_if_full()

@@ -1,11 +1,11 @@
--- One resource at this instant.
---   arg 1 at most so many waiters  2 behind the first so many
+-- Return one resource at this instant.
+--   arg 1 number of waits at most  2 number of waits to skip
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
 --          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due, session, reachable}...}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
--- Of several lines together, names only: a far page of one line costs no more than a near one.
+-- Return one page of tickets. With a single line, a far page costs no more than a near one.
 local function page(lines)
     local used = {}
     for _, line in ipairs(lines) do
