@@ -1,4 +1,4 @@
-"""Where permits are kept: a store by the scheme of its URL; a driver is imported only when it is used."""
+"""Make a store from a URL: the scheme selects the module, and its driver is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Ssl = Mapping[str, Any] | bool | None
 
-# scheme → module, and what pip installs for it: the drivers themselves, wherever this package came from
+# scheme → module, and the driver's package for pip, which does not depend on how this library was installed
 _MEMORY = ("memory", "")
 _REDIS = ("redis", "'celery[redis]'")
 _POSTGRESQL = ("postgresql", "'psycopg[binary]'")
@@ -45,8 +45,8 @@ def store_from_url(
 ) -> Store:
     """Make the store that this URL names; it connects when it is used.
 
-    ``take_up`` is how long a grant waits for its holder: a lease, if not given. ``timeout`` bounds each answer and each connecting, in seconds. ``transport_options`` and ``ssl``
-    are what Celery's broker settings of these names would be.
+    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``timeout`` bounds each answer and each
+    connection attempt, in seconds. ``transport_options`` and ``ssl`` have the form of Celery's broker settings.
     """
     module, package = _found(url)
     try:
@@ -70,7 +70,7 @@ def store_from_url(
 
 def _found(url: str) -> tuple[str, str]:
     scheme = url.partition("://")[0]
-    # SQLAlchemy's way of writing it, which Celery's result backend shares: db+postgresql+psycopg://
+    # Accept the form of SQLAlchemy and Celery's result backend: db+postgresql+psycopg://
     base = scheme.removeprefix("db+")
     base = base if base in _STORES else base.partition("+")[0]
     if "://" not in url or base not in _STORES:

@@ -1,4 +1,4 @@
-"""How many calls of one process a server gets at once."""
+"""Limit the calls that one process makes to a server at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..errors import StoreUnavailable
 
 
 class ConnectionLimit:
-    """So many calls may be under way at once; whoever finds no place waits for one, for a bounded time.
+    """Let a limited number of calls run at once; a further call waits, for a bounded time.
 
-    Not a semaphore of Python's: a signal handler that asks the store in the midst of one would wait for
-    the lock of whom it interrupted. A condition can be entered again.
+    This is no ``threading.Semaphore``: a signal handler that calls the store could interrupt one while its
+    lock is held, and wait for ever. The lock of a condition is reentrant.
     """
 
     def __init__(self, most: int, timeout: float) -> None:

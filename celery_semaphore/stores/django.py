@@ -1,7 +1,7 @@
-"""PostgreSQL as a Django project describes it: ``django://default`` is ``DATABASES["default"]``.
+"""Make a PostgreSQL store from a Django project's settings: ``django://default`` is ``DATABASES["default"]``.
 
-Over connections of its own. On the project's a permit would be part of the user's transaction: seen by nobody
-before its end, and gone after a rollback, while the task believes that it holds one.
+The store uses its own connections. On the project's connection a permit would be part of the user's transaction:
+invisible to others before the commit, and lost after a rollback, while the task still runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .postgresql import PostgresStore
 from .postgresql.schema import SchemaName
 from .postgresql.url import parameters_from_url
 
-# What Django sets for its own cursors; all else is the driver's.
+# Parameters that Django sets for its own cursors; all others are for the driver.
 _DJANGOS = ("context", "cursor_factory", "prepare_threshold", "client_encoding")
 
 
@@ -48,7 +48,7 @@ def from_url(
 
 
 def alias_of(url: str) -> str:
-    """The entry of DATABASES that a URL names."""
+    """Return the alias in DATABASES that a URL names."""
     alias = url.partition("://")[2].rstrip("/")
     if not alias or "/" in alias or "?" in alias:
         msg = f"semaphore_url={url!r} must name an entry of DATABASES and nothing else, as django://default does."
@@ -57,7 +57,7 @@ def alias_of(url: str) -> str:
 
 
 def schema_of(prefix: str, transport_options: Mapping[str, Any]) -> SchemaName:
-    """The schema is named as the prefix is, unless the transport option ``schema`` names another one."""
+    """Return the schema: that of the transport option ``schema``, else one named after the prefix."""
     return SchemaName(
         transport_options.get("schema", prefix.replace("-", "_")),
         transport_options.get("table_prefix", ""),
@@ -65,14 +65,14 @@ def schema_of(prefix: str, transport_options: Mapping[str, Any]) -> SchemaName:
 
 
 def _is_no_test() -> bool:
-    """In tests the database is dropped at the end, which a connection that somebody keeps would prevent."""
-    return not hasattr(mail, "outbox")  # by Django's documentation only a test has one
+    """Return whether connections may stay open; an open one would prevent that a test drops its database."""
+    return not hasattr(mail, "outbox")  # as documented by Django, only a test has it
 
 
 def _parameters(alias: str) -> dict[str, Any]:
-    """The driver's parameters, as Django makes them of its settings."""
+    """Return the driver's parameters that Django makes from its settings."""
     given = _settings(alias)
-    wrapper = load_backend(given["ENGINE"]).DatabaseWrapper(given, alias)  # never connected
+    wrapper = load_backend(given["ENGINE"]).DatabaseWrapper(given, alias)  # it never connects
     if wrapper.vendor != "postgresql":
         msg = (
             f"semaphore_url='django://{alias}': DATABASES[{alias!r}] is {wrapper.display_name}, and permits"
@@ -86,13 +86,13 @@ def _parameters(alias: str) -> dict[str, Any]:
 
 
 def _escaped(value: str) -> str:
-    """As libpq wants it in ``options``, where spaces separate."""
+    """Escape a value for libpq's ``options``, which are separated by spaces."""
     return re.sub(r"([\\\s])", r"\\\1", value)
 
 
 def _settings(alias: str) -> dict[str, Any]:
     try:
-        return dict(connections[alias].settings_dict)  # in tests, of the test database
+        return dict(connections[alias].settings_dict)  # in a test those of the test database
     except ConnectionDoesNotExist as error:
         known = ", ".join(f"django://{name}" for name in connections)
         msg = f"semaphore_url='django://{alias}': DATABASES has no {alias!r}; it has {known}."

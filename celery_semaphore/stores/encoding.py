@@ -1,4 +1,4 @@
-"""What every store needs to ask a server: claims as it counts them, and times as it keeps them."""
+"""Encode the arguments of a store: claims, names and times; and check them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core.permit import HIGHEST, Claim, MessageId
 from ..core.ticket import TicketFields
 from ..errors import SemaphoreError
 
-DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, as long as nothing is known
+DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released
 _LONGEST_S = 4_000_000_000.0  # seconds
-ROUNDS = 1000  # of one hand-on; what is left then is found by the next reap
+ROUNDS = 1000  # calls of one hand-on at most; the next reaper continues
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """What a call asks of one resource."""
+    """The limit and the weight that a call has on one resource."""
 
     resource: str
     limit: int
@@ -28,7 +28,7 @@ class ResourceClaim:
 
 
 def resource_claims(claims: Sequence[Claim]) -> list[ResourceClaim]:
-    """One for each resource: of two claims on one resource the weights add up."""
+    """Return one claim for each resource: the weights of two claims on one resource add up."""
     if not claims:
         msg = "a permit needs at least one claim"
         raise ValueError(msg)
@@ -47,9 +47,9 @@ def resource_claims(claims: Sequence[Claim]) -> list[ResourceClaim]:
 
 
 def brief(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Return the claims with each long name by its beginning and digest, as in the resource's name.
+    """Return the claims with each long name shortened to its beginning and digest, as in the resource's name.
 
-    A key may have any length, and what is kept of a claim must not: in the store, or in a cache.
+    A key may have any length, but a claim that is kept in a store or a cache must be short.
     """
     return tuple(
         Claim(*names_of(c.resource), c.limit, c.weight, c.resource) if "~" in c.resource else c
@@ -61,7 +61,7 @@ def packed(claims: Sequence[Claim]) -> str:
     return _packed(brief(claims))
 
 
-@lru_cache(maxsize=256)  # most calls ask for what others asked for
+@lru_cache(maxsize=256)  # most calls repeat the claims of others
 def _packed(claims: tuple[Claim, ...]) -> str:
     return json.dumps([(c.semaphore, c.key, c.limit, c.weight, c.resource) for c in claims])
 
@@ -71,7 +71,7 @@ def unpacked(text: str | bytes) -> tuple[Claim, ...]:
 
 
 def microseconds(seconds: float) -> int:
-    """Whole ones; what is longer than a double can count exactly, such as infinity, is a century."""
+    """Convert to whole microseconds, at most a century: a double cannot count longer times, or infinity, exactly."""
     return round(min(seconds, _LONGEST_S) * 1_000_000)
 
 
@@ -80,7 +80,7 @@ def seconds(microseconds: float | str | bytes) -> float:
 
 
 def check_ticket(ticket: str) -> TicketFields:
-    """Read a ticket; raise ``ValueError`` for what no store has made."""
+    """Parse a ticket; raise ``ValueError`` for a text that no store has made."""
     fields = TicketFields.parse(ticket)
     if fields is None:
         msg = f"no ticket of this store: {ticket!r}"
@@ -97,7 +97,7 @@ def check_holder(holder: str, message_id: MessageId | None) -> None:
 
 
 def check_name(of: str, name: str) -> None:
-    """Raise ``SemaphoreError`` for a name that is too long: asking again would not help."""
+    """Raise ``SemaphoreError`` for a name that is too long: a retry would not help."""
     if (size := size_of(name)) > LONGEST_NAME:
         msg = (
             f"the name of a {of} takes {size} bytes, and {LONGEST_NAME} are possible (a byte that is"
@@ -107,7 +107,7 @@ def check_name(of: str, name: str) -> None:
 
 
 def check_limit(limit: int | None, resource: str) -> None:
-    """Raise ``ValueError`` for what an operator cannot set."""
+    """Raise ``ValueError`` for a limit or a resource that an operator cannot set."""
     if limit is not None and not 0 <= limit <= HIGHEST:
         msg = f"a limit is a whole number from 0 to {HIGHEST}, not {limit!r}"
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""One call at a time, in a process whose signal handlers may come in between."""
+"""Let one call run at a time, in a process with signal handlers that may call the store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..errors import StoreUnavailable
 
 
 class AlreadyInCall(StoreUnavailable):
-    """Another call is under way, perhaps the very one that was interrupted by this one."""
+    """Another call is under way, perhaps one that this call has interrupted."""
 
 
 class NonReentrantLock:
-    """A lock that a signal handler may ask for while the thread that it interrupted has it.
+    """A lock that refuses a signal handler at once if the interrupted thread holds the lock.
 
-    It is refused at once: it would wait for ever, and must not see what is half done.
+    The handler would wait for ever, and must not see a half-done change.
     """
 
     def __init__(self, timeout: float) -> None:

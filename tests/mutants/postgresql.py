@@ -425,7 +425,7 @@ MUTANTS = (
         "a forked child may close what it inherited",
         "its farewell ends the parent's session",
         "connection.py",
-        "if self._pid == os.getpid():  # else its end would be the end of the parent's session",
+        "if self._pid == os.getpid():  # else the parent's session would end",
         "if True:",
         tests=FORKS,
     ),

@@ -1,4 +1,4 @@
-"""PostgreSQL."""
+"""Keep permits in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def from_url(
     transport_options: Mapping[str, Any],
     ssl: Mapping[str, Any] | bool | None,
 ) -> PostgresStore:
-    """Make a store of a URL; see ``store_from_url``.
+    """Make a store from a URL; see ``store_from_url``.
 
-    The schema is named as the prefix is, unless the transport option ``schema`` names another one.
+    The transport option ``schema`` names the schema; by default it is named after the prefix.
     """
     parameters = parameters_from_url(url, timeout=timeout, ssl=ssl)
     place = SchemaName(

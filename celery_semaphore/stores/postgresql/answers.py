@@ -1,4 +1,4 @@
-"""What the functions answer, as values."""
+"""Convert the answers of the functions to values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,]+)')
 
 
 def texts(array: str) -> list[str]:
-    """An array of names, which the server quotes where it must."""
+    """Parse an array of names, some of which the server has quoted."""
     return [
         re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in _WORD.findall(array[1:-1])
     ]

@@ -1,4 +1,4 @@
-"""Resources at which each look fails."""
+"""Skip resources that cannot be reaped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-SLOW_IN_A_ROW = 2  # looks that were cut off: then the server is slow, and so is each further look
+SLOW_IN_A_ROW = (
+    2  # calls that the server cut off: then the server is slow, and further calls would be, too
+)
 
 
 class Broken:
-    """Leaves them out, or no other resource would be reaped; tells each once, until a look succeeds."""
+    """Skip them, so that the others are reaped; log each once, until it can be reaped again."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -38,7 +40,7 @@ class Broken:
                     raise
             if name not in self._told:
                 self._told.add(name)
-                logger.error(  # noqa: TRY400 - one line says it all
+                logger.error(  # noqa: TRY400 - one line is enough
                     "%r cannot be reaped, so what waits for it stays where it is: %s. "
                     "Mend or delete its rows in the store; other resources are reaped.",
                     name,

@@ -1,4 +1,4 @@
-"""A PostgreSQL server, asked in one round trip and bounded time."""
+"""Call a PostgreSQL server in one round trip and bounded time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Parameter = str | int | float | bytes | Sequence[str] | Sequence[int] | None
 Row = list[Any]
 
-# Data that is none, and limits of the program such as the size of an index row: no outage, for the server would
-# refuse the same for ever.
+# Invalid data, and limits of the program such as the size of an index row. These are no outages: the server would
+# refuse the same call for ever.
 _FINAL = ("22", "54")
-# Such as a row that breaks a constraint, a number that overflows, a damaged page, or a call that takes too long.
+# Failures of one resource's rows: a broken constraint, an overflow, a damaged page, a call that takes too long.
 _OF_ONE = (*_FINAL, "21", "23", "40", "55P03", "57014", "P0", "XX")
-# While the schema is missing, or too old for a call.
+# Errors while the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 NEWER = "CS002"  # the code of v1_check_format
 INSTALL = "celery -A <your app> semaphore install"
@@ -45,13 +45,13 @@ class Unanswered(psycopg.OperationalError):
 class Connection:
     """One connection, for one call at a time.
 
-    Calls go through libpq's own interface: psycopg's cursors cannot be bounded in time before 3.3, and a
-    server that hangs answers no timeout of its own.
+    Calls use libpq's own interface: psycopg's cursors have no timeout before 3.3, and a server that hangs does not
+    apply its own timeouts.
     """
 
     def __init__(self, parameters: Mapping[str, Any], timeout: float) -> None:
-        # Nothing is prepared, and nothing is set for longer than a transaction: behind a pooler such as
-        # PgBouncer the next call may reach another session of the server.
+        # Prepare no statements, and set nothing for longer than a transaction: behind a pooler such as PgBouncer
+        # the next call may reach another session of the server.
         self._made = psycopg.connect(**parameters, autocommit=True)
         self._libpq: PGconn = self._made.pgconn
         self._pid = os.getpid()
@@ -59,29 +59,29 @@ class Connection:
 
     def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
         places = ", ".join(f"${n}" for n in range(1, len(parameters) + 1))
-        return self.query(f"SELECT * FROM {function}({places})", parameters)  # noqa: S608 - quoted by Place
+        return self.query(f"SELECT * FROM {function}({places})", parameters)  # noqa: S608 - quoted by SchemaName
 
     def query(self, text: str, parameters: Sequence[Parameter] = ()) -> list[Row]:
-        """The rows of one statement, which is its own transaction."""
+        """Return the rows of one statement, which is its own transaction."""
         raw = [_raw(each) for each in parameters]
         formats = [int(isinstance(each, bytes)) for each in parameters]
         self._libpq.send_query_params(text.encode(), raw, param_formats=formats)
         return self._rows(self._answer())
 
     def isolated(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
-        """A call where the server's default is not READ COMMITTED; still one round trip."""
+        """Call in READ COMMITTED where the server has another default; still in one round trip."""
         words = ", ".join(self._literal(each) for each in parameters)
         call = f"SELECT * FROM {function}({words})"  # noqa: S608 - quoted by libpq
         _, rows, _ = self.script(f"BEGIN ISOLATION LEVEL READ COMMITTED; {call}; COMMIT")
         return self._rows([rows])
 
     def script(self, text: str) -> list[PGresult]:
-        """Several statements at once."""
+        """Run several statements at once."""
         self._libpq.send_query(text.encode())
         return self._answer()
 
     def close(self) -> None:
-        if self._pid == os.getpid():  # else its end would be the end of the parent's session
+        if self._pid == os.getpid():  # else the parent's session would end
             self._made.close()
 
     @property
@@ -129,7 +129,7 @@ class Connection:
 
 
 def _raw(parameter: Parameter) -> bytes | None:
-    """In the server's text format; bytes as they are."""
+    """Return a parameter in the server's text format; bytes as they are."""
     if parameter is None or isinstance(parameter, bytes):
         return parameter
     if isinstance(parameter, (str, int, float)):
@@ -146,7 +146,7 @@ def _escaped(each: str | int) -> str | int:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Every failure of the driver is one of ours; none of them names a password."""
+    """Translate errors of the driver into the library's own; none of them shows a password."""
     try:
         yield
     except psycopg.Error as error:
@@ -163,24 +163,24 @@ def translated() -> Iterator[None]:
 
 
 def is_busy(error: SemaphoreError) -> bool:
-    """Tell whether another call had what this one wanted, for as long as this one waited."""
+    """Return whether another call kept a lock for as long as this one waited for it."""
     return isinstance(error.__cause__, errors.LockNotAvailable)
 
 
 def is_one_resources(error: SemaphoreError) -> bool:
-    """Tell whether a call about other resources may succeed: the server is there, and could do this one not."""
+    """Return whether only this call's resources failed, so that a call on others may succeed."""
     state = getattr(error.__cause__, "sqlstate", None) or ""
     return state.startswith(_OF_ONE)
 
 
 def took_too_long(error: SemaphoreError) -> bool:
-    """Tell whether the server cut the call off, as its ``statement_timeout`` says."""
+    """Return whether the server cut the call off after its ``statement_timeout``."""
     return isinstance(error.__cause__, errors.QueryCanceled)
 
 
 @contextmanager
 def passed_over_if_busy() -> Iterator[None]:
-    """Leave out what another call has: it is asked for again soon."""
+    """Skip resources that another call has locked: a later call tries them again."""
     try:
         yield
     except StoreUnavailable as error:

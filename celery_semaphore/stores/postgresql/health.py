@@ -1,4 +1,4 @@
-"""Can this server keep permits? Asked once, when a worker starts."""
+"""Check, when a worker starts, that this server can keep permits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ UPGRADE = "celery -A <your app> semaphore upgrade"
 OLDEST = 140000  # server_version of PostgreSQL 14
 
 
-# What a server says while one connects has no code that libpq would pass on.
+# Errors while connecting: libpq passes on their texts but not their codes.
 _DENIED = re.compile(r"password|authentication|pg_hba|role \S+ does not exist")
 _NO_DATABASE = re.compile(r"database \S+ does not exist")
 _READ_ONLY = re.compile(r"read-only")
 
 
 def examine(link: Link, place: SchemaName, *, parks: bool = False) -> list[str]:
-    """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
+    """Return the warnings to log; raise ``ConfigurationError`` for a server that must not be used."""
     try:
         return link.ask(lambda connection: _examined(connection, place, parks=parks))
     except StoreUnavailable as error:
@@ -33,7 +33,7 @@ def examine(link: Link, place: SchemaName, *, parks: bool = False) -> list[str]:
 
 
 def _mistake(error: StoreUnavailable, place: SchemaName, origin: str) -> str | None:
-    """While a worker runs these are outages; at its start they are mistakes."""
+    """Explain an error that is an outage while a worker runs, but a configuration mistake at its start."""
     if isinstance(error.__cause__, errors.InsufficientPrivilege):
         return f"The store's role lacks a right: {error.reason}; {_rights(place)}"
     if _NO_DATABASE.search(error.reason):

@@ -1,4 +1,4 @@
-"""The connections of one process to a PostgreSQL server."""
+"""Keep the connections of one process to a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .connection import Connection, Parameter, Row, translated
 
 T = TypeVar("T")
 
-MAX_SESSIONS = 10  # sessions of one process for calls: each is a process of the server's
-KEPT = 5  # of them, while nobody calls
+MAX_SESSIONS = 10  # connections of one process: each costs a process of the server
+KEPT = 5  # idle connections at most
 
-# A server that answers one of these may be asked again over a new connection: it has changed its role, or restarts.
+# After one of these a call is repeated over a new connection: the server has changed its role, or restarts.
 _MOVED = (errors.ReadOnlySqlTransaction, errors.AdminShutdown, errors.CrashShutdown)
 _NEEDS_READ_COMMITTED = "CS001"
 
@@ -26,8 +26,8 @@ _NEEDS_READ_COMMITTED = "CS001"
 class Link:
     """Connections to one server, each used by one call at a time.
 
-    No threads of its own, as a pool of psycopg's has: the main process of a worker forks. What nobody uses is
-    kept for the next call while ``keeps`` says so.
+    It has no threads, unlike psycopg's pool, since the main process of a worker forks. Idle connections stay open
+    for the next call if ``keeps`` returns true.
     """
 
     def __init__(
@@ -38,12 +38,14 @@ class Link:
         origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.origin = origin  # where its user wrote the parameters
+        self.origin = origin  # the setting that holds the parameters, for error texts
         self._parameters = parameters
         self.timeout = timeout
         self._keeps = keeps
         self._isolated = False
-        self._inherited: list[Connection] = []  # from before a fork
+        self._inherited: list[
+            Connection
+        ] = []  # open connections of the parent process, which must not close
         self._begin()
 
     def _begin(self) -> None:
@@ -62,24 +64,24 @@ class Link:
         except StoreUnavailable as error:
             if getattr(error.__cause__, "sqlstate", None) != _NEEDS_READ_COMMITTED:
                 raise
-        self._isolated = True  # from now on: it is a default of this role or database
+        self._isolated = True  # from now on: the default of this role or database is another level
         return self.ask(exchange)
 
     def ask(self, exchange: Callable[[Connection], T]) -> T:
-        """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
+        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent."""
         with translated():
             try:
                 return self._ask(exchange)
             except _MOVED:
                 pass
             except psycopg.OperationalError as error:
-                if error.sqlstate is not None:  # the server itself says no
+                if error.sqlstate is not None:  # the server answered with an error
                     raise
-            self.close()  # the others lead to the same server that is gone
+            self.close()  # the others are connected to the same lost server
             return self._ask(exchange)
 
     def connect(self, *, lock_timeout: float | None = None) -> Connection:
-        """A connection that the caller closes; others' answers may take longer."""
+        """Open a connection, which the caller closes; ``lock_timeout`` may allow longer answers."""
         return Connection(self._parameters, lock_timeout or self.timeout)
 
     def _ask(self, exchange: Callable[[Connection], T]) -> T:
@@ -91,8 +93,7 @@ class Link:
             try:
                 answer = exchange(connection)
             except BaseException:
-                # Even when it was interrupted from outside: an answer that is still to come would be taken
-                # for the next call's.
+                # Close it after an interruption, too: the next call would read the answer of this one.
                 connection.close()
                 raise
             self._put_back(connection)

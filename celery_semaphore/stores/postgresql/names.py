@@ -1,4 +1,4 @@
-"""Names as the server can keep them in any encoding: plain ASCII, without NUL; and back."""
+"""Encode names as plain ASCII without NUL, which the server can store in any encoding; and decode them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.names import PLAIN
 
 
 def stored(name: str) -> str:
-    """Names that are plain already, as nearly all are, stay as they are; the order stays too."""
+    """Encode a name. Plain names, nearly all, do not change, and the order of names is kept."""
     if name.isascii() and name.isprintable() and "%" not in name:
         return name
     return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=PLAIN)

@@ -1,4 +1,4 @@
-"""What a call says of a message and of a permit."""
+"""Convert messages, permits and waits to the parameters of calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .names import stored
 
 
 def brought_by(message_id: MessageId | None) -> tuple[str, str | None, int]:
-    """The task, which of its messages (None: the first), and for how long to remember it."""
+    """Return the task, which of its messages (None: the first), and how long to keep its record."""
     if message_id is None:
         return "", None, 0
     message = None if message_id.is_first else stored(message_id.number)
@@ -21,7 +21,7 @@ def brought_by(message_id: MessageId | None) -> tuple[str, str | None, int]:
 
 
 def published(grant: Grant) -> dict[str, Any]:
-    """Return what ``sent`` says of a message that the broker has."""
+    """Return a message that the broker has, as a parameter of ``sent``."""
     resources = [ask.resource for ask in resource_claims(grant.claims)]
     return {
         "ticket": stored(grant.ticket),
@@ -45,7 +45,7 @@ def renewed(permit: Permit) -> dict[str, Any]:
 
 
 def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str], ...]:
-    """The nonces of what is taken up, and their resources; a nonce and a resource for each place to look at."""
+    """Return the nonces and the resources of begun waits, then a nonce and a resource for each wait to forecast."""
     places = [
         (wait, ask.resource) for wait in look[:EXPECTED] for ask in resource_claims(wait.claims)
     ]

@@ -1,4 +1,4 @@
-"""The tables and functions in the server: where they are, how they get there, and which version they are of."""
+"""Name, install and check the tables and functions in the server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PARTS = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")
 MAX_IDENTIFIER_BYTES = 63  # bytes of a name in the server
-INSTALL_TIMEOUT_S = 60.0  # seconds for the whole of it
+INSTALL_TIMEOUT_S = 60.0  # seconds for the whole installation
 
 
 @dataclass(frozen=True)
 class SchemaName:
-    """A schema of the database, and what the names of our tables and functions in it begin with."""
+    """A schema of the database, and the prefix of the library's tables and functions in it."""
 
     schema: str = "celery_semaphore"
     prefix: str = ""
@@ -49,7 +49,7 @@ class SchemaName:
         return self.named(f"v{VERSION}_{operation}")
 
     def sql(self, version: int) -> str:
-        """Everything that this version adds to the one before, as a script to be run in one transaction."""
+        """Return everything that this version adds to the one before, as a script for one transaction."""
         here = files(__package__)
         texts = [(here / f"v{version}" / f"{part}.sql").read_text("utf-8") for part in _PARTS]
         if version == 1:
@@ -58,15 +58,15 @@ class SchemaName:
         return _WRITTEN.sub(lambda found: self.named(found[1]), "\n".join([*texts, recorded]))
 
     def script(self) -> str:
-        """The whole of it, for those who run it themselves."""
+        """Return the script of all versions, for an administrator to run."""
         steps = [self.sql(version) for version in range(1, VERSION + 1)]
         create = f'CREATE SCHEMA IF NOT EXISTS "{self.schema}";\n'
         return "\n".join(["BEGIN;", create, *steps, "COMMIT;", ""])
 
 
 def installed(connection: Connection, place: SchemaName) -> int:
-    """The newest version that is installed; 0 for none."""
-    # Not by to_regclass(): it may remember that there was none, even after waiting for who made it.
+    """Return the newest version that is installed; 0 for none."""
+    # Do not use to_regclass(): it may cache that there was none, even after waiting for another installation.
     found = connection.query(
         "SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE n.nspname = $1 AND c.relname = $2",
@@ -81,16 +81,16 @@ def installed(connection: Connection, place: SchemaName) -> int:
 
 
 def format_of(connection: Connection, place: SchemaName) -> int:
-    """Return the format of what stands in the tables; that of this release where there is nothing yet."""
+    """Return the format of the tables' rows; that of this release if the tables are empty."""
     found = connection.query(f"SELECT format FROM {place.named('epoch_before')}")  # noqa: S608 - checked and quoted
     return int(found[0][0]) if found else FORMAT
 
 
 def install(link: Link, place: SchemaName) -> list[int]:
-    """Bring the schema up to this version; answers the versions that were missing.
+    """Bring the schema up to this version; return the versions that were missing.
 
-    Several may do so at once: the first one does it, the others wait for it. What is there is looked for before
-    anything is created, for a role that may create nothing must not fail where there is nothing to do.
+    Several processes may call this at once: the first one installs, the others wait for it. It checks before it
+    creates anything, since a role without the right to create must not fail if there is nothing to do.
     """
     try:
         with translated(), closing(link.connect(lock_timeout=INSTALL_TIMEOUT_S)) as connection:
@@ -109,7 +109,7 @@ def install(link: Link, place: SchemaName) -> list[int]:
 
 def _install(connection: Connection, place: SchemaName) -> list[int]:
     connection.script("BEGIN ISOLATION LEVEL READ COMMITTED")
-    # Qualified, or a function of another role that fits better would be run as the role that installs.
+    # Names are qualified, or the installing role could run a function of another role that matches better.
     lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))"
     connection.query(lock, [place.named("")])
     missing = list(range(installed(connection, place) + 1, VERSION + 1))

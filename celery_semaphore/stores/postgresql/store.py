@@ -1,4 +1,4 @@
-"""Permits in PostgreSQL: each call is one function, which is one transaction and one round trip."""
+"""Keep permits in PostgreSQL: each call is one function, in one transaction and one round trip."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from ...core.store import Outgoing
 
 _ANYHOW = Wait(Kind.REQUEUE)
-BATCH = 100  # what one call may lock or renew; more of them would keep others waiting
-SEEN = 20  # resources in one call, which counts their lines within the time of one
-SHORTEST = 20  # milliseconds for what another call has
-BUSY = "busy"  # instead of a renewal: another call has its resource
+BATCH = 100  # resources or permits in one call; more would delay others
+SEEN = 20  # snapshots in one call: it counts their lines within one timeout
+SHORTEST = 20  # milliseconds to wait for a lock of another call
+BUSY = "busy"  # answer instead of a renewal: another call has locked the resource
 TAKEN = 500  # messages of one resource in one call
 PAGE = 1000  # names in one call
 
@@ -64,9 +64,9 @@ PAGE = 1000  # names in one call
 class PostgresStore:
     """Keeps permits in one database of a PostgreSQL server.
 
-    ``take_up`` is how long a grant waits for its holder (default: a lease); ``now`` replaces the
-    server's clock, for tests only; ``keeps`` tells whether a connection outlives its call; ``origin`` is what errors
-    call the parameters. Safe to share between threads and greenlets, and across a fork.
+    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's clock,
+    for tests only. ``keeps`` returns whether connections stay open between calls. ``origin`` names the setting of the
+    parameters in error texts. A store can be shared between threads and greenlets, and across a fork.
     """
 
     def __init__(
@@ -87,7 +87,9 @@ class PostgresStore:
         self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
-        self._lock_timeout = round(timeout * 1000)  # milliseconds for others at the same resource
+        self._lock_timeout = round(
+            timeout * 1000
+        )  # milliseconds to wait for other calls on the resource
         self._now = now
         self._broken = Broken()
 
@@ -155,7 +157,7 @@ class PostgresStore:
         return renewals | self._renewed_in_turn(busy)
 
     def _renewed(self, permits: list[Permit], lock_timeout: int | None = None) -> Renewals:
-        """Renew them together; without ``patience`` those that another call has now get no answer."""
+        """Renew them in one call; without ``lock_timeout`` those that another call has locked get no answer."""
         asked = json.dumps([renewed(each) for each in permits]), lock_timeout is not None
         try:
             ((epoch, became),) = self._run("renew", *asked, lock_timeout=lock_timeout)
@@ -166,16 +168,14 @@ class PostgresStore:
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
 
     def _renewed_in_turn(self, busy: list[Permit]) -> Renewals:
-        """Wait for each that another call has, all together for no longer than for one answer.
+        """Renew permits on locked resources one by one, all together within the time of one answer.
 
-        A resource that many use is free again in a moment; one that is stuck costs no other its lease.
+        A busy resource is free again in a moment; a stuck one must cost no other permit its lease.
         """
         renewals = Renewals()
         until = time.monotonic() + self._lock_timeout / 1000
         lock_timeout = max(SHORTEST, self._lock_timeout // (len(busy) + 1))
-        for permit in random.sample(
-            busy, len(busy)
-        ):  # else the same ones would always come too late
+        for permit in random.sample(busy, len(busy)):  # else the same ones would always be too late
             if time.monotonic() > until:
                 break
             with passed_over_if_busy():
@@ -241,7 +241,7 @@ class PostgresStore:
         except SemaphoreError as error:
             if not (begun and is_one_resources(error)):
                 raise
-        # A resource of these that is stuck must not put the session to sleep.
+        # A stuck resource must not put the session to sleep.
         return self._asked(session, (), look)
 
     def _asked(
@@ -282,7 +282,7 @@ class PostgresStore:
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
         names = iter(resources)
         for name in islice(names, 1):
-            # Alone: a new memory begins with it, and others would wait for the end of a whole batch.
+            # Alone: it may begin a new epoch, and other calls would wait until the end of a whole batch.
             yield self.snapshot(name, waiters=0)
         while some := list(islice(names, SEEN)):
             for name, (epoch, seen) in zip(some, self._run("snapshots", some), strict=True):
@@ -308,11 +308,11 @@ class PostgresStore:
         return {name: int(limit) for name, limit in self._call("limits")}
 
     def install(self) -> list[int]:
-        """Make the tables and functions that are missing; answers their versions."""
+        """Create the missing tables and functions; return their versions."""
         return install(self._link, self._place)
 
     def script(self) -> str:
-        """What ``install`` runs in a database that has none of it."""
+        """Return the script that ``install`` runs in an empty database."""
         return self._place.script()
 
     def close(self) -> None:
@@ -321,13 +321,13 @@ class PostgresStore:
     def _in_newer(
         self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
-        """Call what may still be done in a store of a newer format."""
+        """Call an operation that is still allowed in a store of a newer format."""
         lease, _ = self._durations
         waits = self._lock_timeout if lock_timeout is None else lock_timeout
         return self._call(f"{operation}_newer", self._clock(), lease, waits, *parameters)
 
     def _looked_at(self, names: list[str]) -> Outgoing:
-        """Look at those; what another call has had since they were claimed comes up again."""
+        """Reap these resources; skip those that another call has locked, which become overdue again."""
         try:
             return self._look_at(names, self._lock_timeout // 4)  # before the answer counts as lost
         except SemaphoreError as error:
@@ -347,7 +347,10 @@ class PostgresStore:
         return outgoing
 
     def _handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
-        """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
+        """Continue the hand-on until it is done; return the resources with messages to send.
+
+        A head with claims on other resources is tried in a call that declares them all.
+        """
         outgoing: Outgoing = frozenset()
         for _ in range(ROUNDS):
             ((epoch, again, needed, found),) = said
@@ -356,7 +359,7 @@ class PostgresStore:
             more = texts(needed)
             if again != "t" and not more:
                 break
-            # What was asked for first is handed on first.
+            # Hand on at the given resources first.
             names = list(dict.fromkeys([*names, *more]))
             said = self._run("reap", names)
         return outgoing
@@ -364,7 +367,7 @@ class PostgresStore:
     def _run(
         self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
-        """An operation at one instant of the store's memory."""
+        """Call an operation with the clock, the durations and the epoch."""
         waits = self._lock_timeout if lock_timeout is None else lock_timeout
         moment = (self._clock(), *self._durations, self.epoch, waits)
         return self._call(operation, *moment, *parameters)

@@ -1,4 +1,4 @@
-"""A URL as Celery and SQLAlchemy users write it → what the driver connects with."""
+"""Convert a URL in the form of Celery or SQLAlchemy to the driver's parameters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PASSWORD = re.compile(r"((?:^|[?&])(?:password|sslpassword)=)[^&]*")
-SHORTEST = 2  # seconds: libpq's own least, for connecting
+SHORTEST = 2  # seconds: libpq's minimum for connect_timeout
 
 
 def parameters_from_url(
     url: str, *, timeout: float, ssl: Mapping[str, Any] | bool | None
 ) -> dict[str, Any]:
-    """Parameters of libpq, bounded in time; a server that only reads is passed over."""
+    """Return parameters of libpq with timeouts; a read-only server is skipped."""
     plain = "postgresql://" + url.partition("://")[2]
     try:
         given = conninfo_to_dict(plain)
@@ -42,7 +42,7 @@ def parameters_from_url(
 
 
 def _check_ports(url: str, ports: str) -> None:
-    """Raise for what the driver would look up as the name of a service."""
+    """Raise for a port that is no number: the driver would look it up as the name of a service."""
     if not all(port.isdecimal() for port in ports.split(",") if port):
         msg = (
             f"semaphore_url {redacted(url)!r} cannot be read: the port is no number"
@@ -52,7 +52,7 @@ def _check_ports(url: str, ports: str) -> None:
 
 
 def redacted(url: str) -> str:
-    """The URL without its passwords."""
+    """Return the URL without its passwords."""
     scheme, separator, rest = url.partition("://")
     userinfo, at, place = rest.rpartition("@")
     hidden = f"{userinfo.partition(':')[0]}:***@" if at else ""

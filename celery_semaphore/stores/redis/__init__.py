@@ -1,4 +1,4 @@
-"""Redis and Valkey."""
+"""Keep permits in Redis or Valkey."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def from_url(
     transport_options: Mapping[str, Any],
     ssl: Mapping[str, Any] | bool | None,
 ) -> RedisStore:
-    """Make a store of a URL; see ``store_from_url``."""
+    """Make a store from a URL; see ``store_from_url``."""
     pool = pool_from_url(url, timeout=timeout, transport_options=transport_options, ssl=ssl)
     return RedisStore(pool, prefix=prefix, lease=lease, take_up=take_up)

@@ -1,4 +1,4 @@
-"""What the scripts answer, as values."""
+"""Convert the answers of the scripts to values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def figures(answer: bytes | int) -> list[int]:
-    """Of a short answer, which the driver reads in one piece."""
+    """Return the numbers of a short answer, a text that the driver reads in one piece."""
     return [answer] if isinstance(answer, int) else [int(figure) for figure in answer.split()]
 
 

@@ -1,4 +1,4 @@
-"""A server of the Redis family, asked in one round trip and bounded time."""
+"""Call a server of the Redis family in one round trip and bounded time."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Word = bytes | str | int
 
-NEWER = "NEWERFORMAT "  # how a script says that it must leave the store alone, and the format that this has
+NEWER = (
+    "NEWERFORMAT "  # a script's error in a store of a newer format begins so; the format follows
+)
 POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
 
-# A server that answers one of these may be asked again over a new connection: it has changed its role, or starts.
+# After one of these a call is repeated over a new connection: the server has changed its role, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN")
 
 
 class Link:
     """Connections to one server, each used by one call at a time.
 
-    Thinner than redis-py's client: no health check, and no retry of its own, for a call carries the
-    ``run_id`` of the server behind its very connection, and would tell a stale one after a reconnect.
+    Unlike redis-py's client it makes no health check and no retry of its own: each call carries the ``run_id`` of
+    the server behind its connection, which would be stale after a reconnect.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -47,14 +49,14 @@ class Link:
         self._connection_limit = ConnectionLimit(self._pool.max_connections, timeout)
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
-        """Let a connection be used; once more over a new one if it fails: all our calls may be repeated."""
+        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent."""
         try:
             return self._ask(exchange)
         except redis.RedisError as error:
             with translated():
                 if not _worth_another(error):
                     raise
-                self.close()  # the others lead to the same server that is gone
+                self.close()  # the others are connected to the same lost server
                 return self._ask(exchange)
 
     def _ask(self, exchange: Callable[[Any], T]) -> T:
@@ -67,8 +69,7 @@ class Link:
                 connection.connect()
                 answer = exchange(connection)
             except BaseException:
-                # Even when it was interrupted from outside: an answer that is still to come would be taken
-                # for the next call's.
+                # Disconnect after an interruption, too: the next call would read the answer of this one.
                 connection.disconnect()
                 raise
             self._idle.append(connection)
@@ -86,7 +87,7 @@ class Link:
 
 
 def new_connection(pool: ConnectionPool) -> Any:
-    """As the pool would make it, but not counted by it: one that is interrupted would be counted for ever."""
+    """Make a connection as the pool does, which must not count it: an interrupted one would be counted for ever."""
     return pool.connection_class(**pool.connection_kwargs)
 
 
@@ -99,7 +100,7 @@ class NoSuchDatabase(redis.ResponseError):
 
 
 def introduce(connection: Any, url: str) -> None:
-    """Connect as redis-py does, then learn which run of which server this is."""
+    """Connect as redis-py does, then read the run id of the server."""
     try:
         connection.on_connect()
     except redis.ResponseError as error:
@@ -110,7 +111,7 @@ def introduce(connection: Any, url: str) -> None:
     connection.send_command("INFO", "server")
     try:
         info = connection.read_response()
-    except redis.ResponseError:  # no right to ask: then only a missing record tells of a restart
+    except redis.ResponseError:  # INFO is forbidden: then only a missing record shows a restart
         info = b""
     text = info.decode() if isinstance(info, bytes) else str(info)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -124,7 +125,7 @@ def _worth_another(error: redis.RedisError) -> bool:
 
 
 def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:
-    """One answer or error for each command: all are read before any is looked at."""
+    """Return an answer or error for each command; all are read before any is examined."""
     connection.send_packed_command([b"".join(commands)])
     return [_answer(connection) for _ in commands]
 
@@ -146,7 +147,7 @@ def plain(connection: Any, command: Sequence[Word]) -> Any:
 
 
 def said(error: Exception) -> str:
-    """What the server said: redis-py strips the code from some errors and keeps their class instead."""
+    """Return the server's error text, with the code that redis-py replaces by a class for some errors."""
     codes = {
         redis.exceptions.ReadOnlyError: "READONLY ",
         redis.exceptions.BusyLoadingError: "LOADING ",
@@ -157,7 +158,7 @@ def said(error: Exception) -> str:
     return codes.get(type(error), "") + str(error)
 
 
-# A script's own error is final, but not one that the server's state or its operator caused.
+# An error of the script itself is final, unlike one that the server's state or its operator caused.
 _OF_A_SCRIPT = re.compile(r"\buser_script\b|^WRONGTYPE\b")
 _PASSES = re.compile(
     r"(?:^|\s-?)(?:NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|READONLY|LOADING|MASTERDOWN|BUSY|NOREPLICAS|CLUSTERDOWN"
@@ -167,18 +168,18 @@ _PASSES = re.compile(
 
 
 def is_final(reason: str) -> bool:
-    """Tell whether the server would answer the same for ever, so that waiting for it is in vain."""
+    """Return whether the server would always give the same answer, so that a retry is useless."""
     return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)
 
 
 def passes(reason: str) -> bool:
-    """Tell whether the server's state, or its operator, is why it refused."""
+    """Return whether the server refused because of its state or its operator."""
     return bool(_PASSES.search(reason))
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Every failure of the driver is one of ours; none of them names a password."""
+    """Translate errors of the driver into the library's own; none of them shows a password."""
     try:
         yield
     except redis.RedisError as error:
@@ -193,7 +194,7 @@ def translated() -> Iterator[None]:
 
 
 def pack(words: Sequence[Word]) -> bytes:
-    """Words as bulk strings of the protocol."""
+    """Encode words as bulk strings of the protocol."""
     parts = []
     for word in words:
         if isinstance(word, str):

@@ -1,4 +1,4 @@
-"""Can this server keep permits? Asked once, when a worker starts."""
+"""Check, when a worker starts, that this server can keep permits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .connection import NoSuchDatabase, passes, plain, said
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
-OLDEST = (6, 2)  # ZADD LT, and scripts that replicate what they did
+OLDEST = (6, 2)  # for ZADD LT, and scripts that replicate their effects
 
 
 @contextmanager
 def denied_is_misconfigured() -> Iterator[None]:
-    """While a worker runs, a password that stopped being right is an outage; at its start it is a mistake."""
+    """Raise ``ConfigurationError`` for a wrong password or database; while a worker runs that is an outage."""
     try:
         yield
     except StoreUnavailable as error:
@@ -33,7 +33,7 @@ def denied_is_misconfigured() -> Iterator[None]:
 
 
 def examine(connection: Any, *, parks: bool = False) -> list[str]:
-    """The warnings to log; raises ``ConfigurationError`` for a server that must not be used."""
+    """Return the warnings to log; raise ``ConfigurationError`` for a server that must not be used."""
     info = _info(connection)
     if info is None:
         warning = "The server forbids INFO: a restart that loses permits may go unnoticed."
@@ -55,7 +55,7 @@ def examine(connection: Any, *, parks: bool = False) -> list[str]:
 
 
 def _info(connection: Any) -> dict[str, str] | None:
-    """Return what the server says of itself; None where INFO is forbidden, or renamed by a hoster."""
+    """Return the server's INFO; None if it is forbidden, or renamed by the provider."""
     try:
         raw = plain(connection, ("INFO", "everything"))
     except redis.ResponseError as error:
@@ -84,7 +84,7 @@ def _eviction(connection: Any) -> list[str]:
 
 
 def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
-    """Whether a restart loses parked messages, which a broker would keep."""
+    """Return a warning if a restart loses parked messages, which a broker would keep."""
     saves = _config(connection, "save")
     if info.get("aof_enabled") == "1" or saves or _config(connection, "appendonly") == "yes":
         return []
@@ -98,7 +98,7 @@ def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
 
 
 def _config(connection: Any, name: str) -> str | None:
-    """None where CONFIG is forbidden, or renamed by a hoster."""
+    """Return a setting of the server; None if CONFIG is forbidden, or renamed by the provider."""
     try:
         found = plain(connection, ("CONFIG", "GET", name))
     except redis.ResponseError:

@@ -1,4 +1,4 @@
-"""The names of a store's keys. All of one prefix are in one hash slot of a Redis Cluster."""
+"""Name the keys of a store. All keys of one prefix are in one hash slot of a Redis Cluster."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class Keys:
     """Name the keys of one prefix.
 
     They are ``{prefix}:<common>``, ``{prefix}:<resource>:<part>`` and ``{prefix}:<resource>:of:<task>``. A
-    resource's name is percent-encoded and has no ``:``, so no key can be taken for another.
+    resource's name is percent-encoded and has no ``:``, so all keys differ.
 
-    A call may touch several resources beside the common keys, and a script may touch keys of one hash slot only.
-    The server takes the slot from what is within the first braces: so these are around the whole prefix, and
-    there are none in it.
+    A call may use several resources besides the common keys, but a script may use keys of one hash slot only.
+    The server computes the slot from the text within the first braces: so these enclose the whole prefix, which
+    must have none.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -26,13 +26,13 @@ class Keys:
         self._start = f"{{{prefix}}}:"
 
     def common(self, name: str) -> str:
-        """Return the key of what is kept once for the whole prefix."""
+        """Return a key that exists once for the prefix."""
         return self._start + name
 
     def part(self, resource: str, part: str) -> str:
-        """Return the key of one part of what is kept of a resource."""
+        """Return the key of one part of a resource."""
         return f"{self._start}{resource}:{part}"
 
     def messages(self, resource: str, task: str) -> str:
-        """Return the key of what is remembered of a task's messages."""
+        """Return the key of the record of a task's messages."""
         return f"{self._start}{resource}:of:{task}"

@@ -1,4 +1,4 @@
-"""Renewals: many leases extended in few calls."""
+"""Renew many leases in few calls."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from .connection import Word
     from .runner import Call, Runner
 
-MANY = 100  # permits that one script renews: the server does nothing else meanwhile
+MANY = 100  # permits that one script renews: other calls wait meanwhile
 
 
 class Renewer:
-    """Renews permits over a runner."""
+    """Renews permits through a runner."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     def renew(self, permits: Sequence[Permit]) -> Renewals:
-        """Renew all of them; of one that the server refuses for ever there is no answer."""
+        """Renew permits; there is no answer for one that the server always refuses."""
         try:
             renewals = self._renewed_together(permits)
             others = [permit for permit in permits if permit.holder not in renewals]
@@ -34,7 +34,7 @@ class Renewer:
             return self._renewed_in_newer(permits)
 
     def _renewed_together(self, permits: Sequence[Permit]) -> Renewals:
-        """Renew those that are plainly there, which costs the server a fraction."""
+        """Renew the permits that are unchanged in the store, at a fraction of the cost."""
         parts = _parts(permits)
         said = self._runner.run_each(scripts.RENEW_MANY, list(map(self._many, parts)))
         return {
@@ -56,14 +56,14 @@ class Renewer:
         return [], words, (2 * len(keys), b"".join(keys))
 
     def _renewed_alike(self, permits: Sequence[Permit]) -> Renewals:
-        """Renew those of the same resources in one call: what lies there is then read once."""
+        """Renew permits on the same resources in one call, which reads these resources once."""
         alike: dict[tuple[str, ...], list[Permit]] = {}
         for permit in permits:
             resources = tuple(ask.resource for ask in resource_claims(permit.claims))
             alike.setdefault(resources, []).append(permit)
         parts = [part for same in alike.values() for part in _parts(same)]
         renewals = self._renewed(parts)
-        # What is refused for ever is perhaps one permit's record: it must cost no other its lease.
+        # Perhaps only one permit's record is broken: it must cost no other permit its lease.
         refused = [part for part in parts if len(part) > 1 and part[0].holder not in renewals]
         return renewals | self._renewed([[permit] for part in refused for permit in part])
 
@@ -101,5 +101,5 @@ def _alike(permits: Sequence[Permit]) -> Call:
 
 
 def figures_of(wanted: list[ResourceClaim]) -> list[Word]:
-    """Return limit and weight of each, as scripts want them."""
+    """Return limit and weight of each claim, in the order of the scripts' arguments."""
     return [figure for ask in wanted for figure in (ask.limit, ask.weight)]

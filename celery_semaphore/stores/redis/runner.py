@@ -1,4 +1,4 @@
-"""Scripts sent to a server: one round trip, with the keys and the times that each of them gets."""
+"""Send scripts to a server in one round trip, with the keys and arguments that all of them have."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMON = ("epoch", "limits", "index", "names", "sessions", "grants")
-FIXED = 6  # arguments that each script gets, see _memory.lua
+FIXED = 6  # arguments that each script gets, see _call.lua
 NOTHING = pack(("",))
-BATCH = 500  # calls sent together; more of them would keep others waiting
-# What a call declares, its own arguments, and the keys behind those that it declares, each packed with their number.
+BATCH = 500  # calls sent together; more would delay others
+# The declared resources of a call, its own arguments, and its further keys: their number, and the packed keys.
 Call = (
     tuple["list[ResourceClaim]", "Sequence[Word]"]
     | tuple["list[ResourceClaim]", "Sequence[Word]", "tuple[int, bytes]"]
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs scripts over a link; knows the store's epoch from their answers."""
+    """Runs scripts over a link, and notes the store's epoch from their answers."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Runner:
         self._durations = pack([microseconds(each) for each in durations])
         self._now = now
         self._common = pack([keys.common(name) for name in COMMON])
-        # What most calls have in common with the one before is packed once.
+        # Cache the packed words that most calls share with earlier ones.
         self._of = lru_cache(maxsize=10_000)(self._packed_resource)
         self.keys_of = lru_cache(maxsize=10_000)(self._packed_keys)
         self._known = lru_cache(maxsize=16)(_packed_words)
@@ -64,11 +64,11 @@ class Runner:
         return answer
 
     def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
-        """Run many calls in one round trip; another for all of them where the server has to learn the script."""
+        """Run many calls in one round trip, or two if the server does not know the script yet."""
         return [answer for answer in self._run(script, calls, lenient=False) if answer is not None]
 
     def run_each(self, script: Script, calls: Sequence[Call]) -> list[list[Any] | None]:
-        """Run many calls likewise; None for each that the server refuses for ever, which is logged."""
+        """Run many calls; log those that the server would always refuse, and return None for them."""
         return self._run(script, calls, lenient=True)
 
     def _run(
@@ -123,11 +123,11 @@ class Runner:
         return b"".join((start, keys, behind[1], self._durations, now, known, names, pack(words)))
 
     def _packed_resource(self, resource: str) -> tuple[bytes, bytes]:
-        """Its keys, and its name."""
+        """Return the keys of a resource, and its name."""
         return pack([self._keys.part(resource, part) for part in PARTS]), pack((resource,))
 
     def _packed_keys(self, resource: str) -> bytes:
-        """Its holders and its ledger, for what needs no more of it."""
+        """Return the keys of a resource's holders and its ledger, for scripts that need no others."""
         return pack([self._keys.part(resource, part) for part in PARTS[:2]])
 
 

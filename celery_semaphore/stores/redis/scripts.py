@@ -1,4 +1,4 @@
-"""The Lua scripts: one file for each operation, behind the preludes that it needs."""
+"""Put the Lua scripts together: one file for each operation, after the parts that it needs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PARTS = (
 class Script:
     """One operation, ready to be sent by its digest.
 
-    Its parts run one after the other, and an early one may answer: what only later ones need comes
-    after it, for each call makes its functions anew.
+    Its parts run one after the other, and an early part may return the answer. Each call creates the functions
+    anew, so functions that only later parts need come after it.
     """
 
     def __init__(self, *parts: str) -> None:
@@ -41,13 +41,13 @@ class Script:
         self._by_source = pack(("EVAL", self.source))
 
     def start(self, keys: int, words: int, *, whole: bool) -> bytes:
-        """Of a call; ``whole`` brings the source along, for a server that does not know it yet."""
+        """Return the beginning of a call; ``whole`` sends the source, for a server that does not know it yet."""
         head = self._by_source if whole else self._by_digest
         return b"*%d\r\n%b%b" % (3 + keys + words, head, pack((keys,)))
 
 
 BEGIN = ("_call", "_prelude", "_index")
-NEWER = ("_call", "_newer", "_index")  # in a store of a newer format
+NEWER = ("_call", "_newer", "_index")  # for a store of a newer format
 ENDS = ("_released", "_ends")
 LINE = (*ENDS, "_line")
 HAND_ON = ("_permits", "_line", "_hand_on")

@@ -1,4 +1,4 @@
-"""What a session asks for its waits: docs/architecture.md, chapters 5 and 8."""
+"""Let sessions ask for the grants of their waits: docs/architecture.md, chapters 5 and 8."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from .connection import Word
     from .runner import Runner
 
-MANY = 100  # waits in one call: the server does nothing else meanwhile
+MANY = 100  # waits in one call: other calls wait meanwhile
 STANDINGS = {"w": Standing.WAITS, "e": Standing.ELSEWHERE}
 
 
 class Sessions:
-    """Asks over a runner."""
+    """Makes the calls of sessions through a runner."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner

@@ -1,4 +1,4 @@
-"""Permits in Redis or Valkey: each call is one script, which is one instant and one round trip."""
+"""Keep permits in Redis or Valkey: each call is one atomic script and one round trip."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _ANYHOW = Wait(Kind.REQUEUE)
 class RedisStore:
     """Keeps permits in one server of the Redis family.
 
-    ``take_up`` is how long a grant waits for its holder (default: a lease); ``now`` replaces the
-    server's clock, for tests only. Safe to share between threads and greenlets, and across a fork.
+    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's
+    clock, for tests only. A store can be shared between threads and greenlets, and across a fork.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RedisStore:
 
     @property
     def epoch(self) -> int | None:
-        """The newest that the server told."""
+        """The newest epoch that the server has answered."""
         return self._runner.epoch
 
     @epoch.setter
@@ -206,7 +206,7 @@ class RedisStore:
         return self._found("*")
 
     def _found(self, pattern: str) -> Iterator[str]:
-        """Yield the resources in use whose names the pattern matches; the server looks at all of them."""
+        """Yield the names of resources in use that match the pattern; the server scans all of them."""
         cursor, seen = b"0", set[bytes]()
         scan = ("ZSCAN", self._keys.common("index"))
         while True:
@@ -222,7 +222,7 @@ class RedisStore:
         self._runner.run(scripts.SET_LIMIT, [], [resource, "" if limit is None else limit])
         if resource != semaphore_of(resource):
             return self._look_at([resource])
-        # Nothing in a name has a meaning in a pattern: it is percent-encoded.
+        # Names are percent-encoded, so they have no special characters of a pattern.
         return self._look_at(
             [n for n in self._found(f"{resource}*") if semaphore_of(n) == resource]
         )
@@ -244,13 +244,13 @@ class RedisStore:
         return frozenset().union(*handed)
 
     def _ended(self, names: Sequence[str]) -> Outgoing:
-        """Two round trips: where they are parked, then there; some may have moved meanwhile."""
+        """Find where the messages are parked, then end their waits there; repeat for those that moved meanwhile."""
         outgoing: Outgoing = frozenset()
         before: list[bytes | None] = []
         for _ in range(ROUNDS):
             _, found = self._runner.run(scripts.FIND, [], names)
             if found == before or not any(found):
-                break  # what is still there was granted, and is on its way
+                break  # those that are left were granted, and are on their way
             before = found
             nonces: dict[str, list[Word]] = {}
             for place in filter(None, found):
@@ -266,16 +266,19 @@ class RedisStore:
     def _key_of(
         self, wanted: list[ResourceClaim], message_id: MessageId | None
     ) -> tuple[int, bytes]:
-        """Of what is remembered of a task's messages."""
+        """Return the key of the record of a task's messages."""
         if message_id is None:
             return NONE
         return 1, pack([self._keys.messages(wanted[0].resource, message_id.task)])
 
     def _handed_on(self, wanted: list[ResourceClaim], answer: list[Any]) -> Outgoing:
-        """Where there are messages to send; a head with claims on other resources is tried in a call that has them."""
+        """Continue the hand-on until it is done; return the resources with messages to send.
+
+        A head with claims on other resources is tried in a call that declares them all.
+        """
         outgoing: Outgoing = frozenset()
         for _ in range(ROUNDS):
-            if len(answer) == 1:  # nobody waits
+            if len(answer) == 1:  # there is no wait
                 break
             _, again, needed, names = answer
             outgoing |= {name.decode() for name in names}

@@ -1,4 +1,4 @@
-"""A URL as Celery users write it → connections."""
+"""Make connections from a URL in the form of Celery."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SCHEMES = {
     "socket": "unix",
     "redis+socket": "unix",
 }
-_SEVERAL = re.compile(";(?=[a-z+]+://)")  # alternatives to a broker; permits are kept at the first
-# Of the transport options of a broker, those that tell how to connect.
+_SEVERAL = re.compile(";(?=[a-z+]+://)")  # alternative brokers; permits are kept in the first
+# The transport options of a broker that concern the connection.
 _CONNECTION_OPTIONS = {
     "username",
     "password",
@@ -47,7 +47,7 @@ def pool_from_url(
     transport_options: Mapping[str, Any],
     ssl: Mapping[str, Any] | bool | None,
 ) -> ConnectionPool:
-    """Connections that are bounded in time, do not retry by themselves, and know their server's run."""
+    """Make a pool of connections with timeouts and the server's run id, and without retries of their own."""
     options = _options(timeout, transport_options)
     options["redis_connect_func"] = partial(introduce, url=redacted(url))
     if isinstance(ssl, dict):
@@ -58,7 +58,7 @@ def pool_from_url(
         return _plain(url, options, tls=bool(ssl))
     except (ValueError, TypeError) as error:
         msg = f"semaphore_url {redacted(url)!r} cannot be read: {error}"
-        raise ConfigurationError(msg) from None  # its cause would show the password
+        raise ConfigurationError(msg) from None  # the cause would show the password
 
 
 def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
@@ -67,12 +67,12 @@ def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
         "max_connections": MAX_CONNECTIONS,
-        "protocol": 2,  # with 3, redis-py listens for notifications that we have no use for
+        "protocol": 2,  # with 3, redis-py listens for notifications that are not needed here
     }
 
 
 def _strict(pool: ConnectionPool) -> ConnectionPool:
-    # After the URL's own options, which would win.
+    # Set after the URL's own options, which would take precedence.
     pool.connection_kwargs.update(
         retry=Retry(NoBackoff(), 0),
         retry_on_timeout=False,
@@ -118,7 +118,7 @@ def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) 
 
 
 def _check_place(url: SplitResult) -> None:
-    """Raise for what the driver would pass over, or tell with a part of the password in its text."""
+    """Raise for errors that the driver would ignore, or report with a part of the password."""
     try:
         _ = url.port
     except ValueError:
@@ -131,7 +131,7 @@ def _check_place(url: SplitResult) -> None:
 
 
 def redacted(url: str) -> str:
-    """The URL without its passwords."""
+    """Return the URL without its passwords."""
     return ";".join(_without_password(part) for part in url.split(";"))
 
 
