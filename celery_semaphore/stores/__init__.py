@@ -45,8 +45,8 @@ def store_from_url(
 ) -> Store:
     """Make the store that this URL names; it connects when it is used.
 
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``timeout`` bounds each answer and each
-    connection attempt, in seconds. ``transport_options`` and ``ssl`` have the form of Celery's broker settings.
+    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``timeout`` bounds each answer and
+    each connection attempt, in seconds. ``transport_options`` and ``ssl`` have the form of Celery's broker settings.
     """
     module, package = _found(url)
     try:

@@ -1,4 +1,4 @@
-"""One process only: for tests, and the readable reference of what every store does."""
+"""Keep permits in one process: for tests, and as the readable reference for all stores."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["MemoryStore", "from_url"]
 def from_url(
     url: str, *, prefix: str, lease: float, take_up: float | None, **_others: Any
 ) -> MemoryStore:
-    """Make a store of ``memory://``; each is one of its own."""
+    """Make a store from ``memory://``; each call makes a separate one."""
     del url, prefix
     return MemoryStore(lease=lease, take_up=take_up)

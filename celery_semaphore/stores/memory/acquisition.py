@@ -1,4 +1,4 @@
-"""One acquire, and the ways it can end."""
+"""Decide one acquire: rows A3 to A14 of docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Acquisition:
-    """A call for a permit at one instant."""
+    """One call of acquire, at one instant."""
 
     state: MemoryState
     claims: Sequence[Claim]
@@ -50,12 +50,12 @@ class Acquisition:
         return self._took_up() or self._asked()
 
     def _refused_for_another(self, reason: Reason) -> Refusal:
-        if reason is Reason.COPY:  # whatever was handed to its ticket meanwhile is for nobody
+        if reason is Reason.COPY:  # A8: the wait is over, so a grant of its ticket ends too
             self.state.taken_up(self.wanted, self.ticket.nonce)
         return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
-        """The permit that was handed on to its wait, if it is for these claims."""
+        """Take up the grant of the wait, if it is for these claims (A10); end it in any case (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
         self.state.end_grant(self.wanted, self.ticket.nonce)
         if not (grant and whole):
@@ -65,15 +65,14 @@ class Acquisition:
     def _asked(self) -> Answer:
         came_back = self._waited() > 0
         if came_back and self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
-            return self._refused(self.wanted[0], Reason.TIMED_OUT)  # what it came to hear
+            return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
         for ask in self.wanted:
             if reason := self.state.refusal(ask, self.ticket):
                 return self._refused(ask, reason)
         return self._admitted(self.state.new_token(self.wanted))
 
     def _admitted(self, token: int) -> Permit:
-        # Held since now, not since it was granted: what waited for its session or its message would make later turns
-        # seem far.
+        # Count the permit as held from now on: the time from the grant to here would make the expected waits too long.
         self.state.write(self.wanted, self.holder, token, self.state.now)
         self.state.forget_ticket(self.wanted, self.ticket.nonce)
         self.messages.admitted(self.holder)
@@ -86,13 +85,13 @@ class Acquisition:
         return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
 
     def _ticket(self) -> TicketFields:
-        """Return the wait's own ticket, as it is known here, or a new one.
+        """Return the ticket of the wait with the rank in the store, or a new one.
 
-        A call whose answer was lost carries none: its wait is named by its holder.
+        A holder that began its wait in a call that lost its answer has no ticket: then the nonce is its own name.
         """
         told = self.messages.ticket
         if known := self.state.known(self.wanted, told.nonce if told else self.holder):
-            if told:  # what is remembered of its messages outlives the record: it must not be the old ticket
+            if told:  # the record of the messages outlives the wait: it must have the new rank
                 self.messages.ticket = known
             return known
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
@@ -119,20 +118,20 @@ class Acquisition:
         return Refusal(claim, reason, limit, occupied, text, position, after, since)
 
     def _stand(self, ask: ResourceClaim, wait: Wait, retry: int) -> None:
-        """In the line of the claim that refused, wherever it stood before."""
+        """Put the wait into the line of the claim that refused, and delete it from all others."""
         before = self.state.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.state.now + retry
         keeps = microseconds(wait.keeps)
         waiter = Waiter(
             self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due, keeps=keeps
         )
-        if wait.session and wait.kind is Kind.BLOCK:  # by the very process that asks for its grants
+        if wait.session and wait.kind is Kind.BLOCK:  # the same process asks for its grants
             self.state.wake(wait.session)
         if wait.session:  # E1, E2
             away = not self.state.is_awake(wait.session)
             waiter = replace(waiter, session=wait.session, away=away)
         if before and before.payload is not None and wait.kind is Kind.PARK:
-            # Its message is here already.
+            # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
             waiter = replace(waiter, session="", away=False)
         self.state.at(ask.resource).tickets[waiter.nonce] = waiter
@@ -141,13 +140,13 @@ class Acquisition:
         return max(0, self.state.now - self.ticket.place)
 
     def _left(self) -> float:
-        """Of the whole wait, in microseconds."""
+        """Return the microseconds that are left of the wait's timeout."""
         if self.wait is None or self.wait.timeout is None:
             return inf
         return microseconds(self.wait.timeout) - self._waited()
 
     def _delay(self, ask: ResourceClaim, reason: Reason, position: int, wait: Wait) -> float:
-        """When a permit can be expected: its turn, by the mean time that permits were held lately."""
+        """Return the delay until a permit can be expected: by the position in line and the mean time of permits."""
         at, limit = self.state.at(ask.resource), self.state.limit(ask.resource)
         mean = DEFAULT_MEAN if at.mean is None else at.mean
         delay: float = self.state.lease

@@ -1,4 +1,4 @@
-"""Hand-on: a free permit goes to the first wait in line, of those that are reachable."""
+"""Hand on: grant a free permit to the first wait in line that is reachable."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
-    """Grant what is free in these resources; return those whose outboxes have messages.
+    """Grant the free permits of these resources; return the resources with messages to send.
 
-    A head that asks other resources, too, is tried together with those, and what is free there is handed on likewise.
+    If a head has claims on other resources, all are handed on together.
     """
     needed = list[str]()
     for name in names:
@@ -40,7 +40,7 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
 
 
 def _next(state: MemoryState, at: Resource) -> Waiter | None:
-    """Return the first in line, if this resource has room for it: else it blocks the line, or heavy ones would starve."""
+    """Return the first in line if there is room for it; else it blocks the line, or heavy waits would starve."""
     head = state.first(at)
     if head and not state.refusal(head.ask_at(at.name), head.ticket):
         return head
@@ -56,7 +56,7 @@ def _grant_or_move(state: MemoryState, at: Resource, waiter: Waiter) -> None:
 
 
 def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
-    """H8: what stands there already was refused since, with other claims, and its message may be there: it stays."""
+    """H8: move a wait to another line; a record of a later refusal there stays, for it may have a message."""
     there = other.tickets.get(waiter.nonce, waiter)
     ticket = min(there.ticket, waiter.ticket, key=lambda each: each.turn)
     other.tickets[waiter.nonce] = replace(there, ticket=ticket)

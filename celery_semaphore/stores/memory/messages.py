@@ -1,4 +1,4 @@
-"""Which message of a task was admitted: its copies must not run, its own redelivery may."""
+"""Note which message of a task was admitted: its copies must not run, its own redelivery may."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remembered:
-    """Of a task that waits or waited: its ticket, and which of its messages was admitted, for whom."""
+    """The messages of a task that waits or waited: its ticket, and which message was admitted for which holder."""
 
-    ticket: TicketFields | None  # of a message that comes without our header: it is delivered again
+    ticket: (
+        TicketFields | None
+    )  # for a message that is delivered again, and so lacks the library's header
     until: int
     admitted: str | None = None
     holder: str = ""
@@ -26,7 +28,7 @@ class Remembered:
 
 
 class Messages:
-    """The messages of one call's task. ``carried`` is the ticket that came with this one."""
+    """The messages of one call's task. ``carried`` is the ticket that the call's message brought."""
 
     def __init__(
         self,
@@ -44,13 +46,13 @@ class Messages:
         self.ticket = carried or (self._known.ticket if self._known else None)
 
     def refusal(self) -> Reason | None:
-        """Whether another message keeps this one from running, for now or for good."""
+        """Return why another message of the task keeps this one from running, if it does."""
         known, mine = self._known, self._mine
         if not mine or not known or known.admitted in (None, mine.number):
             return None
         if known.ran:
             return Reason.COPY
-        # If it was released without having run, or died, nobody knows that its task did.
+        # If the other was released without having run, or died, this one may run.
         return Reason.RUNNING if self._lives() else None
 
     def admitted(self, holder: str) -> None:
@@ -60,7 +62,10 @@ class Messages:
             self._remember(Remembered(self.ticket, self._until(), self._mine.number, holder))
 
     def refused(self, ticket: TicketFields | None) -> None:
-        """It goes back; what was admitted before did not end the task, or this would not be here."""
+        """Note that this message goes back.
+
+        An earlier message that was admitted did not end the task: this one would not exist.
+        """
         if self._mine and not self._lives():
             self._remember(Remembered(ticket, self._until()))
 
@@ -78,5 +83,7 @@ class Messages:
 
     def _remember(self, task: Remembered) -> None:
         if not self._earlier:
-            self._state.messages.pop(self._name, None)  # the newest last: see Books.remembered
+            self._state.messages.pop(
+                self._name, None
+            )  # the newest last: see MemoryState.remembered
             self._state.messages[self._name] = task

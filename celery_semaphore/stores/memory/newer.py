@@ -1,4 +1,4 @@
-"""What is still done in a store of a newer format, for the permits that this release wrote into it."""
+"""Renew and release permits that this release wrote, in a store of a newer format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def renewed_in_newer(state: MemoryState, permit: Permit) -> Renewal:
-    """Move the end of its lease, and write nothing else.
+    """Extend the lease, and write nothing else.
 
-    What was forgotten is not put back, nor confirmed in a new epoch: that would be a new record in an old format,
-    and whether it fits only newer processes can tell.
+    A lost permit is not restored, nor confirmed in a new epoch: that would write a record in an old format, and only
+    newer processes can tell whether it fits.
     """
     wanted = resource_claims(permit.claims)
     if not all(_is_there(state, permit.holder, ask) for ask in wanted):
@@ -40,7 +40,7 @@ def _is_there(state: MemoryState, holder: str, ask: ResourceClaim) -> bool:
 def release_in_newer(
     state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
-    """Take the permit out; waiters may be written otherwise by now, so a newer process hands on."""
+    """Release the permit; waits may have another layout by now, so a newer process hands on."""
     for ask in wanted:
         at = state.at(ask.resource)
         if at.holders.pop(holder, None):

@@ -1,4 +1,4 @@
-"""A parked message: it is attached to its wait, taken out to be sent, and forgotten once the broker has it."""
+"""Attach a parked message to its wait, return it when it must be sent, and delete it once the broker has it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def attach(
     name: str,
     ends_in: int | None,
 ) -> None:
-    """Put the message where its wait stands; one that was forgotten stands at the first claim."""
+    """Attach the message to its wait; if the wait was deleted, put it into the line of the first claim."""
     wanted = resource_claims(claims)
     state.drop(wanted)
     ticket = state.known(wanted, ticket.nonce) or ticket
@@ -41,12 +41,14 @@ def attach(
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
         state.end_grant(wanted, waiter.nonce)
-    elif entry and before and before.payload is None:  # E3: its session need not ask any more
+    elif (
+        entry and before and before.payload is None
+    ):  # E3: the process that takes the outbox sends it
         _send(state, at, waiter)
 
 
 def _send(state: MemoryState, at: Resource, waiter: Waiter) -> None:
-    """Send the message out with the permit that is granted to its wait."""
+    """Put the message into the outbox, with the grant of its wait."""
     for ask in waiter.resource_claims:
         grants = state.at(ask.resource).grants
         grants[waiter.nonce] = replace(grants[waiter.nonce], ends=state.now + state.take_up)
@@ -54,9 +56,9 @@ def _send(state: MemoryState, at: Resource, waiter: Waiter) -> None:
 
 
 def take(state: MemoryState, name: str) -> list[Grant]:
-    """Return what must be sent, once; what is not sent comes again when its grant has ended.
+    """Return each message that must be sent, once; one that is not sent is returned again after its grant ended.
 
-    A later grant may be for another message of this wait, at another resource.
+    A later grant may be for another message of this wait, on another resource.
     """
     at, grants = state.at(name), list[Grant]()
     for nonce, sent_with in at.outbox.items():
@@ -71,7 +73,7 @@ def take(state: MemoryState, name: str) -> list[Grant]:
 
 
 def sent(state: MemoryState, grant: Grant) -> None:
-    """Forget a message that the broker has; its permit, if it has one, waits for it."""
+    """Delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
     nonce, until = nonce_of(grant.ticket), grant.expires_at
     for ask in resource_claims(grant.claims):
         at = state.at(ask.resource)
@@ -81,4 +83,4 @@ def sent(state: MemoryState, grant: Grant) -> None:
             at.grants[nonce] = replace(entry, ends=state.now + state.take_up)
         elif not grant.token and waiter and waiter.ended and waiter.ends == microseconds(until):
             at.forget(nonce)
-        # Else it came back already, and is parked anew.
+        # Else the message was delivered and parked again.

@@ -1,4 +1,4 @@
-"""What becomes of a permit: it is renewed, put back where the store forgot it, or released."""
+"""Renew a permit, restore one that the store lost, and release it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def renewed(state: MemoryState, permit: Permit) -> Renewal:
     wanted = resource_claims(permit.claims)
     state.drop(wanted)
     part, whole = state.permit_of(wanted, permit.holder)
-    # A store that went back to before the grant was taken up has the grant instead.
+    # A store that lost only the take-up of the grant still has the grant.
     taken_up = None if whole else state.granted(wanted[0].resource, permit.token)
     own = Own(permit.holder, taken_up)
     if not whole and not _is_forgotten(state, permit, wanted, own):
@@ -39,7 +39,10 @@ def renewed(state: MemoryState, permit: Permit) -> Renewal:
 def _is_forgotten(
     state: MemoryState, permit: Permit, wanted: Sequence[ResourceClaim], own: Own
 ) -> bool:
-    """Return whether it was not released since, is not of the present epoch, and fits."""
+    """Return whether the store lost this permit and may restore it.
+
+    It must be of an earlier epoch, its holder must not be released since, and it must fit.
+    """
     if not state.in_grace or permit.epoch == state.epoch.id:
         return False
     return all(
@@ -51,7 +54,7 @@ def _is_forgotten(
 def release(
     state: MemoryState, name: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
-    """End what is of this holder, or of this ticket, and see to it that it gets nothing any more."""
+    """End the permit of this holder, or the wait of this ticket, and prevent that it gets a permit later."""
     Messages(state, wanted[0].resource, message_id).ran(name)
     state.drop(wanted)
     for ask in wanted:
@@ -66,6 +69,6 @@ def release(
 
 
 def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
-    """Whether it waits by a refusal whose answer was lost, and the message is not in the store."""
+    """Return whether the holder has a wait from an acquire that lost its answer, without a parked message."""
     found = [at.tickets[holder] for at in state.standing(wanted, holder)]
     return bool(found) and all(waiter.payload is None for waiter in found)

@@ -1,4 +1,4 @@
-"""What is known of one resource. Times are whole microseconds, as on the other stores."""
+"""Keep the state of one resource. Times are whole microseconds, as on the other stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .waiter import Waiter
 
 
-LATELY = 50  # permits that were given back last make the mean
+LATELY = 50  # the mean is that of about so many permits, the last ones released
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,11 @@ class Entry:
     since: int
     weight: int
     ends: int
-    epoch: int  # in which it was written or renewed last: an earlier one only remembers it
-    ticket: TicketFields | None = None  # of a grant: the wait that has not taken it up yet
-    restored: bool = False  # in its epoch, which had forgotten it
+    epoch: int  # in which it was last written or renewed
+    ticket: TicketFields | None = (
+        None  # for a grant: the ticket of the wait that has not taken it up yet
+    )
+    restored: bool = False  # that epoch had lost the permit, and its holder restored it
 
     @property
     def granted(self) -> bool:
@@ -34,7 +36,7 @@ class Entry:
 
 
 class Own(NamedTuple):
-    """What a renewal finds of its own: its permit, and the grant that the permit was before a loss."""
+    """The own entries of a renewal: its permit, or the grant that it was if the store lost the take-up."""
 
     holder: str | None = None
     nonce: str | None = None
@@ -45,43 +47,45 @@ NOTHING = Own()
 
 @dataclass
 class Resource:
-    """Holders, the line, and what is kept for a while of those who are gone."""
+    """One resource: its holders, its line, and its tombstones."""
 
     name: str
     holders: dict[str, Entry] = field(default_factory=dict)  # permits
-    # By nonce, which is a holder's name: one delivery can have a permit while its wait has a grant.
+    # By nonce, apart from `holders`: a nonce is a holder's name, and may have a permit and a grant at once.
     grants: dict[str, Entry] = field(default_factory=dict)
-    released: dict[str, int] = field(default_factory=dict)  # holder → when that may be forgotten
+    released: dict[str, int] = field(
+        default_factory=dict
+    )  # tombstones: holder → when it may be deleted
     tickets: dict[str, Waiter] = field(default_factory=dict)  # by nonce: in line, granted or ended
-    # By nonce, the messages that must be sent: the token of the grant, or 0 where the wait has ended.
+    # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
-    learnt: int = 0  # how many made the mean
-    # How long the permit was held that was released last while there was a wait.
+    learnt: int = 0  # how many permits the mean has counted
+    # How long the last permit was held that was released while a task waited.
     latest: float | None = None
-    ceiling: tuple[int, float] = (0, inf)  # an epoch, and the most that could live in it
-    touched: int = 0  # by any call
-    looked_at: int = 0  # by reaping, which looks at so many at a time
+    ceiling: tuple[int, float] = (0, inf)  # an epoch, and the weight that can be alive in it
+    touched: int = 0  # time of the last call
+    looked_at: int = 0  # time of the last reaping, which takes the oldest first
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
 
     def entries(self, without: Own = NOTHING) -> list[Entry]:
-        """Return all that counts: permits and grants."""
+        """Return all permits and grants, except the given ones."""
         permits = [entry for name, entry in self.holders.items() if name != without.holder]
         return permits + [entry for name, entry in self.grants.items() if name != without.nonce]
 
     def has_room_for_living(self, weight: int, limit: int, epoch: int, own: Own = NOTHING) -> bool:
-        """Return whether a permit of an earlier epoch fits beside those that are known to live.
+        """Return whether a permit of an earlier epoch fits beside those that are known to be alive.
 
-        One that is only remembered may have ended in the moments that the store forgot. A limit may
-        have been lowered since so many were admitted.
+        A permit that was not yet confirmed in this epoch may have ended in the moments that the store lost.
+        The limit may have been lowered since the permits were admitted.
         """
         others = self.entries(without=own)
         if sum(entry.weight for entry in others) + weight <= limit:
-            return True  # beside all of them
+            return True  # even if all others are alive
         living = sum(entry.weight for entry in others if entry.epoch == epoch)
         remembered = sum(
             entry.weight
@@ -91,11 +95,10 @@ class Resource:
         return living + weight <= max(limit, min(remembered, self._ceiling_in(epoch, limit)))
 
     def _ceiling_in(self, epoch: int, limit: int) -> float:
-        """The most that can live of what this epoch remembers, whatever the limit is now.
+        """Return the weight that can be alive of the permits that survived into this epoch, whatever the limit is now.
 
-        That is all of it, for it was admitted once. But where the epoch before put permits back,
-        they stand beside the dead whose places they have: then it is no more than that epoch let
-        live, or admitted since.
+        That is all of it, for it was admitted once. But if the epoch before restored permits, they stand beside those
+        of dead holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
         """
         known_in, ceiling = self.ceiling
         if known_in != epoch:
@@ -110,12 +113,12 @@ class Resource:
         return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
 
     def ticket_of(self, nonce: str) -> TicketFields | None:
-        """Return the ticket of this wait as it is known here; the message may have been sent."""
+        """Return the ticket of this wait from its record or its grant: its message may have been sent."""
         known = self.tickets.get(nonce) or self.grants.get(nonce)
         return known.ticket if known else None
 
     def line(self, before: TicketFields | None = None) -> list[Waiter]:
-        """Return all that wait, in order: by priority, then by first come."""
+        """Return all waits in the order of the line: by priority, then by place."""
         line = [
             waiter
             for nonce, waiter in self.tickets.items()
@@ -125,12 +128,12 @@ class Resource:
         return sorted(line, key=lambda waiter: waiter.ticket.turn)
 
     def has_message(self, names: Iterable[str]) -> bool:
-        """Return whether a message of these names is in line or granted; without a name it is not found."""
+        """Return whether a message with one of these names is in line or granted."""
         waits = (each for each in self.tickets.values() if not each.ended)
         return any(each.name and each.name in names for each in waits)
 
     def parked(self, names: Iterable[str]) -> list[Waiter]:
-        """Return the waits of these messages that stand in line."""
+        """Return the waits in line of the messages with these names."""
         return [each for each in self.line() if each.name and each.name in names]
 
     def mark_released(self, holder: str, until: int) -> None:
@@ -144,7 +147,7 @@ class Resource:
         self.mean = mean + (held - mean) / min(self.learnt, LATELY)
 
     def cut(self, furthest: int) -> None:
-        """Bring back what lies further ahead than it can."""
+        """Cut leases that end later than any can: the clock stepped back."""
         for entries in (self.holders, self.grants):
             for name, entry in entries.items():
                 entries[name] = replace(entry, ends=min(entry.ends, furthest))
@@ -167,7 +170,10 @@ class Resource:
         return lapsed
 
     def _drop_grants(self, now: int) -> list[Entry]:
-        """Put a wait whose message was not even sent back in its place; return those that a session did not take up."""
+        """End overdue grants, so that waits with a parked message are in line again.
+
+        Return the grants that a session did not take up.
+        """
         lapsed = []
         for nonce, entry in list(self.grants.items()):
             if entry.ends <= now:
@@ -176,19 +182,19 @@ class Resource:
                 if waiter and waiter.session:
                     lapsed.append(entry)
                 elif waiter and waiter.payload is None:
-                    self.forget(nonce)  # it stood here by what it asked once
+                    self.forget(nonce)  # a record from earlier claims
         return lapsed
 
     def send_off(self, waiter: Waiter, now: int) -> None:
-        """Let it be in transit: it keeps its place for a while, and blocks no other."""
+        """Put a wait in transit: it keeps its place for a while, and blocks no other."""
         self.tickets[waiter.nonce] = replace(waiter, away=True, due=now, aside=False)
 
     def set_aside(self, waiter: Waiter) -> None:
-        """H4: no call steps over it again."""
+        """H4: set a wait aside, so that no call steps over it again."""
         self.tickets[waiter.nonce] = replace(waiter, aside=True)
 
     def line_up_again(self, limit: int | None) -> None:
-        """H2: let those stand in the line again that this limit fits."""
+        """H2: put set-aside waits that fit this limit back into line."""
         for nonce, waiter in self.tickets.items():
             if waiter.aside and (limit is None or waiter.weight_at(self.name) <= limit):
                 self.tickets[nonce] = replace(waiter, aside=False)
@@ -197,11 +203,11 @@ class Resource:
         return not (self.holders or self.grants or self.tickets)
 
     def forget(self, nonce: str) -> Waiter | None:
-        """Take it out of the line and the outbox."""
+        """Delete a wait from the line and the outbox."""
         self.outbox.pop(nonce, None)
         return self.tickets.pop(nonce, None)
 
     def end(self, nonce: str, again: int) -> None:
-        """Send its message back without a permit; if it is not sent, ``again``."""
+        """End a wait and send its message back without a permit; if it is not sent, again at ``again``."""
         self.tickets[nonce] = replace(self.tickets[nonce], ended=True, ends=again)
         self.outbox[nonce] = 0

@@ -1,4 +1,4 @@
-"""What a session asks for its waits: docs/architecture.md, chapters 5 and 8."""
+"""Let sessions ask for the grants of their waits: docs/architecture.md, chapters 5 and 8."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _turn_of(state: MemoryState, wait: HeldWait) -> float | None:
 
 
 def _hold(at: Resource) -> int:
-    """Return how long a permit is held, for polls: short if the newest was, however long others took.
+    """Return how long a permit is held, for forecasts: the newest hold counts if it is shorter than the mean.
 
-    A session that expects too much lets permits idle; one that expects too little asks a few times more.
+    A session that expects too long a wait lets permits idle; one that expects too short a wait only asks more often.
     """
     if at.mean is None:
         return DEFAULT_MEAN
@@ -83,7 +83,7 @@ def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
     if not found and _was_sent(state, wanted, ticket.nonce):
         return Standing.ELSEWHERE  # N4
     if not found:  # N1
-        # A grant that is overdue: if it ended later, this wait would be in transit with it (E7).
+        # End an overdue grant now: its end would put this wait in transit (E7).
         state.end_grant(wanted, ticket.nonce)
         waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
@@ -99,7 +99,7 @@ def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
 
 
 def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> bool:
-    """Whether its message is on its way, with a grant that has not ended."""
+    """Return whether its message was sent, with a grant that has not ended."""
     grants = (state.at(each.resource).grants.get(nonce) for each in wanted)
     return any(each and (each.ends > state.now or state.in_grace) for each in grants)
 
@@ -107,4 +107,4 @@ def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -
 def _stand(state: MemoryState, at: Resource, waiter: Waiter) -> None:
     away = not state.is_awake(waiter.session)
     at.tickets[waiter.nonce] = replace(waiter, away=away, due=state.now if away else waiter.due)
-    at.looked_at = 0  # the next reap hands on
+    at.looked_at = 0  # the next reaper hands on

@@ -1,4 +1,4 @@
-"""All resources of one store at one instant: which claims are admitted, and why others are not."""
+"""Keep the state of all resources of one store, and decide which claims are admitted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GRANT = microseconds(GRANT_S)
 
 @dataclass
 class MemoryState:
-    """``enter`` sets the instant; all else happens at it."""
+    """The state of a store. ``enter`` sets the instant of a call; all other methods use it."""
 
     lease: int
     take_up: int
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
-    sessions: dict[str, int] = field(default_factory=dict)  # awake: when each asked last
+    sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
     now: int = 0
 
     def __post_init__(self) -> None:
@@ -43,9 +43,9 @@ class MemoryState:
 
     @property
     def _furthest(self) -> int:
-        """The clock stepped back where anything lies further ahead: that is cut when it is seen.
+        """The latest time that a lease or a grant can end; later ones are cut, for the clock stepped back.
 
-        It is three times what it can be, as on the other stores, where leases may differ for a while.
+        It allows three times the longest duration, as on the other stores, where leases may differ for a while.
         """
         return self.now + 3 * max(self.lease, self.take_up)
 
@@ -59,7 +59,7 @@ class MemoryState:
         return found
 
     def remembered(self, name: tuple[str, str]) -> Remembered | None:
-        """What is known of a task's messages; forgets what nobody needs any more."""
+        """Return the record of a task's messages; delete expired records."""
         while self.messages and next(iter(self.messages.values())).until <= self.now:
             del self.messages[next(iter(self.messages))]
         found = self.messages.get(name)
@@ -73,7 +73,10 @@ class MemoryState:
                     self._not_taken_up(at, lapsed)
 
     def _not_taken_up(self, at: Resource, grant: Entry) -> None:
-        """E7: the session that did not ask since the grant was made, or for as long as one lasts, sleeps; else this wait alone is in transit."""
+        """E7: put the wait in transit, for its session did not take up the grant.
+
+        If the session did not ask since the grant, or for as long as a grant lasts, it sleeps with all its waits.
+        """
         if grant.ticket and (waiter := at.tickets.get(grant.ticket.nonce)):
             if self.sessions.get(waiter.session, 0) <= max(grant.since, self.now - GRANT):
                 self.sessions.pop(waiter.session, None)
@@ -93,7 +96,10 @@ class MemoryState:
         return awake and not waiter.in_transit
 
     def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
-        """Return the first that a permit can be granted to; those before it whose session sleeps are in transit (H5)."""
+        """Return the first wait in line that is reachable and fits the limit in force.
+
+        Waits of sleeping sessions before it become in transit (H5); heavier ones are set aside (H4).
+        """
         limit = self.limit(at.name)
         at.line_up_again(limit)
         for waiter in at.line(before):
@@ -108,7 +114,10 @@ class MemoryState:
         return None
 
     def look_at(self, wanted: Sequence[ResourceClaim]) -> None:
-        """As a sweep does. One that was set aside never comes to the head, where a session that sleeps is noticed: E5."""
+        """End what is overdue, as a sweep does.
+
+        E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
+        """
         self.drop(wanted)
         for ask in wanted if not self.in_grace else ():
             self._send_off_set_aside(self.at(ask.resource))
@@ -119,7 +128,7 @@ class MemoryState:
                 at.send_off(waiter, self.now)
 
     def limit(self, name: str, declared: int | None = None) -> int | None:
-        """What an operator set, for the key or else for its semaphore; else what was declared last."""
+        """Return the limit in force: set for the key, else set for its semaphore, else the last one declared."""
         semaphore = name.partition("/")[0]
         known = self.resources.get(name)
         newest = known.declared if known else None
@@ -128,7 +137,7 @@ class MemoryState:
         )
 
     def refusal(self, ask: ResourceClaim, ticket: TicketFields) -> Reason | None:
-        """Why this claim refuses, if it does."""
+        """Return the reason why this claim refuses, the first of C1 to C5, or None."""
         at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
         occupied = at.occupied() + ask.weight
         if limit == 0:
@@ -142,12 +151,12 @@ class MemoryState:
         return None
 
     def permit_of(self, wanted: Sequence[ResourceClaim], holder: str) -> tuple[Entry | None, bool]:
-        """Return what a holder has, and whether that is all of it, and alive."""
+        """Return what a holder has on these claims, and whether it is whole and alive."""
         found = [self.at(ask.resource).holders.get(holder) for ask in wanted]
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
     def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
-        """Return likewise what was handed to a wait."""
+        """Return the grant of a wait on these claims, and whether it is whole and alive."""
         found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
@@ -158,7 +167,10 @@ class MemoryState:
         )
 
     def _lives(self, ask: ResourceClaim, entry: Entry) -> bool:
-        """A grant of an earlier epoch may have been taken up and given back: its ticket asks anew."""
+        """Return whether an entry is alive.
+
+        A grant of an earlier epoch does not count, since it may have been taken up and released.
+        """
         if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(ask)):
             return False
         return entry.ends > self.now or self.in_grace
@@ -188,20 +200,20 @@ class MemoryState:
             at.holders[holder] = replace(entry, restored=ask.resource in restored)
 
     def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> TicketFields | None:
-        """Return the ticket of this wait as it is known here: an operator may have promoted it.
+        """Return the ticket of this wait with the rank in the store: an operator may have promoted it.
 
-        One that stands in two lines is as urgent as it is in either.
+        Of several records the most urgent counts.
         """
         found = [self.at(ask.resource).ticket_of(nonce) for ask in wanted]
         return min(filter(None, found), key=lambda ticket: ticket.turn, default=None)
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> list[Resource]:
-        """Return where this wait has a record."""
+        """Return the resources where this wait has a record."""
         ats = [self.at(ask.resource) for ask in wanted]
         return [at for at in ats if nonce in at.tickets]
 
     def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> Waiter | None:
-        """Take it out of whatever line it stands in."""
+        """Delete a wait from all lines; return its last record."""
         found = None
         for ask in wanted:
             found = self.at(ask.resource).forget(nonce) or found
@@ -212,26 +224,26 @@ class MemoryState:
             self.at(ask.resource).grants.pop(nonce, None)
 
     def taken_up(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
-        """What was handed to it is its holder's, and so is its message, which was delivered."""
+        """Delete a wait and its grant: the holder has its permit, or needs none."""
         self.end_grant(wanted, nonce)
         self.forget_ticket(wanted, nonce)
 
     def granted(self, name: str, token: int) -> str | None:
-        """Return the nonce of the wait that was handed the permit of this token, if any."""
+        """Return the nonce of the wait that has the grant with this token, if any."""
         grants = self.at(name).grants.items()
         return next((nonce for nonce, entry in grants if entry.token == token), None)
 
     def with_messages(self, names: Iterable[str]) -> list[Resource]:
-        """Return where messages of these names are, after what is overdue there has ended.
+        """Return the resources with messages of these names, after ending what is overdue there.
 
-        One whose grant is overdue stands in line again only then.
+        Only then a wait with an overdue grant is in line again.
         """
         found = [at for at in self.resources.values() if at.has_message(names)]
         self.drop([ResourceClaim(at.name, 0, 0) for at in found])
         return found
 
     def end_part(self, wanted: Sequence[ResourceClaim], holder: str) -> None:
-        """A permit on some of its claims is none."""
+        """A6: end a permit that the store has on some of its claims only."""
         for ask in wanted:
             self.at(ask.resource).holders.pop(holder, None)
             self.at(ask.resource).mark_released(holder, self.now + self.lease)

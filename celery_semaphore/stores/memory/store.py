@@ -1,4 +1,4 @@
-"""The reference: the same answers as the other stores, in plain Python under one lock."""
+"""Keep permits in memory: the reference for the other stores, in plain Python under one lock."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...core.store import Outgoing
 
 
-LOCK_TIMEOUT_S = 2.0  # seconds for other calls in this process
+LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
 
 class MemoryStore:
@@ -210,15 +210,15 @@ class MemoryStore:
             return dict(self._state.limits)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection."""
 
     def forget(self) -> None:
-        """Lose everything, as a server does that restarts without its data."""
+        """Lose everything, like a server that restarts without its data."""
         with self._lock:
             self._state = MemoryState(self._state.lease, self._state.take_up)
 
     def remember(self) -> Callable[[], None]:
-        """What makes it lose all that came after, as the failover to a replica that lags does."""
+        """Return a function that loses all later changes, like a failover to a replica that lags."""
         with self._lock:
             kept = deepcopy(self._state)
             kept.epoch.restarted = True
@@ -230,7 +230,7 @@ class MemoryStore:
         return lose_the_rest
 
     def set_format(self, number: int) -> None:
-        """Say that all it keeps is of this format, as newer processes of a server would: for tests."""
+        """Set the format of the store, as newer processes do: for tests."""
         with self._lock:
             self._state.epoch.format = number
 

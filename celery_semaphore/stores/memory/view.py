@@ -1,4 +1,4 @@
-"""One resource of the books as a snapshot."""
+"""Make a snapshot of one resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wait, as the resource knows it in whose line it stands."""
+"""Keep the record of a wait in the line of a resource."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Waiter:
-    """All that a wait asks for, and the message that it parked."""
+    """The claims of a wait, its state, and the message that it parked."""
 
-    ticket: TicketFields  # its nonce names the wait; priority and place say where it stands
+    ticket: TicketFields  # its nonce names the wait; priority and place give the order in line
     kind: Kind
     claims: tuple[Claim, ...]
     resource_claims: tuple[ResourceClaim, ...]
-    due: int  # asks again by then; in transit by a session that sleeps: since when
+    due: (
+        int  # when its next acquire is expected; if its session sleeps: since when it is in transit
+    )
     payload: bytes | None = None
     name: str = ""
     ends: float = inf  # when the wait is over without a permit
     ended: bool = False
-    session: str = ""  # that asks for its grants
+    session: str = ""  # that asks for its grants; empty: none
     away: bool = (
-        False  # its session slept, or did not take a grant up: its message is with the broker
+        False  # its session sleeps, or did not take a grant up: its message is with the broker
     )
-    aside: bool = False  # the limit in force is too low for it: it blocks no other
-    keeps: int = 0  # how long its place is kept then, if that is longer than a lease
+    aside: bool = False  # heavier than the limit in force: it blocks no other
+    keeps: int = 0  # how long its place is kept in transit, if longer than a lease
 
     @property
     def nonce(self) -> str:
@@ -41,7 +43,7 @@ class Waiter:
 
     @property
     def in_transit(self) -> bool:
-        """Whether its message is with the broker: no permit can be granted to it, and its place is kept for a while."""
+        """Whether its message is with the broker: then it keeps its place, but can be granted nothing."""
         return self.payload is None and (self.away or not self.session)
 
     def weight_at(self, resource: str) -> int:
