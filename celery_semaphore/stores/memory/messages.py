@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 class Remembered:
     """The messages of a task that waits or waited: its ticket, and which message was admitted for which holder."""
 
-    ticket: (
-        TicketFields | None
-    )  # for a message that is delivered again, and so lacks the library's header
+    ticket: TicketFields | None  # for a message delivered again, without the library's header
     until: int
     admitted: str | None = None
     holder: str = ""
@@ -83,7 +81,5 @@ class Messages:
 
     def _remember(self, task: Remembered) -> None:
         if not self._earlier:
-            self._state.messages.pop(
-                self._name, None
-            )  # the newest last: see MemoryState.remembered
+            self._state.messages.pop(self._name, None)  # newest last: see MemoryState.remembered
             self._state.messages[self._name] = task

@@ -25,9 +25,7 @@ class Entry:
     weight: int
     ends: int
     epoch: int  # in which it was last written or renewed
-    ticket: TicketFields | None = (
-        None  # for a grant: the ticket of the wait that has not taken it up yet
-    )
+    ticket: TicketFields | None = None  # for a grant: the ticket of the wait to take it up
     restored: bool = False  # that epoch had lost the permit, and its holder restored it
 
     @property
@@ -53,9 +51,7 @@ class Resource:
     holders: dict[str, Entry] = field(default_factory=dict)  # permits
     # By nonce, apart from `holders`: a nonce is a holder's name, and may have a permit and a grant at once.
     grants: dict[str, Entry] = field(default_factory=dict)
-    released: dict[str, int] = field(
-        default_factory=dict
-    )  # tombstones: holder → when it may be deleted
+    released: dict[str, int] = field(default_factory=dict)  # tombstones: holder → expiry
     tickets: dict[str, Waiter] = field(default_factory=dict)  # by nonce: in line, granted or ended
     # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)

@@ -23,9 +23,7 @@ class Waiter:
     kind: Kind
     claims: tuple[Claim, ...]
     resource_claims: tuple[ResourceClaim, ...]
-    due: (
-        int  # when its next acquire is expected; if its session sleeps: since when it is in transit
-    )
+    due: int  # when its next acquire is expected, or since when it is in transit
     payload: bytes | None = None
     name: str = ""
     ends: float = inf  # when the wait is over without a permit

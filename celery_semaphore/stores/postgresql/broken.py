@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-SLOW_IN_A_ROW = (
-    2  # calls that the server cut off: then the server is slow, and further calls would be, too
-)
+SLOW_IN_A_ROW = 2  # calls that the server cut off: then it is slow for all resources
 
 
 class Broken:

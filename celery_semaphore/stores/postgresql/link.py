@@ -43,9 +43,7 @@ class Link:
         self.timeout = timeout
         self._keeps = keeps
         self._isolated = False
-        self._inherited: list[
-            Connection
-        ] = []  # open connections of the parent process, which must not close
+        self._inherited: list[Connection] = []  # the parent's connections: keep them open
         self._begin()
 
     def _begin(self) -> None:

@@ -87,9 +87,7 @@ class PostgresStore:
         self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
         self._durations = [microseconds(lease), microseconds(take_up or lease)]
-        self._lock_timeout = round(
-            timeout * 1000
-        )  # milliseconds to wait for other calls on the resource
+        self._lock_timeout = round(timeout * 1000)  # milliseconds to wait for a lock
         self._now = now
         self._broken = Broken()
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Word = bytes | str | int
 
-NEWER = (
-    "NEWERFORMAT "  # a script's error in a store of a newer format begins so; the format follows
-)
+NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
 POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
 
 # After one of these a call is repeated over a new connection: the server has changed its role, or starts.
