@@ -26,7 +26,7 @@ class ConnectionLimit:
                 self._is_one_free, self._timeout
             ):
                 reason = f"all {self._most} connections of this process were in use for {self._timeout:g} s"
-                msg = f"The store was not asked: {reason}"
+                msg = f"The store was not called: {reason}"
                 raise StoreUnavailable(msg, reason)
             self._taken += 1
         return self

@@ -25,7 +25,7 @@ class NonReentrantLock:
 
     def __enter__(self) -> Self:
         if self._owner == get_ident() or not self._lock.acquire(timeout=self._timeout):
-            msg = "The store was not asked: another call of this process is under way"
+            msg = "The store was not called: another call of this process is under way"
             raise AlreadyInCall(msg)
         self._owner = get_ident()
         return self

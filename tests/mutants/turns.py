@@ -200,7 +200,7 @@ SENT = [
         "it has ended, and does no harm",
         "name",
         "        take_back(at, nonce) -- its end would",
-        "        -- if it ended later",
+        "        -- its end would",
     ),
     postgresql(
         "what was sent long ago keeps its grant",

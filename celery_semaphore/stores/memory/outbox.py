@@ -41,7 +41,7 @@ def attach(
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
         state.end_grant(wanted, waiter.nonce)
-    elif entry and before and before.payload is None:  # E3: the outbox sends it, no session
+    elif entry and before and before.payload is None:  # E3: the outbox sends it
         _send(state, at, waiter)
 
 

@@ -39,8 +39,8 @@ class Broken:
             if name not in self._told:
                 self._told.add(name)
                 logger.error(  # noqa: TRY400 - one line is enough
-                    "%r cannot be reaped, so what waits for it stays where it is: %s. "
-                    "Mend or delete its rows in the store; other resources are reaped.",
+                    "%r cannot be reaped, so its waits stay in line: %s. "
+                    "Repair or delete its rows in the store; other resources are reaped.",
                     name,
                     error,
                 )

@@ -186,4 +186,4 @@ def passed_over_if_busy() -> Iterator[None]:
     except StoreUnavailable as error:
         if not is_busy(error):
             raise
-        logger.info("passed over for now: %s", error.reason)
+        logger.info("skipped locked resources for now: %s", error.reason)

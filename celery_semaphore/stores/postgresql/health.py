@@ -39,10 +39,10 @@ def _mistake(error: StoreUnavailable, place: SchemaName, origin: str) -> str | N
     if _NO_DATABASE.search(error.reason):
         return f"{origin} names a database that the server does not have: {error.reason}"
     if _DENIED.search(error.reason):
-        return f"The store wants another user name or password in {origin}: {error.reason}"
+        return f"The store refused the user name or password in {origin}: {error.reason}"
     if _READ_ONLY.search(error.reason):
         return (
-            f"The store only reads: {error.reason}. Name the primary in {origin}, or all hosts"
+            f"The store is read-only: {error.reason}. Name the primary in {origin}, or all hosts"
             " of the cluster (postgresql://one,two/...)."
         )
     return None

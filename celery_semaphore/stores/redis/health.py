@@ -23,12 +23,12 @@ def denied_is_misconfigured() -> Iterator[None]:
         yield
     except StoreUnavailable as error:
         if isinstance(error.__cause__, NoSuchDatabase):
-            msg = f"semaphore_url {error.__cause__}: give another number behind its last /."
+            msg = f"semaphore_url {error.__cause__}: give another number after its last /."
             raise ConfigurationError(msg) from error
         denied = (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError)
         if not isinstance(error.__cause__, denied) and "NOAUTH" not in str(error):
             raise
-        msg = f"The store wants another user name or password in semaphore_url: {error.__cause__}"
+        msg = f"The store refused the user name or password in semaphore_url: {error.__cause__}"
         raise ConfigurationError(msg) from error
 
 
@@ -71,12 +71,12 @@ def _eviction(connection: Any) -> list[str]:
     if policy is None:
         warning = (
             "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or"
-            " volatile-*, for allkeys-* would throw permits away."
+            " volatile-*, for allkeys-* would evict permits."
         )
         return [warning]
     if policy.startswith("allkeys"):
         msg = (
-            f"The store's maxmemory-policy is {policy}: it would throw permits away when memory is short."
+            f"The store's maxmemory-policy is {policy}: it would evict permits when memory is short."
             " Set it to noeviction or a volatile-* policy, or use another server for semaphore_url."
         )
         raise ConfigurationError(msg)

@@ -138,7 +138,7 @@ def _read(answer: Any, *, lenient: bool) -> list[Any] | None:
         return figures(answer)
     if not lenient or not is_final(said(answer)):
         raise answer
-    logger.warning("the store refuses one of many calls: %s", said(answer))
+    logger.warning("the store refused one call of a batch: %s", said(answer))
     return None
 
 

@@ -126,7 +126,7 @@ def _check_place(url: SplitResult) -> None:
         raise ValueError(msg) from None
     database = unquote(url.path).strip("/")
     if database and not database.isdecimal():
-        msg = "the database, which is what stands behind the last /, is no number"
+        msg = "the database, the part after the last /, is no number"
         raise ValueError(msg)
 
 
