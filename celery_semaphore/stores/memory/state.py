@@ -98,7 +98,7 @@ class MemoryState:
     def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
         """Return the first wait in line that is reachable and fits the limit in force.
 
-        Waits of sleeping sessions before it become in transit (H5); heavier ones are set aside (H4).
+        Waits of sleeping sessions before it are put in transit (H5); heavier ones are set aside (H4).
         """
         limit = self.limit(at.name)
         at.line_up_again(limit)

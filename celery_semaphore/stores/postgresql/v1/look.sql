@@ -27,7 +27,7 @@ DECLARE
 BEGIN
     SELECT
         _name, r.declared,
-        ( -- of the resource's own and its semaphore's the longer name goes first
+        ( -- a resource's own limit precedes its semaphore's: the longer name
             SELECT l.value FROM celery_semaphore.set_limit AS l
             WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
         ),

@@ -41,7 +41,7 @@ BEGIN
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name
-    LEFT JOIN LATERAL ( -- of the resource's own and its semaphore's the longer name goes first
+    LEFT JOIN LATERAL ( -- a resource's own limit precedes its semaphore's: the longer name
         SELECT l.value FROM celery_semaphore.set_limit AS l
         WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
     ) AS set_one ON true;
