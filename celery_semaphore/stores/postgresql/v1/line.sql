@@ -81,8 +81,8 @@ END $$;
 
 -- Return the first wait in line, before this ticket if one is given, that is reachable and fits the limit in force.
 -- Heavier waits are set aside until the limit is raised, or every call would have to step over them (H4). Waits of
--- sleeping sessions are put in transit (H5). If one call cannot step over all of them, it returns the first of the rest,
--- which blocks the line until the next reaper continues.
+-- sleeping sessions are put in transit (H5). If one call cannot step over all of them, it returns the first of the
+-- rest, which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first(
     _at celery_semaphore.v1_at, _m celery_semaphore.v1_moment,
     _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
