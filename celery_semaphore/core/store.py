@@ -45,7 +45,7 @@ class Store(Protocol):
         A holder that has its permit gets the same permit; a holder whose ticket was granted takes the
         grant up; one that was released or declared dead is refused for good. Of a task's several
         messages one runs: while its holder has a permit the others are refused for now, and for good
-        once it was released with its ``publication``. If it never is, another one may run.
+        once it was released with its ``message_id``. If it never is, another one may run.
         """
 
     def attach(
@@ -74,7 +74,7 @@ class Store(Protocol):
     ) -> Outgoing:
         """Give the permit back for good, or make sure that there will be none; hand on.
 
-        With the ``publication`` that brought the holder, its task ran, and no copy of it shall. A
+        With the ``message_id`` that brought the holder, its task ran, and no copy of it shall. A
         ticket can be given up likewise.
         """
 

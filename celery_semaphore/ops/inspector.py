@@ -19,7 +19,7 @@ from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
 PAGE = 1000  # waiters in one answer: to read a long line at once would block other callers
 
-ResourceClaim = Callable[[Collection[str]], Replies]
+AskWorkers = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
 Purge = Callable[[str], list[str]]
 
@@ -37,7 +37,7 @@ class Inspector:
         store: Store,
         *,
         declared: Mapping[str, int | None] | None = None,
-        ask: ResourceClaim = lambda _: Replies(),
+        ask: AskWorkers = lambda _: Replies(),
         revoke: Revoke = lambda _: [],
         purge: Purge = lambda _: [],
     ) -> None:
