@@ -17,14 +17,20 @@ from celery_semaphore.testing.conformance import StoreConformance
 from celery_semaphore.testing.conformance.admission import Admission
 from celery_semaphore.testing.conformance.clock_steps import ClockSteps
 from celery_semaphore.testing.conformance.copies import Copies
+from celery_semaphore.testing.conformance.copies_of_waits import CopiesOfWaits
 from celery_semaphore.testing.conformance.epochs import Epochs
 from celery_semaphore.testing.conformance.failovers import Failovers
 from celery_semaphore.testing.conformance.fairness import Fairness
 from celery_semaphore.testing.conformance.formats import Formats
+from celery_semaphore.testing.conformance.late_returns import LateReturns
 from celery_semaphore.testing.conformance.leases import Leases
 from celery_semaphore.testing.conformance.lost_hand_overs import LostHandOvers
+from celery_semaphore.testing.conformance.named_waits import NamedWaits
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
+from celery_semaphore.testing.conformance.repeated_losses import RepeatedLosses
+from celery_semaphore.testing.conformance.session_grants import SessionGrants
+from celery_semaphore.testing.conformance.session_line import SessionLine
 from celery_semaphore.testing.conformance.sessions import Sessions
 from celery_semaphore.testing.conformance.timeouts import Timeouts
 from celery_semaphore.testing.conformance.waiting import Waiting
@@ -171,15 +177,21 @@ class TestUsedPostgresStore(
     Waiting,
     Timeouts,
     Copies,
+    CopiesOfWaits,
     Fairness,
     Outbox,
     Operators,
     Epochs,
+    LateReturns,
     Failovers,
     LostHandOvers,
+    RepeatedLosses,
     ClockSteps,
     Formats,
     Sessions,
+    SessionGrants,
+    SessionLine,
+    NamedWaits,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

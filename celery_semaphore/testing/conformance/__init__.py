@@ -36,6 +36,7 @@ from .calling import Calling
 from .changed_tasks import ChangedTasks
 from .clock_steps import ClockSteps
 from .copies import Copies
+from .copies_of_waits import CopiesOfWaits
 from .crowd import Crowd
 from .ended_waits import EndedWaits
 from .epochs import Epochs
@@ -45,16 +46,24 @@ from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .in_transit import InTransit
+from .late_returns import LateReturns
 from .leases import Leases
 from .lost_hand_overs import LostHandOvers
 from .messages import Messages
+from .moved_waits import MovedWaits
+from .named_waits import NamedWaits
 from .names import Names
 from .nonces import Nonces
 from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
+from .promoted_waits import PromotedWaits
 from .promotions import Promotions
+from .repeated_losses import RepeatedLosses
+from .session_grants import SessionGrants
+from .session_line import SessionLine
 from .sessions import Sessions
+from .set_aside import SetAside
 from .timeouts import Timeouts
 from .waiting import Waiting
 
@@ -67,25 +76,34 @@ class StoreConformance(
     Waiting,
     Timeouts,
     Copies,
+    CopiesOfWaits,
     Fairness,
     InTransit,
+    SetAside,
     Sessions,
+    SessionGrants,
+    SessionLine,
+    NamedWaits,
     Parking,
     AttachedGrants,
     Messages,
     HandingOn,
     ChangedTasks,
+    MovedWaits,
     Outbox,
     EndedWaits,
     Promotions,
+    PromotedWaits,
     Nonces,
     Calling,
     GoneCallers,
     Callers,
     Operators,
     Epochs,
+    LateReturns,
     Failovers,
     LostHandOvers,
+    RepeatedLosses,
     ClockSteps,
     Formats,
     Names,

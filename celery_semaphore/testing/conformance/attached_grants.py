@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Wait
 from .calling import BOTH, granted
-from .sessions import S
+from .session_calls import S
 from .suite import (
     LEASE,
     TAKE_UP,

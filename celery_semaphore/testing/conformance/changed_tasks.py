@@ -12,13 +12,12 @@ from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import nonce_of
 from .calling import granted
-from .sessions import S, held, holding
+from .session_calls import S, held, holding
 from .suite import (
     LEASE,
     TAKE_UP,
     Suite,
     admitted,
-    attached,
     came_back,
     claim,
     limited,
@@ -33,7 +32,6 @@ from .suite import (
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-
 FIRST = MessageId("task:0", remember_for=3600.0)
 DISK = claim(of="disk")
 AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)
@@ -58,69 +56,6 @@ class ChangedTasks(Suite):
         store.release(permit.holder, both)
         assert list(store.resources()) == []
 
-    def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
-        """Let a task wait for both claims, come back for one of them, and park its message there."""
-        fill_both(store)
-        ticket = held(store, "b", claims=DISK + claim()).ticket
-        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
-        assert attached(store, ticket, claim(), b"b2") == []
-        assert released(store, "y", DISK) == []
-        assert store.snapshot("disk").waiting == 0
-        assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
-        assert messages(released(store, "a", claim())) == [b"b2"]
-
-    def test_a_message_that_moves_gives_way_to_one_that_is_held(self, store: Store) -> None:
-        """H8: the parked message goes, as at a newer refusal (A13); the newer delivery stands for the task."""
-        fill_both(store)
-        ticket = parked(store, claim() + DISK, "b")
-        held(store, "b2", claims=DISK, ticket=ticket)
-        assert released(store, "a", claim()) == released(store, "y", DISK) == []
-        assert store.ask(S).granted == {nonce_of(ticket)}
-        admitted(store, DISK, "b2", holding(ticket=ticket))
-        assert released(store, "b2", DISK) == []
-        assert list(store.resources()) == []
-
-    def test_a_message_that_moves_gives_way_to_one_that_will_be_parked(self, store: Store) -> None:
-        """H8: until then the newer delivery is not acknowledged; if its worker dies, it is delivered again."""
-        fill_both(store)
-        ticket = parked(store, claim() + DISK, "b")
-        assert refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
-        assert released(store, "a", claim()) == []
-        assert attached(store, ticket, DISK, b"b2") == []
-        assert messages(released(store, "y", DISK)) == [b"b2"]
-
-    @pytest.mark.parametrize("kind", [Kind.PARK, Kind.REQUEUE])
-    def test_a_wait_that_moves_to_its_grant_is_not_in_line(
-        self, store: Store, clock: Clock, kind: Kind
-    ) -> None:
-        """H8: otherwise a second permit would be granted while another message is on its way with the first."""
-        admitted(store, DISK, "d")
-        store.ask(S)
-        both = claim() + DISK
-        waits = parked(store, both, "b") if kind is Kind.PARK else held(store, "b", claims=both)
-        ticket = str(getattr(waits, "ticket", waits))
-        admitted(store, claim(), "a")
-        assert not store.attach(ticket, claim(), b"b again")
-        store.sent(released(store, "a", claim()))
-        assert released(store, "d", DISK) == []
-        seen = store.snapshot("api")
-        assert (granted(store), seen.waiting, store.snapshot("disk").waiting) == ([ticket], 0, 0)
-        assert store.ask(S).granted == ({nonce_of(ticket)} if kind is Kind.REQUEUE else set())
-        clock.advance(TAKE_UP)
-        assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
-
-    def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
-        """Promote the wait in the line where it stands by its older claims."""
-        fill_both(store)
-        first = held(store, "first").ticket
-        clock.advance(1)
-        ticket = held(store, "w", claims=DISK + claim()).ticket
-        held(store, "w2", claims=claim(), ticket=ticket)
-        store.promote([ticket], "disk")
-        store.release("y", DISK)
-        waiting = [each.id.partition(".")[2] for each in store.snapshot("api").waiters]
-        assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
-
     @pytest.mark.parametrize("home", ["api", "disk"])
     def test_a_promotion_in_one_of_two_lines_counts_in_both(self, store: Store, home: str) -> None:
         """Test both orders of the claims."""
@@ -141,17 +76,6 @@ class ChangedTasks(Suite):
             (DISK + claim(), Standing.ELSEWHERE),
         ):
             assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
-
-    def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
-        """Grant the claims that the task asked for last; its session learns of the grant."""
-        fill_both(store)
-        ticket = held(store, "b", claims=DISK + claim()).ticket
-        held(store, "b2", claims=claim(), ticket=ticket)
-        store.release("a", claim())
-        granted_now = store.ask(S).granted
-        store.release("y", DISK)
-        assert store.ask(S).granted == granted_now == {nonce_of(ticket)}
-        assert store.snapshot("disk").waiting == 0
 
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
 from .calling import granted
-from .sessions import S, held
+from .session_calls import S, held
 from .suite import (
     LEASE,
     Suite,

@@ -179,61 +179,6 @@ class Epochs(Suite):
         clock.advance(LEASE)
         assert [grant.payload for grant in reaped(store)] == [b"b"]
 
-    def test_a_newcomer_may_come_first(self, store: Store, clock: Clock) -> None:
-        """Begin the new epoch by a client that knew no other; the grace begins with one that did."""
-        permit = admitted(store, claim(2), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        admitted(store, claim(2), "newcomer")
-        store.epoch = known
-        clock.advance(LEASE / 2)
-        assert store.renew([permit]) == {"a": Renewal.RESTORED}
-        store.epoch = None
-        store.release("newcomer", claim(2))
-        assert why(store, claim(2), "b") is Reason.RECOVERING
-        clock.advance(GRACE)
-        admitted(store, claim(2), "c")
-
-    def test_a_newcomer_fills_a_place(self, store: Store, clock: Clock) -> None:
-        permit = admitted(store, claim(), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        for newcomer in ("b", "c"):
-            admitted(store, claim(), newcomer)
-            if newcomer == "b":
-                store.release(newcomer, claim())
-        store.epoch = known
-        assert store.renew([permit]) == {"a": Renewal.LOST}
-        assert store.snapshot("api").occupied == 1
-
-    def test_who_knew_the_old_memory_begins_the_grace_though_there_is_room(
-        self, store: Store, clock: Clock
-    ) -> None:
-        admitted(store, claim(3), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        admitted(store, claim(3), "newcomer")
-        store.epoch = known
-        assert why(store, claim(3), "b") is Reason.RECOVERING
-
-    def test_who_knew_an_old_memory_may_come_too_late(self, store: Store, clock: Clock) -> None:
-        permit = admitted(store, claim(), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        admitted(store, claim(), "newcomer")
-        store.epoch = known
-        clock.advance(LEASE)
-        assert store.renew([permit]) == {"a": Renewal.LOST}
-        admitted(store, claim(), "b")
-
     def test_one_grace_for_one_loss(self, store: Store, clock: Clock) -> None:
         """Begin no second grace for other clients that knew the old epoch."""
         admitted(store, claim(), "a")

@@ -1,0 +1,117 @@
+"""Test a wait that moves to the line of another resource."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Kind, MessageId
+from ...core.ticket import nonce_of
+from .calling import granted
+from .session_calls import S, held, holding
+from .suite import (
+    TAKE_UP,
+    Suite,
+    admitted,
+    attached,
+    came_back,
+    claim,
+    messages,
+    parked,
+    reaped,
+    refused,
+    released,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+FIRST = MessageId("task:0", remember_for=3600.0)
+DISK = claim(of="disk")
+AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)
+
+
+def fill_both(store: Store) -> None:
+    """Hold the only permit of each resource, and let the session be awake."""
+    admitted(store, claim(), "a")
+    admitted(store, DISK, "y")
+    store.ask(S)
+
+
+class MovedWaits(Suite):
+    def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
+        """Let a task wait for both claims, come back for one of them, and park its message there."""
+        fill_both(store)
+        ticket = held(store, "b", claims=DISK + claim()).ticket
+        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert attached(store, ticket, claim(), b"b2") == []
+        assert released(store, "y", DISK) == []
+        assert store.snapshot("disk").waiting == 0
+        assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
+        assert messages(released(store, "a", claim())) == [b"b2"]
+
+    def test_a_message_that_moves_gives_way_to_one_that_is_held(self, store: Store) -> None:
+        """H8: the parked message goes, as at a newer refusal (A13); the newer delivery stands for the task."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        held(store, "b2", claims=DISK, ticket=ticket)
+        assert released(store, "a", claim()) == released(store, "y", DISK) == []
+        assert store.ask(S).granted == {nonce_of(ticket)}
+        admitted(store, DISK, "b2", holding(ticket=ticket))
+        assert released(store, "b2", DISK) == []
+        assert list(store.resources()) == []
+
+    def test_a_message_that_moves_gives_way_to_one_that_will_be_parked(self, store: Store) -> None:
+        """H8: until then the newer delivery is not acknowledged; if its worker dies, it is delivered again."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        assert refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert released(store, "a", claim()) == []
+        assert attached(store, ticket, DISK, b"b2") == []
+        assert messages(released(store, "y", DISK)) == [b"b2"]
+
+    @pytest.mark.parametrize("kind", [Kind.PARK, Kind.REQUEUE])
+    def test_a_wait_that_moves_to_its_grant_is_not_in_line(
+        self, store: Store, clock: Clock, kind: Kind
+    ) -> None:
+        """H8: otherwise a second permit would be granted while another message is on its way with the first."""
+        admitted(store, DISK, "d")
+        store.ask(S)
+        both = claim() + DISK
+        waits = parked(store, both, "b") if kind is Kind.PARK else held(store, "b", claims=both)
+        ticket = str(getattr(waits, "ticket", waits))
+        admitted(store, claim(), "a")
+        assert not store.attach(ticket, claim(), b"b again")
+        store.sent(released(store, "a", claim()))
+        assert released(store, "d", DISK) == []
+        seen = store.snapshot("api")
+        assert (granted(store), seen.waiting, store.snapshot("disk").waiting) == ([ticket], 0, 0)
+        assert store.ask(S).granted == ({nonce_of(ticket)} if kind is Kind.REQUEUE else set())
+        clock.advance(TAKE_UP)
+        assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
+
+    def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
+        """Promote the wait in the line where it stands by its older claims."""
+        fill_both(store)
+        first = held(store, "first").ticket
+        clock.advance(1)
+        ticket = held(store, "w", claims=DISK + claim()).ticket
+        held(store, "w2", claims=claim(), ticket=ticket)
+        store.promote([ticket], "disk")
+        store.release("y", DISK)
+        waiting = [each.id.partition(".")[2] for each in store.snapshot("api").waiters]
+        assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
+
+    def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
+        """Grant the claims that the task asked for last; its session learns of the grant."""
+        fill_both(store)
+        ticket = held(store, "b", claims=DISK + claim()).ticket
+        held(store, "b2", claims=claim(), ticket=ticket)
+        store.release("a", claim())
+        granted_now = store.ask(S).granted
+        store.release("y", DISK)
+        assert store.ask(S).granted == granted_now == {nonce_of(ticket)}
+        assert store.snapshot("disk").waiting == 0

@@ -1,0 +1,196 @@
+"""Test how a session names the waits that it holds, and what the store makes of them."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.session import HeldWait, Standing
+from ...core.ticket import TicketFields, nonce_of
+from .calling import BOTH, granted
+from .suite import (
+    LEASE,
+    TAKE_UP,
+    Suite,
+    admitted,
+    claim,
+    messages,
+    parked,
+    refused,
+    released,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+from .session_calls import HOUR, S, T, held, holding, looked_at, nonces, reachable, tickets
+
+
+class NamedWaits(Suite):
+    def test_a_session_that_slept_names_what_it_holds(self, store: Store) -> None:
+        """N2: a wait that it still owns stands in line again."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.sleep(S)
+        looked_at(store)
+        assert reachable(store) == []
+        assert store.ask(S).slept
+        assert reachable(store) == [], "it was put in transit at the head of the line"
+        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
+        assert reachable(store) == [wait.ticket]
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_what_stands_first_by_being_named_is_granted_by_the_next_reap(
+        self, store: Store
+    ) -> None:
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        assert granted(store) == []
+        store.ask(S)
+        store.name(S, [wait])
+        store.reap()
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_what_the_store_does_not_know_stands_again(self, store: Store, clock: Clock) -> None:
+        """N1: it has its place, its priority and its claims."""
+        store.ask(S)
+        permit = admitted(store, claim(), "a")
+        clock.advance(10)
+        later = held(store, "late")
+        first = HeldWait(TicketFields("gone", 7, int(clock.now * 1e6)).text, tuple(claim()))
+        earlier = HeldWait(TicketFields("old", 0, int((clock.now - 5) * 1e6)).text, tuple(claim()))
+        assert set(store.name(S, [earlier, first]).values()) == {Standing.WAITS}
+        line = store.snapshot("api").waiters
+        assert [waiter.id for waiter in line] == tickets([first, earlier, later])
+        assert [waiter.priority for waiter in line] == [7, 0, 0]
+        assert store.name(S, [earlier, first]) == dict.fromkeys(
+            tickets([earlier, first]), Standing.WAITS
+        )
+        assert store.snapshot("api").waiting == 3
+        store.renew([permit])
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(first)
+
+    def test_what_stands_again_is_granted_by_the_next_reap(self, store: Store) -> None:
+        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()))
+        store.ask(S)
+        store.name(S, [wait])
+        store.reap()
+        assert store.ask(S).granted == nonces(wait)
+
+    def test_a_session_that_sleeps_names_in_vain(self, store: Store, clock: Clock) -> None:
+        """Put its waits in transit, for as long as their places are kept."""
+        store.set_limit(0, "api")
+        ticket = refused(store, claim(), "b", holding(keeps=HOUR)).ticket
+        known = HeldWait(ticket or "", tuple(claim()), keeps=HOUR)
+        unknown = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()), keeps=HOUR)
+        clock.advance(HOUR)
+        store.name(S, [known, unknown])
+        assert (reachable(store), store.snapshot("api").waiting) == ([], 2)
+        clock.advance(HOUR - 0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 2
+        clock.advance(0.001)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+
+    def test_several_claims_stand_again(self, store: Store) -> None:
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(BOTH))
+        store.name(S, [wait])
+        store.release("a", BOTH)
+        assert granted(store) == granted(store, "disk") == [wait.ticket]
+
+    def test_what_another_session_has_is_left_to_it(self, store: Store) -> None:
+        """N4: naming a wait takes it from no other session."""
+        store.ask(S)
+        store.ask(T)
+        admitted(store, claim(), "a")
+        wait = held(store, "b", T)
+        assert store.name(S, [wait]) == {wait.ticket: Standing.ELSEWHERE}
+        store.release("a", claim())
+        assert (store.ask(S).granted, store.ask(T).granted) == (frozenset(), nonces(wait))
+
+    def test_what_was_parked_meanwhile_is_elsewhere(self, store: Store) -> None:
+        """Name one message of a task while the other lies in the store."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    def test_what_was_sent_meanwhile_is_elsewhere(self, store: Store) -> None:
+        """N4: otherwise it would stand in line, too, and get a second permit."""
+        store.ask(S)
+        admitted(store, BOTH, "a")
+        ticket = parked(store, BOTH, "b")
+        store.sent(released(store, "a", BOTH))
+        changed = tuple(claim(of="new") + BOTH)
+        assert store.name(S, [HeldWait(ticket, changed)]) == {ticket: Standing.ELSEWHERE}
+        assert store.snapshot("new").waiting == store.snapshot("api").waiting == 0
+
+    def test_what_was_sent_too_long_ago_waits(self, store: Store, clock: Clock) -> None:
+        """N1: its grant has ended, though no call has noticed that yet."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP)
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.WAITS}
+        assert store.snapshot("api").waiting == 1
+        store.reap()
+        assert store.ask(S).granted == {nonce_of(ticket)}
+
+    def test_in_the_grace_what_was_sent_is_elsewhere_all_the_same(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Keep its grant, for the server was away when its message came."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP - 1)
+        self.remember(store)()
+        clock.advance(1)
+        store.ask(S)
+        assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
+
+    def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
+        """N3: it keeps its grant."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
+        assert store.ask(S).granted == nonces(wait)
+        assert granted(store) == [wait.ticket]
+
+    def test_naming_many(self, store: Store) -> None:
+        """Name waits at several resources in one call."""
+        store.ask(S)
+        waits = [
+            HeldWait(TicketFields(f"{n}", 0, n + 1).text, tuple(claim(key=f"{n % 7}")))
+            for n in range(500)
+        ]
+        assert store.name(S, waits) == dict.fromkeys(tickets(waits), Standing.WAITS)
+        assert store.snapshot("api/3").waiting == 71
+
+    def test_sessions_stand_again_in_the_grace(self, store: Store, clock: Clock) -> None:
+        permit = admitted(store, claim(), "a")
+        store.ask(S)
+        wait = held(store, "b")
+        self.forget(store)
+        assert store.ask(S).slept
+        store.name(S, [wait])
+        store.renew([permit])
+        store.reap()
+        assert granted(store) == []
+        clock.advance(LEASE - 1)
+        store.ask(S)
+        store.release("a", claim())
+        assert store.ask(S).granted == nonces(wait)

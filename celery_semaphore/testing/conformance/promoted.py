@@ -1,0 +1,59 @@
+"""What the tests of promotions have in common."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind
+from .suite import (
+    admitted,
+    came_back,
+    claim,
+    named,
+    released,
+)
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+BOTH = claim() + claim(of="disk")
+
+
+def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list[str]:
+    """Return the tickets of holders that are parked behind "a", one after the other."""
+    admitted(store, claim(), "a")
+    tickets = list[str]()
+    for holder in holders:
+        clock.advance(1)
+        tickets.append(named(store, holder, priority=priority))
+    return tickets
+
+
+def overtaking(store: Store, clock: Clock) -> str:
+    """Return the first ticket of "c", which was promoted past "b"."""
+    queued(store, clock, "b")
+    clock.advance(1)
+    ticket = named(store, "c")
+    store.promote([ticket], "api")
+    return ticket
+
+
+def order(store: Store, wanted: list[str]) -> list[str]:
+    """Return the order in which the permit of "a" is handed on."""
+    found, holder = list[str](), "a"
+    for _ in wanted:
+        (grant,) = released(store, holder, claim())
+        found.append(grant.payload.decode())
+        store.sent([grant])
+        holder = found[-1]
+        admitted(store, claim(), holder, came_back(grant.ticket, Kind.PARK))
+    return found
+
+
+def line(store: Store) -> list[str]:
+    """Return the nonces of the waits, in order."""
+    seen = store.snapshot("api")
+    assert [each.position for each in seen.waiters] == list(range(seen.waiting))
+    return [each.id.rpartition(".")[2] for each in seen.waiters]

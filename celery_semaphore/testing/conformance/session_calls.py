@@ -1,0 +1,71 @@
+"""What the tests of sessions have in common: held waits, and what is seen of them."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.permit import Kind, Wait
+from ...core.session import HeldWait
+from ...core.ticket import nonce_of
+from .suite import (
+    LEASE,
+    admitted,
+    claim,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
+    from ...core.session import Turns
+    from ...core.store import Store
+    from ..clock import Clock
+S, T = "worker-1", "worker-2"
+HOUR = 3600.0
+
+
+def holding(session: str = S, ticket: str | None = None, **how: Any) -> Wait:
+    return Wait(Kind.REQUEUE, ticket, session=session, **how)
+
+
+def held(
+    store: Store,
+    holder: str,
+    session: str = S,
+    claims: Sequence[Claim] = tuple(claim()),
+    **how: Any,
+) -> HeldWait:
+    """Let a task wait; this session holds its message."""
+    ticket = refused(store, claims, holder, holding(session, **how)).ticket
+    assert ticket
+    return HeldWait(ticket, tuple(claims), keeps=how.get("keeps", 0.0))
+
+
+def tickets(waits: Sequence[HeldWait]) -> list[str]:
+    return [wait.ticket for wait in waits]
+
+
+def nonces(*waits: HeldWait) -> frozenset[str]:
+    return frozenset(nonce_of(wait.ticket) for wait in waits)
+
+
+def reachable(store: Store, resource: str = "api") -> list[str]:
+    return [waiter.id for waiter in store.snapshot(resource).waiters if waiter.reachable]
+
+
+def looked_at(store: Store) -> None:
+    """Let the store look at the line; a reap may find that it need not."""
+    assert not store.release("unknown", claim())
+
+
+def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
+    """Let time pass, while the session asks and these holders renew, three times in a lease."""
+    turns = store.ask(S)
+    for _ in range(round(seconds / (LEASE / 3))):
+        clock.advance(LEASE / 3)
+        store.renew([admitted(store, claim(), holder) for holder in holders])
+        turns = store.ask(S)
+    return turns
