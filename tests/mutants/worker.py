@@ -59,9 +59,9 @@ ACKNOWLEDGING = [
         "a message that went back stays unacknowledged",
         "the successor runs, and the old one comes again when the worker ends",
         "worker/main_process/refused_request",
-        '        """The broker has the message that takes this one\'s place."""\n'
+        '        """Acknowledge the message: the broker has the one that replaces it."""\n'
         "        self.acknowledge()  # type: ignore[attr-defined]\n",
-        '        """The broker has the message that takes this one\'s place."""\n',
+        '        """Acknowledge the message: the broker has the one that replaces it."""\n',
         f"{POOLS}::test_warm_shutdown_keeps_who_waits[published-hold]",
     ),
     worker(
@@ -668,8 +668,8 @@ STOPPING = [
         "what cannot be read of a lost connection is an error",
         "so it is; but Celery ends the worker for it",
         "worker/main_process/bootstep",
-        "    except Exception:\n        # Celery would end",
-        "    except OSError:\n        # Celery would end",
+        "    except Exception:\n        # An error here would end",
+        "    except OSError:\n        # An error here would end",
         f"{UNREAD}::test_a_connection_that_cannot_be_read_is_closed_all_the_same",
     ),
     worker(

@@ -1,1 +1,1 @@
-"""What the worker's main process does: it receives messages, and sees the end of each task."""
+"""The code of a worker's main process, which receives messages and sees the end of each task."""

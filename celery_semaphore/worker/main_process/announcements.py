@@ -1,4 +1,4 @@
-"""Announcements: what the worker's main process does when something happened to a permit."""
+"""Handle permit events in the worker's main process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Log it, end the task if its permit is lost, and have the signals sent.
+    """Logs each permit event, ends the task if its permit is lost, and queues the signals.
 
-    Called by the thread that renews and by the event loop, so receivers must not run here: a slow one
-    would let leases end, or hold up all other tasks.
+    The renewal thread and the event loop call it. So receivers must not run here: a slow one would let leases
+    expire, or delay all other tasks.
     """
 
     def __init__(self, ledger: Ledger, receivers: ReceiverThread) -> None:

@@ -1,4 +1,4 @@
-"""Bootsteps: open the store when a worker starts, keep its permits, close when the pool is gone."""
+"""Bootsteps: open the store when a worker starts, keep its permits, and close the store after the pool has ended."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ from .inspection import add_inspect_command
 
 logger = logging.getLogger(__name__)
 
-SHUTDOWN_TIMEOUT_S = 5.0  # seconds a worker takes at its end to give back what it holds
-ANSWER_S = 5.0  # for which it waits for one answer of RabbitMQ then ...
-COLD_ANSWER_S = 1.0  # ... in a cold shutdown: Celery has waited for several, and a supervisor kills a slow worker ...
-NONE_COMES_S = 0.1  # ... and if it did in vain
-COLD_FLUSH_S = 2.0  # for which a cold shutdown waits for what goes back: without it the broker delivers that again
+SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker holds when it ends
+ANSWER_S = 5.0  # timeout of one answer of RabbitMQ at a warm shutdown
+COLD_ANSWER_S = 1.0  # at a cold one: Celery has waited for several answers, and a supervisor kills a slow worker
+NONE_COMES_S = 0.1  # for each answer after the first one that timed out
+COLD_FLUSH_S = (
+    2.0  # for returning messages at a cold shutdown; the broker redelivers those that are left
+)
 
 
 class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -59,13 +61,13 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
         _check_store(self.limiter)
-        # Made before the pool's processes are, which inherit it.
+        # The pipe must exist before the pool's processes, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)
         watch_ends()
         add_inspect_command()
 
     def start(self, parent: Any) -> None:
-        """The pool is up."""
+        """Start the threads, now that the pool is up."""
         self.limiter.pool = parent.pool
         process = self.limiter.process
         process.announce.subscribe(Announcements(process.ledger, process.receivers))
@@ -73,31 +75,31 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self.limiter.sweeper.start()
 
     def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
-        """Called at each connection to the broker; the releaser's thread reads the notes meanwhile."""
-        # Not the notes' own pipe: each task writes three, and few of them are urgent.
+        """Watch the waker's pipe; Celery calls this at each connection to the broker."""
+        # The pipe of notes is left to the releaser's thread: each task writes three notes, and few of them are urgent.
         hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
 
     def stop(self, parent: Any) -> None:
-        """Tasks still run: their permits are kept until the consumer step's shutdown."""
+        """Do nothing: tasks still run, so their permits are kept until the consumer step's shutdown."""
 
 
 class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Knows the worker's connection to the broker, and is the last to hear that the pool is gone."""
+    """Follows the worker's connection to the broker, and closes the limiter after the pool has ended."""
 
-    # The last to start is the first to stop: no step of Celery may wait for an answer before it is bounded.
+    # Steps stop in reverse order: this one must limit the wait for answers before any step of Celery waits for one.
     requires = ("celery.worker.consumer:Tasks", "celery.worker.consumer.control:Control")
     granted: GrantedQueues | None = None
     held: HeldMessages | None = None
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        # Celery has no signal for it, and closes the connection before it stops the steps.
+        # Celery has no signal for a lost connection, and closes it before it stops the steps.
         close_lost = c.on_connection_error_after_connected
         c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
         restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))
 
     def start(self, c: Any) -> None:
-        """Connected."""
+        """Hold messages and consume granted queues on the connection that was just made."""
         limiter = limiter_of(c.app)
         limiter.connections += 1
         limiter.consumer = c.task_consumer
@@ -119,14 +121,14 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
             self.granted.connect()
 
     def register_with_event_loop(self, _c: Any, _hub: Any) -> None:
-        """A loop that has a hub is about to begin."""
+        """Consume the granted queues; Celery calls this right before a loop with a hub begins."""
         if self.granted is not None:
             self.granted.consume()
 
     def stop(self, c: Any) -> None:
-        """The connection is lost, or about to be closed: what it delivered cannot be acked after."""
+        """Let go of what the connection delivered: it is lost or about to be closed, and nothing can be acked after."""
         limiter = limiter_of(c.app)
-        ends = c.blueprint.state != bootsteps.RUN  # a shutdown, whichever; not a new connection
+        ends = c.blueprint.state != bootsteps.RUN  # any shutdown, as opposed to a reconnect
         try:
             with _bounded_answers(c) if ends else nullcontext():
                 if self.granted is not None:
@@ -140,19 +142,19 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
             elif held is not None:
                 held.forget()
             if ends:
-                # What went back must be acknowledged while there is a connection, or it runs twice.
+                # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
             limiter.connections += 1
 
     def shutdown(self, c: Any) -> None:
-        """The pool is gone, after a warm and after a cold shutdown."""
+        """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
         if self.held is not None:
             self.held.session.join(SHUTDOWN_TIMEOUT_S)
         limiter_of(c.app).close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
 
 
 def _longest_flush(warm: float) -> float:
-    """Return for how many seconds to wait for what goes to the broker, if it is so many at a warm shutdown."""
+    """Return the timeout for returning messages to the broker, given the timeout of a warm shutdown."""
     return min(COLD_FLUSH_S, warm) if ends_cold() else warm
 
 
@@ -164,20 +166,21 @@ def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
 def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
     if (held := limiter_of(c.app).held) is not None:
-        held.forget()  # its timer must begin none of what the broker delivers again
+        held.forget()  # its timer must not begin messages that the broker delivers again
     try:
         give_up_unanswered(c.connection)
     except Exception:
-        # Celery would end the worker, for a connection that it is about to make anew.
+        # An error here would end the worker, although Celery is about to reconnect.
         logger.warning("a lost connection was not read to its end", exc_info=True)
     close(error)
 
 
 @contextmanager
 def _bounded_answers(c: Any) -> Iterator[None]:
-    """Wait for no answer of RabbitMQ for ever: Celery's handler of QUIT may cut in two what TERM wants to be answered.
+    """Limit the time that a shutdown waits for answers of RabbitMQ.
 
-    Then none comes any more, and Celery would wait for several others: so they are not waited for at all.
+    Celery's handler of QUIT may interrupt a half-written frame of the warm shutdown. Then no answer comes any more.
+    Celery would wait for several, so after the first timeout the others get almost no time.
     """
     connection = c.connection
     if connection is None or not connection.connected or not is_amqp(c.app):
@@ -208,7 +211,7 @@ def _check_prefork(parent: Any, limiter: Limiter) -> None:
     if getattr(parent, "pool_start_method", "fork") != "fork":
         msg = (
             f"worker_pool_start_method={parent.pool_start_method!r}: the pool's processes must be forked,"
-            " to inherit the pipe by which they tell of their permits."
+            " to inherit the pipe by which they report their permits."
         )
         raise ConfigurationError(msg)
 
@@ -217,11 +220,11 @@ def _check_store(limiter: Limiter) -> None:
     try:
         for warning in limiter.process.store.check(parks=limiter.parks):
             logger.warning(warning)
-        # Learn the store's epoch before anybody runs: a worker that knows none could not tell, if the
-        # store forgot a moment later, that others hold permits.
+        # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
+        # could not tell that other workers hold permits.
         limiter.process.store.reap()
     except StoreUnavailable as error:
-        # Tasks without a limit can run, and the store may come back: no reason not to start.
+        # Start anyway: tasks without a limit can run, and the store may come back.
         logger.critical(
             "limited tasks wait until the store of semaphores can be reached: %s", error
         )

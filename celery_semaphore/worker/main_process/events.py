@@ -1,4 +1,4 @@
-"""What monitors such as Flower and ``celery events`` hear of a limited task."""
+"""Send the events of limited tasks to monitors such as Flower and ``celery events``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from celery.signals import task_revoked
 from ..limiter import Limiter
 
 STARTED = "task-started"
-# Not ``task-…``: monitors would take it for a state of the task, and show that for ever.
+# Monitors would show an event called ``task-…`` as a state of the task for ever.
 SATURATED = "semaphore-saturated"
 ENDS = frozenset(
     f"task-{how}" for how in ("succeeded", "failed", "retried", "rejected", "revoked", "cancelled")
@@ -21,12 +21,12 @@ ENDS = frozenset(
 
 
 class EventsMixin:
-    """Goes before a ``Request`` class: ``task-started`` is sent when the permit is held, not before.
+    """Sends ``task-started`` only when the permit is held; put it before a ``Request`` class.
 
-    Celery sends it when a process takes the task, which is at each attempt to get a permit. Of a permit the main
-    process hears in any of its threads, and perhaps only when the task ends. The event has the time of the
-    acquire. The event loop sends it, or the thread that sends the event of the end, right before that: with
-    ``--pool threads`` Celery does this in the thread that ran the task (a dispatcher has a lock for its connection).
+    Celery sends it when a process takes the task, which is at each attempt to acquire. The main process may learn of
+    a permit in any thread, and as late as at the end of the task. So the event carries the time of the acquire. The
+    event loop sends it; or, right before the event of the end, the thread that sends that one. With
+    ``--pool threads`` this is the thread that ran the task; a dispatcher has a lock for its connection.
     """
 
     _limiter: Limiter
@@ -35,21 +35,21 @@ class EventsMixin:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._unstarted = [True]
-        self._started_at: list[float] = []  # of an event that is to be sent
+        self._started_at: list[float] = []  # the time of an event that is not sent yet
 
     def send_event(self, type: str, **fields: Any) -> None:  # noqa: A002 - Celery's name
-        """Send an event as Celery does, in the order in which monitors must hear it."""
+        """Send an event as Celery does, but ``task-started`` right before the event of the end at the latest."""
         if type == STARTED:
             return
         if type in ENDS:
-            self._limiter.drain()  # its note may be unread
+            self._limiter.drain()  # the note of its permit may be unread
             self._send_started()
         super().send_event(type, **fields)  # type: ignore[misc]
 
     def started(self, since: float) -> None:
-        """Have ``task-started`` sent, once; ``since`` is the monotonic time of the acquire."""
+        """Queue ``task-started``, once; ``since`` is the monotonic time of the acquire."""
         try:
-            self._unstarted.pop()  # one step: two threads may come here
+            self._unstarted.pop()  # atomic: two threads may call this
         except IndexError:
             return
         if self._is_heard():
@@ -57,10 +57,10 @@ class EventsMixin:
             self._limiter.in_loop(self._send_started)
 
     def dropped(self) -> None:
-        """Tell monitors and receivers of ``task_revoked`` of a task that ends unrun, as of one that is revoked.
+        """Send the event and the signal of a revoked task for one that is dropped.
 
-        Receivers run where those of our signals do: they may wait, to give a lock back, say, and this is the event
-        loop. Celery sends the signal from there; but it revokes few tasks, and a crowd may be dropped at once.
+        Receivers of ``task_revoked`` run in the thread of our own signals, since they may block and this is the event
+        loop. Celery calls them in the loop; but it revokes few tasks, and many may be dropped at once.
         """
         how = {"terminated": False, "signum": None, "expired": False}
         self.send_event("task-revoked", **how)
@@ -70,9 +70,9 @@ class EventsMixin:
             self._limiter.process.receivers.add(send)
 
     def _is_heard(self) -> bool:
-        """Whether events of this task are sent: nothing else pays for a call into the loop, which it wakes.
+        """Return whether events of this task are sent; otherwise waking the loop would be wasted.
 
-        A worker without ``--task-events`` has a dispatcher that is enabled, for the group ``worker``.
+        A worker without ``--task-events`` has a dispatcher that is enabled for the group ``worker`` only.
         """
         eventer = self._eventer  # type: ignore[attr-defined]
         if not (eventer and eventer.enabled and self.task.send_events):
@@ -88,13 +88,13 @@ class EventsMixin:
 
 
 def buffer_refusals(consumer: Any) -> None:
-    """Have events of refusals sent many at once, as Celery sends those of tasks: each message blocks the event loop.
+    """Send events of refusals in batches, as Celery does with events of tasks: each message blocks the event loop.
 
-    Not with ``--pool threads``: there the threads that run tasks send them, not the loop, and before 5.7 Celery
-    loses what one thread adds to a buffer while another one sends it.
+    With ``--pool threads`` they are sent one by one: there the threads that run tasks send them, and before 5.7 Celery
+    loses an event that one thread adds to a buffer while another thread sends it.
     """
     dispatcher = consumer.event_dispatcher
-    if dispatcher is None:  # a worker without heartbeat and gossip, unless it sends events of tasks
+    if dispatcher is None:  # in a worker without heartbeat, gossip and events of tasks
         return
     if "task" in dispatcher.buffer_group and not isinstance(consumer.pool, ThreadsPool):
         dispatcher.buffer_group = {*dispatcher.buffer_group, group_from(SATURATED)}

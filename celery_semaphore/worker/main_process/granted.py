@@ -1,8 +1,7 @@
-"""The granted queues: short ones beside those that a worker consumes, by which its parked messages come back.
+"""Consume the granted queues, by which parked messages come back; each belongs to a queue that the worker consumes.
 
-A permit is kept for what comes by them, so it waits for nothing but a process: they have a channel of their own,
-or it would not be delivered while the worker's prefetch is used up by others; and of those that wait for
-a process it is the next.
+A message that comes by a granted queue has a permit, so it waits for a process only. These queues have a channel of
+their own: otherwise other messages could use up the prefetch. Their requests go to the front of the pool's line.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ from ..messages.route import granted_queue, home_queue, is_amqp
 
 
 class GrantedQueues:
-    """Of one worker, also those of queues that it begins or ceases to consume while it runs."""
+    """Consumes the granted queues of one worker, also for queues that it adds or cancels while it runs."""
 
     def __init__(self, c: Any, limiter: Limiter) -> None:
         self._c = c
         self._limiter = limiter
         self._own: Any = None  # the consumer with a channel of its own
-        # Celery has no signal for either.
+        # Celery has no signal for an added or a cancelled queue.
         self._add, c.add_task_queue = c.add_task_queue, self.add
         self._remove, c.cancel_task_queue = c.cancel_task_queue, self.remove
 
     def connect(self) -> None:
-        """Called at each connection, when the loop does not consume yet: it begins with all of them."""
+        """Add the granted queues to a consumer; called at each connection, before the loop consumes."""
         c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
-        # One that is there already is the user's own, of that name by chance.
+        # A queue of that name that the worker consumes already is the user's own.
         granted = frozenset(name for name in homes if granted_queue(name) not in homes)
         self._limiter.granted = granted
-        # A loop without a hub asks no step to begin: it begins with the worker's own consumer.
+        # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
         self._own = None if c.hub is None else _consumer(c)
         for name in granted:
             self._consumer.add_queue(_beside(homes[name]))
 
     def consume(self) -> None:
-        """The loop is ready for messages."""
+        """Start to consume, now that the loop is ready for messages."""
         self._handle = self._c.create_task_handler()
         self._own.on_message = self._received
         self._own.consume()
 
     def cancel(self) -> None:
-        """No more messages; those that were delivered can still be acknowledged.
+        """Receive no more messages; delivered ones can still be acknowledged.
 
-        Once only: over a stream that a cold shutdown broke, RabbitMQ would never answer a second attempt. In a cold
-        shutdown not even once, for each wait adds to those of Celery, and a supervisor kills a worker that takes long.
-        The channel ends with its connection, and RabbitMQ delivers again what was not acknowledged.
+        A cold shutdown skips this for RabbitMQ: each answer takes time, and a supervisor kills a slow worker. The
+        channel ends with its connection, and RabbitMQ redelivers what was not acknowledged. A failed cancel is not
+        repeated: after a cold shutdown interrupted a frame, RabbitMQ would never answer.
         """
         if self._own is not None and not (ends_cold() and is_amqp(self._c.app)):
             ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
 
     def add(self, queue: str, *args: Any, **options: Any) -> None:
-        """Consume one more."""
+        """Consume one more queue, and its granted queue."""
         self._add(queue, *args, **options)
         queues, limiter = self._c.app.amqp.queues, self._limiter
-        # Not of those that it consumes: Celery 5.5 forgets to add one there that was cancelled before.
+        # Search all queues, not consume_from: Celery 5.5 does not put back a queue that was cancelled before.
         home, name = queues.get(queue), granted_queue(queue)
         if (
             home is None
@@ -76,7 +75,7 @@ class GrantedQueues:
             self._consumer.consume()
 
     def remove(self, queue: str) -> None:
-        """Consume one less. What it has delivered already still belongs to its home."""
+        """Consume one queue less. Messages that its granted queue has delivered still belong to it."""
         home = self._c.app.amqp.queues.aliases.get(queue)
         name = queue if home is None else home.name
         self._remove(queue)
@@ -88,13 +87,13 @@ class GrantedQueues:
         return self._c.task_consumer if self._own is None else self._own
 
     def _received(self, message: Any) -> None:
-        """Hand it to a process; if none is free, it is before all but those that came the same way."""
+        """Give the message to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
         goes_first(self._c, partial(self._handle, message))
 
 
 def _consumer(c: Any) -> Any:
     channel = c.connection.channel()
-    # More than can run would wait here while a process of another worker is free. RabbitMQ counts for each queue.
+    # A longer prefetch would keep messages here while another worker has a free process. RabbitMQ counts per queue.
     most = getattr(c.controller, "max_concurrency", None) or _processes(c)
     channel.basic_qos(0, most, False)  # noqa: FBT003 - the transports name it differently
     if c.app.conf.get("worker_disable_prefetch") and c.connection.transport.driver_type == "redis":
@@ -105,7 +104,7 @@ def _consumer(c: Any) -> Any:
 
 
 def _processes(c: Any) -> int:
-    """Return how many run tasks; none in a cold shutdown that interrupted an attempt to connect: the pool is gone."""
+    """Return the number of the pool's processes; 1 if a cold shutdown has ended the pool during a connect."""
     try:
         return int(c.pool.num_processes)
     except AttributeError:
@@ -113,7 +112,7 @@ def _processes(c: Any) -> int:
 
 
 def _only_for_a_free_process(qos: Any, most: int) -> None:
-    """What Celery does on the channel of its own queues, for Redis alone."""
+    """Let the channel deliver only to a free process, as Celery does on its own channel for Redis."""
     can_consume = qos.can_consume
     qos.can_consume = lambda: len(state.reserved_requests) < most and can_consume()
 

@@ -1,4 +1,4 @@
-"""Inspection: ``celery inspect semaphore``, what each worker knows of its own limited tasks, without its store."""
+"""Answer ``celery inspect semaphore`` with what each worker knows of its limited tasks, without the store."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ HELP = "Show the tasks that have permits, and those that are held until they are
 
 
 def add_inspect_command() -> None:
-    """Let workers answer ``celery inspect semaphore``, and Celery's command line know it."""
+    """Register ``celery inspect semaphore`` with workers and with Celery's command line."""
     Panel.register(
         name="semaphore", type="inspect", help=HELP, signature="[shown=100]", args=[("shown", int)]
     )(inspect_worker)
 
 
 def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
-    """Answer with at most so many of each. Durations are in seconds.
+    """Return the permits and the held messages of this worker, ``shown`` of each at most. Durations are in seconds.
 
-    What is parked, in transit, or waits outside tasks is in no worker: ``celery semaphore show`` asks the store.
+    Waits that are parked, in transit, or outside tasks are in no worker: ``celery semaphore show`` queries the store.
     """
     from ..limiter import LIMITER  # the command line loads this module with each of its commands
 
@@ -61,8 +61,8 @@ def _permit(delivery: Delivery, now: float) -> dict[str, Any]:
 
 
 def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Iterator[float | None]:
-    """Yield when each turn is expected; None where nobody knows, as in a pause, nor of those behind that one."""
-    still = set[tuple[str, ...]]()  # resources whose lines do not move, as one wait names them
+    """Yield the expected time of each turn; None if it is unknown, as in a pause, and for the waits behind that one."""
+    still = set[tuple[str, ...]]()  # the resources of a wait that does not move
     for held in line:
         if held.wait is None:
             yield held.due

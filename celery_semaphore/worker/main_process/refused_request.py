@@ -1,4 +1,4 @@
-"""RefusedRequestMixin: what becomes of the message of a task that was refused its permit."""
+"""Handle the message of a task that was refused its permit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from ..pool_process.refusal import Refused
 from .events import SATURATED, EventsMixin
 
 REDELIVERED = (
-    0.75  # of the time after which the broker delivers it again: then it may be another worker's
+    0.75  # part of the visibility timeout after which the message may already be another worker's
 )
-CLOCK_MARGIN_S = 0.5  # seconds after which no worker's clock says that a task has not expired yet
+CLOCK_MARGIN_S = (
+    0.5  # added to ``expires``, so that every worker's clock agrees that the task has expired
+)
 
 
 class RefusedRequestMixin(EventsMixin):
-    """Goes before a ``Request`` class: holds, parks or publishes the message, or drops it."""
+    """Holds, parks, publishes or drops the message of a refused task; put it before a ``Request`` class."""
 
     id: str
     holder: str
@@ -41,29 +43,29 @@ class RefusedRequestMixin(EventsMixin):
 
     @property
     def session(self) -> str:
-        """Name the session that asks for its grant if it must wait; empty if none does, or if it has its permit."""
+        """The session that asks for the grant of this task; empty without one, or once the task has its permit."""
         return self._request_dict.get(SESSION) or ""
 
     def came_from(self) -> str:
-        """The name of its own queue."""
+        """Return the name of the message's own queue."""
         info = self.message.delivery_info
         came_by = queue_of(self._app, self._by_tag, info)  # type: ignore[attr-defined]
         return self._limiter.home_of(came_by)
 
     def comes_back_to(self) -> str:
-        """The name of the queue for when it has a permit."""
+        """Return the name of the queue by which the message comes back with a permit."""
         return self._limiter.comes_back_to(self.came_from())
 
     def may_go_back(self) -> bool:
-        """Not if its connection is lost: the broker delivers it again, and a copy would run twice."""
+        """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""
         return self._connection == self._limiter.connections
 
     def went_back(self) -> None:
-        """The broker has the message that takes this one's place."""
+        """Acknowledge the message: the broker has the one that replaces it."""
         self.acknowledge()  # type: ignore[attr-defined]
 
     def was_parked(self) -> None:
-        """The store has the message; one that was refused since, and is held elsewhere, has put it out of there."""
+        """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
         after = self._limiter.redelivered_after
         if after and time.monotonic() - self._since > REDELIVERED * after:
             self._answer.give(partial(leave_to_broker, self.message))
@@ -71,11 +73,11 @@ class RefusedRequestMixin(EventsMixin):
             self.acknowledge()  # type: ignore[attr-defined]
 
     def came_to_nothing(self) -> None:
-        """The message could not be published: the broker shall deliver this one again."""
+        """Return the message to the broker, because it could not be published again."""
         self.reject(requeue=True)  # type: ignore[attr-defined]
 
     def again(self, ticket: str | None) -> Self:
-        """Return a fresh request of the same message: another holder, which asks at once, with this ticket."""
+        """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
         fresh = type(self)(
             self.message,
             on_ack=self.on_ack,  # type: ignore[attr-defined]
@@ -99,14 +101,16 @@ class RefusedRequestMixin(EventsMixin):
         """Do with the message what the refusal says."""
         state.task_ready(self)
         if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
-            self._ended(reported=True)  # its end came while the refusal was on its way
+            self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger
         claims: tuple[Claim, ...] = ()
         if refused.asked:
             claims = ledger.refused(self.holder)
         else:
-            ledger.ended(self.holder)  # the store may have said yes to nobody
+            ledger.ended(
+                self.holder
+            )  # the store may have granted a permit, and its answer was lost
         if refused.delay is None:
             self.acknowledge()  # type: ignore[attr-defined]
         elif refused.parks and refused.ticket and claims:
@@ -140,7 +144,7 @@ class RefusedRequestMixin(EventsMixin):
             keeps = limiter.redelivered_after
             held.wait = HeldWait(refused.ticket, claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in
-        # Its process runs others by now: no revoke with terminate=True may end it.
+        # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
         return limiter.held.hold(held)
 
@@ -149,7 +153,7 @@ class RefusedRequestMixin(EventsMixin):
         raise NotImplementedError
 
     def _ends_in(self, left: float | None) -> float | None:
-        """Seconds until it waits no more: it expires, or its ``wait_timeout`` is over."""
+        """Return the seconds until the task expires or its ``wait_timeout`` is over; None without either."""
         ends = [] if left is None else [left]
         if (expires := self.expires) is not None:  # type: ignore[attr-defined]
             left = (expires - datetime.now(expires.tzinfo)).total_seconds()

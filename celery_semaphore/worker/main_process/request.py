@@ -1,10 +1,10 @@
 """LimitedRequest: one delivery of a limited task, as the worker's main process sees it.
 
-Celery calls ``Request`` at every end of a task. What must hold, whatever the end:
+Celery calls ``Request`` at every end of a task. Two rules hold at every end:
 
-* with early acks, the message is acknowledged when the permit is noted (not when a process accepts
-  the task, as Celery does), or when it went back; a process that dies before leaves it unacknowledged
-* the permit is released when the process reported the end, or once that process is gone
+* With early acks, the message is acknowledged when the permit is noted, or when the message was published again.
+  (Celery does it when a process accepts the task.) If the process dies before that, the message stays unacknowledged.
+* The permit is released when the process has reported the end, or once that process is gone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 
 
 class LimitedRequestMixin(RefusedRequestMixin):
-    """Goes before a task's own ``Request`` class."""
+    """Limits the requests of a task; put it before the task's own ``Request`` class."""
 
     id: str
     message: Any
@@ -62,18 +62,18 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self._by_tag = queue_by_tag(self._limiter.consumer, self.message.delivery_info)
         self._accepting = False
         self._loss: str | None = None
-        self._returned = False  # to the broker, which delivers it again
+        self._returned = False  # whether the message was returned to the broker
         self._answer = Answer()
         self._since = self.made_at = time.monotonic()  # when the broker delivered the message
-        self.granted = False  # whether it was held until it was granted
+        self.granted = False  # whether the message was held until it was granted
         self._drop_foreign_ticket()
-        # Unique for each delivery: two runs of one task id do overlap, and are two holders.
+        # Unique for each delivery: two runs of one task id can overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
-        if not came_by["exchange"]:  # a retry goes to its own queue, however this one came
+        if not came_by["exchange"]:  # a retry must go to the home queue, not to its granted queue
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
         sent: dict[str, Any] = self._request_dict
-        drop_internal(sent)  # or a header called semaphore_permit would pass for a permit
+        drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
         if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             sent[SESSION] = held.session_for(self.message)
 
     def _drop_foreign_ticket(self) -> None:
-        """Let a task wait from the beginning whose header no worker wrote: no store could take any text."""
+        """Ignore a ticket header that no worker wrote: a store does not accept arbitrary text."""
         header = self._request_dict.get(TICKET)
         if header is None or is_sent_back(header, self.id):
             return
@@ -98,7 +98,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        # Celery generates a subclass whose on_success does not call ours.
+        # The subclass that Celery generates has an on_success that does not call ours.
         super().__init_subclass__(**kwargs)
         if generated := cls.__dict__.get("on_success"):
 
@@ -107,15 +107,15 @@ class LimitedRequestMixin(RefusedRequestMixin):
                 try:
                     generated(self, result, **kwargs)
                 finally:
-                    if not failed:  # else on_failure was called, and may have sent it back
+                    if not failed:  # else on_failure was called, and may have returned the message
                         self._ended(reported=True)
 
             cls.on_success = on_success  # type: ignore[attr-defined]
 
-    # -- the beginning
+    # -- start
 
     def on_accepted(self, pid: int, time_accepted: float) -> None:
-        """A process took the task; it has no permit yet."""
+        """Watch for the permit, now that a process has accepted the task."""
         self._accepting = True
         try:
             super().on_accepted(pid, time_accepted)  # type: ignore[misc]
@@ -124,18 +124,18 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self._limiter.process.ledger.watch(self.holder, self)
 
     def acknowledge(self) -> None:
-        """Acknowledge, except where Celery would before the task has a permit."""
+        """Acknowledge the message, except when Celery wants to before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
         self._answer.give(super().acknowledge)  # type: ignore[misc]
 
     def reject(self, requeue: bool = False) -> None:
-        """Reject, unless it was acknowledged meanwhile."""
+        """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
         self._answer.give(partial(super().reject, requeue))  # type: ignore[misc]
 
     def permit_held(self, since: float) -> None:
-        """The wait is over: forget it, so that no retry inherits it; and the moment of the early ack."""
+        """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""
         self.granted = False
         for name in OF_ONE_WAIT:
             self._request_dict.pop(name, None)
@@ -143,13 +143,13 @@ class LimitedRequestMixin(RefusedRequestMixin):
             self.acknowledge()
         self.started(since)
 
-    # -- the ends
+    # -- end
 
     def on_failure(
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
-        """Every end but success."""
-        # First: what the process noted must be known, or it would be entered after the end, and stay.
+        """Handle every end but success."""
+        # Read the notes first: a note that was entered after the end would never be removed.
         self._limiter.drain()
         exc = _bare(exc_info.exception)
         if isinstance(exc, Refused):
@@ -168,28 +168,30 @@ class LimitedRequestMixin(RefusedRequestMixin):
             self._ended(reported=return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
-        """A time limit passed; at a hard one the process is killed after this."""
+        """Handle an exceeded time limit; at a hard one the process is killed after this call."""
         super().on_timeout(soft, timeout)  # type: ignore[misc]
         if not soft:
             self._ended(reported=False)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
-        """Revoked while it runs: the process is being killed."""
-        self._accepting = False  # on_accepted may get here, and the revoked message must be acked
+        """Handle a revoke of a running task, whose process is being killed."""
+        self._accepting = (
+            False  # on_accepted may call this, and a revoked message must be acknowledged
+        )
         super().terminate(pool, signal)  # type: ignore[misc]
         self._ended(reported=False)
 
     def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
-        """A cold shutdown, or a lost connection: the process is being killed."""
+        """Handle a cold shutdown or a lost connection: the process is being killed."""
         self._limiter.drain()
         if self._limiter.process.ledger.is_over(self.holder):
-            return  # while it gives the permit back, and is not acknowledged yet: it would run twice
+            return  # its body has ended and its message is not acknowledged yet: it would run twice
         super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
         if self.worker_pid is not None and self._limiter.notes is not None:
             self._limiter.process.ledger.ended(self.holder, _gone(self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
-        """Release the permit: at once, or when the process is gone that has not reported its end."""
+        """Release the permit: at once if the process ``reported`` the end, else once that process is gone."""
         self._limiter.drain()
         ledger = self._limiter.process.ledger
         cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
@@ -200,12 +202,12 @@ class LimitedRequestMixin(RefusedRequestMixin):
             ledger.ended(self.holder, message_id=message_id)
         elif self._limiter.notes is not None:
             ledger.ended(self.holder, _gone(self.worker_pid), message_id)
-        # Else the task runs in this process, which goes on: task_postrun tells its end.
+        # Else the task runs in this process, which goes on: task_postrun releases the permit.
 
     def _died_without_permit(self, exc: Any) -> bool:
-        """Whether an early-ack task must be delivered again: its body never began.
+        """Return whether an early-ack task must be delivered again, because its body never began.
 
-        Once only: a key function that kills its process must not do so for ever.
+        This happens once only: a key function that kills its process must not do so for ever.
         """
         return (
             isinstance(exc, DIED)
@@ -223,10 +225,10 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self.reject(requeue=True)
         self._ended(reported=False)
 
-    # -- losing the permit
+    # -- loss of the permit
 
     def permit_lost(self, reason: str) -> None:
-        """The lease ended while the task runs."""
+        """End the task if its options say so: its lease expired while it runs."""
         if not self.task.semaphore_options.terminates(self._limiter.settings):
             return
         self._loss = reason
