@@ -372,7 +372,7 @@ WHICH_MESSAGE = [
         "an unanswered acquire has run, says the main process",
         "the same, from there",
         "main_process/refused_request",
-        "            ledger.ended(self.holder)  # the store may have granted a permit, and its answer was lost\n",
+        "            ledger.ended(self.holder)  # the answer that was lost may have been a permit\n",
         "            ledger.ended(self.holder, message_id=self._message_id)\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
     ),

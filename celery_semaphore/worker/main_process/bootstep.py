@@ -37,9 +37,7 @@ SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker holds when it ends
 ANSWER_S = 5.0  # timeout of one answer of RabbitMQ at a warm shutdown
 COLD_ANSWER_S = 1.0  # at a cold one: Celery has waited for several answers, and a supervisor kills a slow worker
 NONE_COMES_S = 0.1  # for each answer after the first one that timed out
-COLD_FLUSH_S = (
-    2.0  # for returning messages at a cold shutdown; the broker redelivers those that are left
-)
+COLD_FLUSH_S = 2.0  # for returning messages at a cold shutdown; the broker redelivers the rest
 
 
 class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]

@@ -20,12 +20,9 @@ from ..messages.route import queue_of
 from ..pool_process.refusal import Refused
 from .events import SATURATED, EventsMixin
 
-REDELIVERED = (
-    0.75  # part of the visibility timeout after which the message may already be another worker's
-)
-CLOCK_MARGIN_S = (
-    0.5  # added to ``expires``, so that every worker's clock agrees that the task has expired
-)
+# The part of the visibility timeout after which the message may already be another worker's.
+REDELIVERED = 0.75
+CLOCK_MARGIN_S = 0.5  # added to ``expires``, so that the task has expired by every worker's clock
 
 
 class RefusedRequestMixin(EventsMixin):
@@ -108,9 +105,7 @@ class RefusedRequestMixin(EventsMixin):
         if refused.asked:
             claims = ledger.refused(self.holder)
         else:
-            ledger.ended(
-                self.holder
-            )  # the store may have granted a permit, and its answer was lost
+            ledger.ended(self.holder)  # the answer that was lost may have been a permit
         if refused.delay is None:
             self.acknowledge()  # type: ignore[attr-defined]
         elif refused.parks and refused.ticket and claims:

@@ -175,9 +175,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
         """Handle a revoke of a running task, whose process is being killed."""
-        self._accepting = (
-            False  # on_accepted may call this, and a revoked message must be acknowledged
-        )
+        self._accepting = False  # on_accepted may call this, and a revoked message must be acked
         super().terminate(pool, signal)  # type: ignore[misc]
         self._ended(reported=False)
 
