@@ -89,7 +89,7 @@ REFUSING = (
         "a refused task waits",
         "the store did not admit it, so it asks again",
         "worker/pool_process/gate.py",
-        "    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason\n"
+        "    except SemaphoreError:  # the store answered: an error of this task alone, which fails it\n"
         "        process.breaker.succeeded()\n"
         "        raise\n",
         "    except SemaphoreError as error:\n"

@@ -1,1 +1,1 @@
-"""What a pool process does: it acquires the permit, runs the body and releases the permit."""
+"""The code of a pool process, which acquires the permit, runs the body and releases the permit."""

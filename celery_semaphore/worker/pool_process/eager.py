@@ -1,8 +1,9 @@
-"""Eager tasks: within the limit as all others, but they wait where they stand, for a bounded time.
+"""Limit eager tasks as all others; they block for their permit, for a bounded time.
 
-An eager run within the body of a task that holds the same resource (semaphore and key), in the same thread, runs under
-that permit: the outer body stands still meanwhile, so both together are one. Only what the outer runs do not hold is
-asked for. If an outer permit is lost, the inner run goes on as the outer one does; ``self.permit.check()`` tells.
+An eager run may be inside the body of a task that holds the same resource (semaphore and key), in the same thread. It
+runs under that permit: the outer body is blocked meanwhile, so both count as one. Only the claims that no outer run
+holds are acquired. If an outer permit is lost, the inner run goes on like the outer one; ``self.permit.check()``
+notices it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ LONGEST_DELAY_S = 1.0  # between two attempts
 
 
 class EagerHolder:
-    """What one eager run asks the store for, renews, and gives back.
+    """Renews the permit of one eager run, and releases it at the end.
 
-    Its keeper's thread ends with the run: a thread that stays is a leak to a test that looks for one.
+    The keeper's thread ends with the run: a thread that stayed would be a leak to tests that look for one.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class EagerHolder:
         self._keeper.start()
 
     def end(self) -> None:
-        """Give back what the store may have granted, and end the thread."""
+        """Release what the store may have granted, and end the thread."""
         self._keeper.discard(self.name)
         try:
             self._handed_on(self.store.release(self.name, self.claims))
@@ -74,9 +75,9 @@ class EagerHolder:
 def acquire_here(
     task: Any, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
 ) -> tuple[Permit | None, tuple[Permit, ...]]:
-    """Return the permit that had to be acquired, if any, and those of outer runs that cover the rest.
+    """Return the permit that was acquired, if one was needed, and the permits of outer runs that cover the rest.
 
-    Blocks until there is a permit; raises ``SemaphoreTimeout``, or what the policy says.
+    Block until there is a permit; raise ``SemaphoreTimeout``, or what the policy says.
     """
     store = limiter.process.store
     outer = _outer_permits(store, claims)
@@ -84,9 +85,7 @@ def acquire_here(
     if not missing:
         return None, outer
     holder = EagerHolder(task.request.id, missing, store, limiter.handed_on)
-    task.request.__dict__[PENDING_RELEASE] = (
-        holder  # before the store is asked, whose answer may be lost
-    )
+    task.request.__dict__[PENDING_RELEASE] = holder  # before acquire, as its answer may be lost
     bound = min(limiter.settings.eager_timeout, policy.timeout or float("inf"))
     return _wait(task, holder, outer, policy, bound), outer
 
@@ -111,7 +110,7 @@ def _wait(
 
 
 def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
-    """Return the permits of the bodies that this thread is in, the innermost first, that cover a part of the claims."""
+    """Return the permits of the outer bodies in this thread that cover a part of the claims, innermost first."""
     permits: dict[str, Permit] = {}
     for outer in reversed(_task_stack.stack):
         for request in reversed(outer.request_stack.stack):
@@ -123,9 +122,10 @@ def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
 
 
 def _still_held(request: Any, store: Store) -> Permit | None:
-    """Return the permit that this run itself has acquired, and not given back.
+    """Return the permit that this run itself acquired and has not released.
 
-    Not that of another app, nor of a parent process, which goes on beside its child: they have stores of their own.
+    A permit of another app or of a parent process does not count, as it is in another store object: a parent process
+    goes on running beside its child.
     """
     held = permit_of(request)
     if held is None or PENDING_RELEASE not in request.__dict__:
@@ -151,7 +151,7 @@ def _missing(claims: Sequence[Claim], outer: Sequence[Permit]) -> tuple[Claim, .
 
 
 def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Permit]) -> None:
-    """Raise if the outer runs hold so much that they would have to end first, which wait for this one."""
+    """Raise if the claim fits only after an outer run has ended: the outer runs wait for this one."""
     claim = refusal.claim
     held = _weights(outer)[claim.resource]
     if held and held + claim.weight > refusal.limit:

@@ -1,8 +1,7 @@
-"""The gate: where a task gets its permit, in the process that will run it, right before its body.
+"""Acquire the permit of a task, in the process that will run it, right before its body.
 
-The order is what makes it safe: the main process is told what will be asked, then the store is asked,
-then the main process is told that it said yes, then the body begins. Whatever ends this process, and
-wherever, the main process knows what to release.
+The order makes it safe: note to the main process what will be acquired; acquire it; note the permit; run the body.
+So the main process knows what to release, wherever this process dies.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ BeforeStart = Callable[[Any, str, Any, Any], None]
 
 
 def with_permit(before_start: BeforeStart) -> BeforeStart:
-    """Wrap ``before_start``: it runs after the permit was acquired."""
+    """Wrap ``before_start``, so that it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
     def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
@@ -48,7 +47,7 @@ def with_permit(before_start: BeforeStart) -> BeforeStart:
 
 
 def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
-    """Get a permit, or raise what sends the task away."""
+    """Acquire a permit, or raise the exception that ends this attempt."""
     request = task.request
     if request.called_directly or permit_of(request) is not None:
         return
@@ -88,8 +87,8 @@ def _acquire(
         raise SemaphoreError(msg)
     if not limiter.serves:
         msg = (
-            f"task {task.name} was made after its worker started, which knew no limited task then and keeps no"
-            " books of permits: nobody would renew or release this one's. Make the task before, or restart the worker."
+            f"task {task.name} was registered after its worker had started without any limited task: that worker"
+            " does not renew or release permits. Register the task before the worker starts, or restart the worker."
         )
         raise SemaphoreError(msg)
     try:
@@ -120,7 +119,7 @@ def _acquire(
 def _answered(
     task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Answer:
-    """Ask the store; tell the breaker whether it answered at all."""
+    """Acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
     try:
         priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
@@ -129,10 +128,11 @@ def _answered(
         answer = process.store.acquire(claims, holder, wait, headers.message_id)
     except StoreUnavailable as error:
         process.breaker.failed(error)
-        # Whatever the store said, it will not run: its message goes back, and must not be taken for a copy.
+        # The task will not run, even if a permit was granted. Release without the message's id: the message that is
+        # put back must not be taken for a copy.
         task.request.__dict__[PENDING_RELEASE] = PendingRelease(holder, claims)
         raise _unanswered(task, headers, policy, error, asked=False) from None
-    except SemaphoreError:  # an answer, which concerns this task alone: it fails with the reason
+    except SemaphoreError:  # the store answered: an error of this task alone, which fails it
         process.breaker.succeeded()
         raise
     process.breaker.succeeded()
@@ -156,7 +156,7 @@ def _unanswered(
     asked: bool,
     text: str = "the store cannot be asked",
 ) -> Refused:
-    """A store that fails is no permit, and no reason to fail the task: it waits."""
+    """Return the refusal of a task that must wait because the store did not answer."""
     delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)

@@ -1,4 +1,4 @@
-"""TaskPermit: what a running task sees of its permit."""
+"""TaskPermit: the permit as a running task sees it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..messages.headers import PERMIT
 
 
 class TaskPermit:
-    """``self.permit`` of a limited task that runs.
+    """The ``self.permit`` of a running limited task.
 
-    An eager run may be covered by permits of the runs that it is part of, too: its own comes first, if it has one.
-    ``token`` is a fencing token: it grows with every admission, so that a resource that remembers the
-    highest it has seen can refuse an older holder. It protects fully at limit 1 only.
+    An eager run may also be covered by permits of its outer runs; its own permit comes first, if it has one.
+    ``token`` is a fencing token. It grows with every admission, so a resource that remembers the highest token it has
+    seen can refuse an older holder. It protects fully at limit 1 only.
     """
 
     def __init__(self, permits: Sequence[Permit], store: Store) -> None:
@@ -34,14 +34,14 @@ class TaskPermit:
 
     @property
     def holder(self) -> str:
-        """Who holds it: the task's id and a nonce of this delivery."""
+        """The holder of the permit: the task's id and a nonce of this delivery."""
         return self._permit.holder
 
     def check(self) -> None:
-        """Ask the store whether the permit is still held, and those that cover an eager run; raises ``PermitLost`` if not.
+        """Raise ``PermitLost`` unless the store confirms this permit, and those that cover an eager run.
 
-        A store that does not answer proves nothing, since the main process may well renew: only when
-        checks stayed without an answer for a whole lease is a permit taken for lost.
+        A store that does not answer proves nothing, since the main process may still renew. A permit counts as lost
+        only after checks had no answer for a whole lease.
         """
         renewals: Mapping[str, Renewal] = {}
         outage = None
@@ -50,14 +50,14 @@ class TaskPermit:
         except StoreUnavailable as error:
             outage = error
         if lost := [name for name, renewal in renewals.items() if renewal is Renewal.LOST]:
-            msg = f"{', '.join(lost)}: the lease ended, somebody else may hold the permit now"
+            msg = f"{', '.join(lost)}: the lease ended, another holder may have the permit now"
             raise PermitLost(msg)
         self._check_answers(renewals, outage)
 
     def _check_answers(
         self, renewals: Mapping[str, Renewal], outage: StoreUnavailable | None
     ) -> None:
-        """Count for each permit by itself: the answer for one says nothing of another."""
+        """Raise ``PermitLost`` for a permit that had no answer for a lease; each permit counts by itself."""
         now, before = time.monotonic(), self._unanswered
         silent = [permit.holder for permit in self.permits if permit.holder not in renewals]
         self._unanswered = {holder: before.get(holder, now) for holder in silent}
@@ -70,7 +70,7 @@ class TaskPermit:
 def permit_of(request: Any) -> TaskPermit | None:
     """Return the permit of a running task's request; None before it has one.
 
-    The type is checked because a message's headers become attributes of its request, whatever they are called.
+    The type is checked, because any header of a message becomes an attribute of its request.
     """
     permit = request.__dict__.get(PERMIT)
     return permit if isinstance(permit, TaskPermit) else None

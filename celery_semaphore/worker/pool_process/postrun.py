@@ -1,7 +1,7 @@
-"""The end of a task in the process that ran it: the permit goes back without a detour.
+"""Release the permit at the end of a task, directly from the process that ran it.
 
-Whatever does not get here, because its process died or the store did not answer, the worker's main
-process releases when it learns of the end.
+If the process dies or the store does not answer, the worker's main process releases the permit when it learns of the
+end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .eager import EagerHolder
 
 @dataclass(frozen=True, slots=True)
 class PendingRelease:
-    """What to release when the task ends; noted before the store is asked, since its answer may be lost."""
+    """The release that is due when the task ends; recorded before the acquire, since its answer may be lost."""
 
     holder: str
     claims: Sequence[Claim]
@@ -31,7 +31,7 @@ class PendingRelease:
 
 
 def watch_ends() -> None:
-    """Release at ``task_postrun``, the one signal of every end for which Python unwinds."""
+    """Release at ``task_postrun``, which Celery sends at every end that unwinds the Python stack."""
     task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.local")
 
 
@@ -40,11 +40,11 @@ def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
     if isinstance(pending, EagerHolder):
         pending.end()
         return
-    if not isinstance(pending, PendingRelease):  # also what a header of this name brought
+    if not isinstance(pending, PendingRelease):  # None, or the value of a header of this name
         return
     limiter, message_id = limiter_of(task.app), pending.message_id
-    # Rejected, or cut off by the signal that ends its process: it may be delivered again, and then it shall run. Not
-    # only as this message: the attempt that comes next may put it back under another name.
+    # The task was rejected, or interrupted by the signal that ends its process. It may be delivered again, and must
+    # run then, also under another message id: the next attempt may put it back as a new message.
     if state in (None, REJECTED):
         message_id = None
     if limiter.notes is None:
@@ -66,7 +66,7 @@ def _release_and_note(
     try:
         process.breaker.check()
     except StoreUnavailable:
-        notes.unreleased(holder)  # the main process goes on trying
+        notes.unreleased(holder)  # the main process retries
         return
     try:
         outgoing = process.store.release(holder, claims, message_id)
@@ -74,7 +74,7 @@ def _release_and_note(
         process.breaker.failed(error)
         notes.unreleased(holder)
     else:
-        # After the store confirmed it, never before: a process that dies in between is released again.
+        # Note it only after the store has confirmed: if this process dies before, the main process releases again.
         notes.released(holder, outgoing)
         if outgoing:
-            limiter.waker.wake()  # a permit is kept for it
+            limiter.waker.wake()  # a permit is reserved for what must be sent

@@ -1,4 +1,4 @@
-"""Refused: how a process that may not run a task tells the worker's main process, and when it does."""
+"""Refused: the exception by which a pool process returns a task without a permit to the worker's main process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Refused(Ignore):  # type: ignore[misc]
-    """No permit: the message shall go back, or be dropped."""
+    """The task has no permit: its message must wait, or be dropped."""
 
     def __init__(
         self,
@@ -34,15 +34,13 @@ class Refused(Ignore):  # type: ignore[misc]
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.delay = delay  # seconds until the message shall come back; None drops it
+        self.delay = delay  # seconds until the message must come back; None drops it
         self.ticket = ticket
         self.asked = asked  # False when the store's answer is not known
-        self.parks = parks  # in the store; in its queue if the store cannot take it
+        self.parks = parks  # the message in the store, or in its queue if the store cannot take it
         self.left = left  # seconds of its wait_timeout
-        self.elsewhere = (
-            elsewhere  # only a worker of a newer release can run it: it must not stay here, P6
-        )
-        self.in_line = in_line  # whether its session is told when it is granted
+        self.elsewhere = elsewhere  # only a worker of a newer release can run it: not held here, P6
+        self.in_line = in_line  # whether its session learns when the task is granted a permit
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("delay", "ticket", "asked", "parks", "left", "elsewhere", "in_line")
@@ -51,7 +49,7 @@ class Refused(Ignore):  # type: ignore[misc]
 
 
 def refusal_of(task: Any, refusal: Refusal, policy: WaitPolicy) -> Exception:
-    """What to raise for this refusal."""
+    """Return the exception to raise for this refusal."""
     request = task.request
     if refusal.reason in (Reason.COPY, Reason.RUNNING):
         return _other_message(task, refusal, policy)
@@ -62,10 +60,10 @@ def refusal_of(task: Any, refusal: Refusal, policy: WaitPolicy) -> Exception:
     text = _described(refusal)
     left = None if policy.timeout is None else policy.timeout - refusal.waited
     if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:
-        # Recovering is the store's trouble, not saturation: such a task waits under any policy.
+        # Recovery is a state of the store, not saturation: a task waits for it under any policy.
         delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
         in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
-        # Of a pause, or of a weight above the limit, nobody knows the end.
+        # The end of a pause, or of a weight above the limit, is unknown.
         unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
         about = "" if unknown else f" about {delay:.2f} s"
         logger.info("task %s[%s] waits%s: %s", task.name, request.id, about, text)
@@ -83,7 +81,7 @@ def refusal_of(task: Any, refusal: Refusal, policy: WaitPolicy) -> Exception:
 
 
 def _other_message(task: Any, refusal: Refusal, policy: WaitPolicy) -> Refused:
-    """No saturation: this task has, or had, a permit by another of its messages."""
+    """Return the exception for a task that has, or had, a permit by another of its messages."""
     where = f"{task.name}[{task.request.id}]"
     if refusal.reason is Reason.COPY:
         logger.info("task %s is not run twice: this is a copy", where)

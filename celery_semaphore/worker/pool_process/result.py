@@ -1,9 +1,9 @@
-"""Result: what a task's result says while the task waits, and when it was dropped.
+"""Store the state of a waiting or dropped task in its result.
 
-A waiting task stores nothing unless ``semaphore_track_waiting`` is set. It then tells before its message
-goes back or into the store, when nobody else can run it; but the broker may deliver a task again that
-has ended, so what is ready is left alone. Celery's backends cannot do that in one step: an end that the main process stores between
-the read and the write is overwritten, and cannot be told from any wait afterwards.
+A waiting task stores nothing unless ``semaphore_track_waiting`` is set. It then stores its state before its message
+goes back or into the store, while no other process can run it. But the broker may redeliver a task that has ended, so
+a ready result is left alone. Celery's backends cannot compare and write in one step: an end that the main process
+stores between the read and the write is overwritten, and looks like a wait afterwards.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ UNTRACKED = (
     "semaphore_track_waiting does nothing: a result backend is needed whose results can be read and"
     " overwritten, such as Redis or a database."
 )
-NOT_ITS_TURN = (Reason.COPY, Reason.RUNNING)  # another message of its task tells
+NOT_ITS_TURN = (Reason.COPY, Reason.RUNNING)  # another message of its task stores the state
 
 
 def can_track(backend: Any) -> bool:
-    """Not rpc, which sends each state as a message: a late one would hide the result."""
+    """Return False for rpc, which sends each state as a message, so that a late one would hide the result."""
     return not isinstance(backend, DisabledBackend) and "rpc" not in type(backend).__module__
 
 
 def tell_waiting(task: Any, refusal: Refusal) -> None:
-    """That it waits, for what, behind how many, and since when."""
+    """Store that the task waits: for which semaphore, at which position, and since when."""
     ticket = TicketFields.parse(refusal.ticket)
     if ticket is None or refusal.reason in NOT_ITS_TURN:
         return
@@ -47,13 +47,13 @@ def tell_waiting(task: Any, refusal: Refusal) -> None:
 
 
 def tell_started(task: Any) -> None:
-    """That the wait is over, as Celery tells it; it has already if it tracks what is started."""
+    """Store that the task has started, unless Celery has done so already."""
     if not task.track_started:
         _tell(task, states.STARTED, {"pid": os.getpid(), "hostname": task.request.hostname})
 
 
 def tell_dropped(task: Any, text: str) -> None:
-    """Let it end as revoked."""
+    """Store that the task ended as revoked."""
     try:
         store_revoked(task, task.request, f"dropped: {text}")
     except Exception:
@@ -68,5 +68,5 @@ def _tell(task: Any, state: str, meta: dict[str, Any]) -> None:
         known = backend.get_task_meta(request.id, cache=False)["status"]
         if known not in states.READY_STATES:
             backend.store_result(request.id, meta, state, request=request)
-    except Exception as error:  # noqa: BLE001 - whatever a backend raises: the task waits, told or not
+    except Exception as error:  # noqa: BLE001 - a backend may raise anything: the task waits anyway
         logger.warning("task %s[%s]: %s is not stored: %r", task.name, request.id, state, error)

@@ -1,4 +1,4 @@
-"""The end of a task that does not run: revoked, so that whoever waits for it, its chord or its chain hears at once."""
+"""Store that a task was revoked, so that a caller that waits for it, its chord or its chain is notified at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from celery.exceptions import TaskRevokedError
 
 
 def store_revoked(task: Any, request: Any, why: str) -> None:
-    """Store it; raises what the result backend raises."""
-    # As its mark_as_revoked, which would leave those behind it in a chain without an end.
+    """Store the result of a revoked task; raise what the result backend raises."""
+    # The backend's own mark_as_revoked would leave the tasks behind it in a chain without an end.
     task.backend.mark_as_failure(
         request.id,
         TaskRevokedError(why),
@@ -22,6 +22,6 @@ def store_revoked(task: Any, request: Any, why: str) -> None:
 
 
 def is_wanted(task: Any, request: Any) -> bool:
-    """Whether this task's result is stored at all; the call decides before the task."""
+    """Return whether this task's result is stored at all; the option of the call overrides the task's."""
     said = request.__dict__.get("ignore_result")
     return not (task.ignore_result if said is None else said)

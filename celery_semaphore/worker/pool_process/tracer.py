@@ -1,8 +1,8 @@
-"""Tracer: Celery's own for a limited task, but a refused attempt leaves it before it is reported.
+"""Wrap Celery's tracer of a limited task, so that a refused attempt leaves it before Celery reports it.
 
-Celery takes the traceback of whatever a task raises apart, twice for an ``Ignore``, with the position of each
-instruction of its own long function, and sends some 30 kB of that to the main process. For a crowd that is
-refused this costs more than all the rest, and nobody reads it.
+Celery takes apart the traceback of each exception of a task, twice for an ``Ignore``, with the position of each
+instruction of its own long function. It sends some 30 kB of that to the main process. When many tasks are refused,
+this costs more than all the rest, and it is never read.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from ..messages.headers import EXITS_EARLY
 from .refusal import Refused
 
-REFUSED = "semaphore_refused"  # of an exception that is none
+REFUSED = "semaphore_refused"  # attribute of a SystemExit that stands for a refusal
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedInfo:
-    """As much of an ``ExceptionInfo`` as the main process reads of a refusal."""
+    """The part of an ``ExceptionInfo`` that the main process reads of a refusal."""
 
     exception: Refused
 
@@ -28,15 +28,15 @@ class RefusedInfo:
 def exit_early(task: Any, refused: Refused) -> None:
     """Leave the tracer if it is one of ours."""
     if EXITS_EARLY in task.request.__dict__:
-        # Past the tracer, which reports every ``Exception``; what must be undone is undone on the way. Of all others
-        # tools that watch tasks, such as Sentry's, take this very class for no error.
+        # SystemExit passes the tracer, which reports every ``Exception``, and still unwinds the stack. Error trackers
+        # such as Sentry ignore SystemExit, unlike other classes.
         way_out = SystemExit()
         way_out.__dict__[REFUSED] = refused
         raise way_out from None
 
 
 def with_early_exit(trace: Trace) -> Trace:
-    """The tracer, with a short way out."""
+    """Return the tracer with an early exit for refusals."""
 
     def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
         try:
@@ -44,7 +44,7 @@ def with_early_exit(trace: Trace) -> Trace:
         except SystemExit as left:
             if (refused := left.__dict__.get(REFUSED)) is None:
                 raise
-            refused.with_traceback(None)  # its frames would keep the task's arguments alive
+            refused.with_traceback(None)  # the frames would keep the task's arguments alive
             refused.__context__ = None
             return RefusedInfo(refused), refused, 0.0, None
 
