@@ -252,7 +252,7 @@ def test_without_our_store(celery_app, celery_worker):
         return a + b
 
     celery_worker.reload()
-    with pytest.raises(Exception, match="made after its worker started"):
+    with pytest.raises(Exception, match="registered after its worker had started"):
         add.delay(1, 1).get(timeout=20)
 """
     assert "2 passed" in run(tests)
