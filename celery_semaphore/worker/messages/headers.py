@@ -1,4 +1,4 @@
-"""Headers: what a delivery brings to its gate, besides the task's own arguments."""
+"""Read and write the headers by which a delivery tells its pool process of its wait."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from ...core.formats import FORMAT
 from ...core.permit import MessageId
 from ...core.ticket import nonce_of
 
-TICKET = "semaphore_ticket"  # the only one that a message carries because it waits: see Carried
-PLACE = "semaphore_place"  # the ticket of one that was held, from the main process to the one that runs the task
-HOLDER = "semaphore_holder"  # from the main process to the one that runs the task
-EPOCH = "semaphore_epoch"  # likewise
-SESSION = "semaphore_session"  # likewise: which session asks for its grant if it must wait
-EXITS_EARLY = "semaphore_exits_early"  # of a request whose tracer lets a refusal out
-FANOUT = "semaphore_fanout"  # likewise: it came by a fanout exchange, and could not go back
-PERMIT = "semaphore_permit"  # of the running request
-PENDING_RELEASE = (
-    "semaphore_pending_release"  # what to release at its end, from before the store is asked
-)
-# Never from a message.
+TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried
+# The main process adds these to the request that a pool process gets:
+PLACE = "semaphore_place"  # the ticket of a message that was held
+HOLDER = "semaphore_holder"
+EPOCH = "semaphore_epoch"
+SESSION = "semaphore_session"  # the session that asks for the grant of the task if it must wait
+FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
+# The pool process adds these to the request that it runs:
+EXITS_EARLY = "semaphore_exits_early"  # the tracer lets a refusal out
+PERMIT = "semaphore_permit"
+PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
 INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)
-OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)  # no retry inherits them
-KEY = "semaphore_key"  # of a call, given to apply_async
-WEIGHT = "semaphore_weight"  # likewise
+OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)  # a retry must not inherit them
+KEY = "semaphore_key"  # the key that a call gave to apply_async
+WEIGHT = "semaphore_weight"  # the weight, likewise
 
 URGENT = 9  # Redis' most urgent priority is 0, its least urgent 9
 
 
-# A holder's last part, see ``LimitedRequest``.
+# The last part of a holder, see ``LimitedRequest``.
 _DELIVERY = re.compile(r"[0-9a-z]{1,32}")
 _CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What ``TICKET`` says of a message: ``<format> <message> <ticket>``, as in ``1 9f86d081.2 255.1795325987266815.id:7b``.
+    """The header ``TICKET``: ``<format> <message> <ticket>``, as in ``1 9f86d081.2 255.1795325987266815.id:7b``.
 
-    ``message`` names this very publication, of all that its task may have. The ticket is the place of the wait; it is
-    empty where a task waits that has none yet. The first two words mean the same in all formats. What follows the
-    second blank is the format's own: a release that cannot read it passes it on as it came.
+    ``message`` identifies this message among all those of its task. The ticket is the place of the wait; it is empty
+    for a task that has none yet. The first two words mean the same in all formats. The text after the second blank
+    depends on the format: a release that cannot read it passes it on as it came.
     """
 
     format: int
@@ -51,26 +50,26 @@ class Carried:
 
     @classmethod
     def read(cls, header: object) -> Carried | None:
-        """Return what a header says; None for one that no worker of any release wrote."""
+        """Parse a header; return None for one that no worker of any release wrote."""
         found = _CARRIED.fullmatch(header) if isinstance(header, str) else None
         return cls(int(found[1]), found[2], found[3]) if found else None
 
     @property
     def is_newer(self) -> bool:
-        """Tell whether only a later release can read the rest."""
+        """Return whether only a later release can read the rest."""
         return self.format > FORMAT
 
     @property
     def ticket(self) -> str | None:
-        """Return the place of the wait, where this release can read it."""
+        """Return the place of the wait, if this release can read it."""
         return None if self.is_newer else self.rest or None
 
 
 def sent_back(holder: str, attempt: int, ticket: str | None, came: object = None) -> str:
-    """Return the header of a message that this holder publishes: which message it is, and the place of its wait.
+    """Return the header of a message that this holder publishes: the message's name, and the place of its wait.
 
-    Each attempt is another message: one that was not confirmed may have arrived nevertheless. ``came`` is the header
-    that the task came with: of one that only a later release can read, nothing but the message's own name changes.
+    Each attempt is another message, since an unconfirmed one may have arrived. ``came`` is the header that the task
+    came with. If only a later release can read it, nothing but the message's name is changed.
     """
     message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
     if before and before.is_newer:
@@ -79,7 +78,7 @@ def sent_back(holder: str, attempt: int, ticket: str | None, came: object = None
 
 
 def is_sent_back(header: object, task_id: str) -> bool:
-    """Tell whether ``sent_back`` can have made this header of this very task, here or in a later release."""
+    """Return whether ``sent_back``, of this or a later release, can have made this header for this task."""
     carried = Carried.read(header)
     if carried is None or carried.ticket is None:
         return carried is not None
@@ -88,9 +87,9 @@ def is_sent_back(header: object, task_id: str) -> bool:
 
 
 def message_id_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> MessageId:
-    """Say which message this is, of all that its task may have, by the headers that it was sent with.
+    """Return the id of this message among all those of its task, by the headers that it was sent with.
 
-    A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep its id.
+    A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep the task's id.
     """
     carried = Carried.read(sent.get(TICKET))
     message = carried.message if carried else ""
@@ -99,19 +98,19 @@ def message_id_of(sent: Mapping[str, Any], redelivered: Any, remember: float) ->
 
 
 def drop_internal(sent: dict[str, Any]) -> None:
-    """Remove what only this library may say of a running task, whatever the message's sender said."""
+    """Remove the headers that only this library may set, in case the message's sender set them."""
     for name in INTERNAL:
         sent.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """One delivery's headers."""
+    """The headers of one delivery."""
 
     holder: str | None
     epoch: int | None
     session: str
-    format: int  # of what the message says of its wait
+    format: int  # of the ticket header
     ticket: str | None
     message_id: MessageId
     key: str | None
@@ -120,9 +119,9 @@ class Headers:
 
     @classmethod
     def taken_from(cls, request: Any, remember: float) -> Headers:
-        """Read them, and take away what ``self.retry`` must not send along to another wait."""
+        """Read the headers, and remove those that ``self.retry`` must not pass on to another wait."""
         own = request.__dict__
-        extra = request.headers or {}  # where an eager task finds what its call gave it
+        extra = request.headers or {}  # the headers that the call gave to an eager task
         came_by = request.delivery_info or {}
         carried = Carried.read(own.get(TICKET))
         message_id = message_id_of(own, came_by.get("redelivered"), remember)
@@ -139,13 +138,13 @@ class Headers:
         )
         for name in OF_ONE_WAIT:
             own.pop(name, None)
-        if extra:  # a copy, for the dictionary of an eager task is its caller's; EXITS_EARLY of the request itself remains
+        if extra:  # set a copy: an eager task's dictionary is its caller's; the request keeps its own EXITS_EARLY
             dropped = {*OF_ONE_WAIT, EXITS_EARLY}
             own["headers"] = {name: extra[name] for name in extra if name not in dropped}
         return headers
 
     def priority(self, *, low_is_urgent: bool) -> int:
-        """Higher goes first, whichever way the broker counts."""
+        """Return the priority as stores count it: a higher one goes first, whichever way the broker counts."""
         given = self.given_priority or 0
         priority = URGENT - given if low_is_urgent else given
         return min(max(priority, 0), 255)

@@ -1,7 +1,7 @@
-"""A task message as it came: publish it again with nothing changed but ``eta`` and our header.
+"""Publish a task message again as it came, with nothing changed but ``eta`` and our header.
 
-Celery's own ways (``retry``, ``signature_from_request``) decode and encode the message again and
-change it in several places; here body, headers and properties are passed on as they are.
+Celery's own functions (``retry``, ``signature_from_request``) decode and encode the message, and change it in several
+places. Here body, headers and properties are passed on as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...core.formats import FORMAT, check_format
 from .headers import TICKET
 from .route import Route
 
-# What the transport itself sets on each publication; every other property is kept as it is.
+# Properties that the transport sets on each message that it publishes; all others are kept as they are.
 OF_THE_TRANSPORT = {
     "application_headers",
     "body_encoding",
@@ -30,7 +30,7 @@ OF_THE_TRANSPORT = {
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A message as it lies in the store, with its queue and the one by which it shall come back."""
+    """A message in the store, with its queue and, as ``way``, the queue by which it comes back."""
 
     queue: str
     way: str
@@ -42,9 +42,9 @@ class Parked:
 
 
 def packed(message: Any, queue: str, way: str) -> bytes:
-    """Return it for the store: everything but the body as JSON, which keeps dates and bytes, a line feed, the body.
+    """Return the message for the store: all but the body as JSON, which keeps dates and bytes, a line feed, the body.
 
-    In all formats the first line is JSON that has the ``format`` of the whole.
+    In all formats the first line is JSON that contains the ``format`` of the whole.
     """
     body, text = message.body, isinstance(message.body, str)
     rest = {
@@ -66,9 +66,9 @@ def packed(message: Any, queue: str, way: str) -> bytes:
 
 
 def unpacked(payload: bytes) -> Parked:
-    """Return what ``packed`` was given; its headers are as they came, so that they can go out again.
+    """Return what ``packed`` was given; the headers are as they came, so that they can be sent again.
 
-    Raises ``NewerFormat`` for what a later release packed: sent by this one it might not be whole.
+    Raise ``NewerFormat`` for a message that a later release packed: this release might send only a part of it.
     """
     head, _, body = payload.partition(b"\n")
     rest = loads(head.decode())  # type: ignore[no-untyped-call]
@@ -77,11 +77,11 @@ def unpacked(payload: bytes) -> Parked:
 
 
 def message_to_publish(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
-    """What to give to ``Producer.publish`` so that the message comes back after ``delay`` seconds."""
+    """Return the arguments of ``Producer.publish``, so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
-    # The body that kombu hands out is decompressed already: it must be compressed again.
+    # kombu has decompressed the body already: it must be compressed again.
     compression = headers.pop("compression", None)
-    # None for at once: a worker whose clock is late would hold it, and a permit may be kept for it.
+    # No eta without a delay: a worker whose clock is late would hold the message, while a permit is reserved for it.
     due = datetime.now(UTC) + timedelta(seconds=delay)
     headers["eta"] = due.isoformat() if delay > 0 else None
     headers[TICKET] = ticket
@@ -106,9 +106,9 @@ def message_to_publish(message: Any, *, route: Route, ticket: str, delay: float)
 
 
 def _undelayed(headers: dict[str, Any]) -> dict[str, Any]:
-    """Without what RabbitMQ noted while it kept a delay.
+    """Return the headers without those that RabbitMQ added during a delay.
 
-    It would take the next delay for a cycle of dead letters, and drop the message.
+    RabbitMQ would take the next delay for a cycle of dead letters, and drop the message.
     """
     headers = dict(headers)
     deaths = headers.pop("x-death", None) or []

@@ -1,4 +1,4 @@
-"""MessageMover: carries waiting messages to where they wait, and back."""
+"""MessageMover: move waiting messages to the broker or the store, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .waiting import BringBack, Park, PutBack, Waiting
 
 
 class MessageMover:
-    """One thread and one connection to the broker, both made when they are needed."""
+    """Moves messages by one thread and one connection to the broker, both made when they are first needed."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class MessageMover:
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
     def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
-        """Into its queue, to come back after so many seconds."""
+        """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
         self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
 
@@ -42,7 +42,7 @@ class MessageMover:
         delay: float,
         ends_in: float | None,
     ) -> None:
-        """Into the store; or back into its queue for ``delay`` seconds if the store cannot take it."""
+        """Move the message into the store, or back into its queue for ``delay`` seconds if the store cannot take it."""
         job = Park(
             self._store(),
             request,
@@ -57,16 +57,16 @@ class MessageMover:
         self._scheduler.add(job)
 
     def bring_back(self, outgoing: Outgoing) -> None:
-        """Out of the store, into their queues."""
+        """Move messages out of the store, into their queues."""
         if outgoing:
             granted = self._settings.granted_queues
             job = BringBack(self._store(), self._publisher, outgoing, granted=granted)
             self._scheduler.add(job)
 
     def flush(self, timeout: float) -> None:
-        """Wait until all is done, so many seconds at most."""
+        """Wait until all is done, for ``timeout`` seconds at most."""
         self._scheduler.flush(timeout)
 
     def close(self, timeout: float) -> None:
-        """What is not done in so many seconds stays where it is, unacknowledged or in the store."""
+        """End the thread; a message not moved within ``timeout`` seconds stays unacknowledged, or in the store."""
         self._scheduler.close(timeout)

@@ -1,4 +1,4 @@
-"""Publisher: puts messages into queues, with confirms, on a connection of its own, never blocking for long."""
+"""Publisher: put messages into queues, with confirms, on a connection of its own, never blocking for long."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .scheduler import RetryLater
 
 logger = logging.getLogger(__name__)
 
-AWAY_PAUSE_S = 5.0  # seconds for which nobody tries to reach a broker that is away
+AWAY_PAUSE_S = 5.0  # longest time without an attempt to connect, after one has failed
 
 
 class Publisher:
-    """For one thread only.
+    """Publishes messages; for one thread only.
 
-    Once the broker could not be reached nobody tries for a while: each attempt may take as long as its
-    time-outs, and all that wait behind it would wait for one after the other.
+    After a failure to reach the broker there is no attempt for a while: each may take as long as its timeouts, and
+    all messages behind it would wait for one after the other.
 
-    The connection is kept for its list of URLs: each attempt begins with the one that worked last, or that the last
-    attempt did not get to.
+    The connection object is kept for its list of URLs. Each attempt begins with the URL that worked last, or with the
+    first one that the last attempt did not try.
     """
 
     def __init__(self, app: Any, timeout: float) -> None:
@@ -38,30 +38,30 @@ class Publisher:
         self._away = False
 
     def check(self) -> None:
-        """Raise ``RetryLater`` while the broker need not be asked."""
+        """Raise ``RetryLater`` if the broker could not be reached a moment ago."""
         if (left := self._breaker.left()) > 0:
             msg = "the broker could not be reached a moment ago"
             raise RetryLater(msg, left)
 
     def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        """Return once the broker confirmed that it has it; raises whatever went wrong, ``RetryLater`` if it is away.
+        """Publish a message, and return once the broker has confirmed it.
 
-        After an error the message may have arrived nevertheless.
+        Raise ``RetryLater`` if the broker is away, else the error. After an error the message may still have arrived.
         """
         with self._anew_after_errors():
             self._publish(message, queue, ticket, delay)
 
     def disconnect(self) -> None:
-        """Connect anew next time."""
+        """Close the connection; the next call opens a new one."""
         self._producer = None
         if self._connection is not None:
             try:
                 self._connection.collect()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the connection is given up
+            except Exception as error:  # noqa: BLE001 - after any error the connection is dropped
                 logger.debug("closing a broken connection: %r", error)
 
     def declare(self, queue: str) -> None:
-        """Make sure that there is such a queue, as Celery does before it sends."""
+        """Declare the queue, as Celery does before it sends."""
         with self._anew_after_errors():
             self._app.amqp.queues[queue](self._connected().channel).declare()
 
@@ -78,7 +78,7 @@ class Publisher:
             if not away:
                 raise
             self._breaker.failed(error)
-            if not self._away:  # said once: an outage may last for hours
+            if not self._away:  # log an outage once: it may last for hours
                 logger.warning("waiting tasks stay here until the broker can be reached: %r", error)
             self._away = True
             raise RetryLater(repr(error), self._breaker.left()) from error
@@ -113,13 +113,13 @@ class Publisher:
         return self._producer
 
     def _connect(self) -> None:
-        """Try each of the broker's URLs once, those that hang for a bounded time in all."""
+        """Try each of the broker's URLs once, with one timeout for all of them."""
         connection = self._connection = self._connection or _confirming(self._app, self._timeout)
         others = max(len(connection.alt) - 1, 0)
         try:
             connection.ensure_connection(max_retries=others, timeout=self._timeout)
         except Exception:
-            connection.maybe_switch_next()  # kombu does not after the last, nor when the time is over
+            connection.maybe_switch_next()  # kombu does not, after the last URL or the timeout
             raise
 
 
@@ -133,10 +133,10 @@ class Returned(Exception):
 
 
 def _confirming(app: Any, timeout: float) -> Any:
-    """A connection that confirms what it publishes and never blocks for longer than ``timeout``.
+    """Return a connection with publisher confirms that never blocks for longer than ``timeout``.
 
-    To the broker from which workers read: what waits must come back to them, and where ``broker_write_url`` names
-    another broker, no worker consumes there.
+    It leads to the broker that workers read from, as waiting messages must come back to workers. If
+    ``broker_write_url`` names another broker, no worker consumes there.
     """
     connection = app.connection_for_read(connect_timeout=timeout)
     options = dict(connection.transport_options)

@@ -1,6 +1,6 @@
-"""Route: a waiting message's way back, to the queue it came from and to no other.
+"""Find the route of a waiting message back to the queue it came from, and to no other.
 
-Never through its exchange: each queue that is bound there would get a copy of every wait.
+It never leads through the message's exchange: each queue that is bound there would get a copy at every wait.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from kombu.transport.native_delayed_delivery import (
 )
 from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
 
-GRANTED = ".granted"  # of a short queue beside another: what comes back overtakes its backlog
+GRANTED = ".granted"  # suffix of the short queue by which granted messages overtake a backlog
 
 
 def granted_queue(queue: str) -> str:
-    """The queue by which this one's parked messages come back."""
+    """Return the name of the queue by which this queue's parked messages come back."""
     return queue + GRANTED
 
 
 def home_queue(queue: str, homes: Collection[str]) -> str:
-    """The one of ``homes`` that this granted queue belongs to; any other is at home itself."""
+    """Return the queue of ``homes`` that a granted queue belongs to; for any other queue, return that queue."""
     home = queue.removesuffix(GRANTED)
     return home if home in homes else queue
 
 
 class Unroutable(Exception):
-    """It is not known where this message came from, so it cannot be put back there."""
+    """The queue of this message is unknown, so it cannot be put back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where to publish. ``delayed`` names the queue that the broker's delays must be bound to."""
+    """An exchange and a routing key to publish to. ``delayed`` is the queue to bind to the broker's delays."""
 
     exchange: str
     routing_key: str
     delayed: str | None = None
 
     def prepare(self, channel: Any) -> None:
-        """Bind the queue to the end of the broker's delays, by a key that only this queue has."""
+        """Bind the queue to the last exchange of the broker's delays, by a key that only this queue has."""
         if self.delayed is not None:
             channel.queue_bind(
                 self.delayed, CELERY_DELAYED_DELIVERY_EXCHANGE, f"#.{_key(self.delayed)}"
@@ -54,20 +54,20 @@ class Route:
 
 
 def route_to(app: Any, queue: str, delay: float, driver: str) -> Route:
-    """How to reach this queue after ``delay`` seconds."""
+    """Return the route by which a message reaches this queue after ``delay`` seconds."""
     if delay >= 1 and detect_quorum_queues(app, driver)[0]:
-        # Quorum queues cannot raise the prefetch for messages that a worker holds: the broker keeps
-        # the delay, in whole seconds. The worker holds what is left of it.
+        # With quorum queues a worker cannot raise its prefetch for messages that it holds. So the broker keeps the
+        # message for the whole seconds of the delay, and the worker holds it for the rest.
         key = calculate_routing_key(int(delay), _key(queue))
         return Route(level_name(MAX_LEVEL), key, delayed=queue)
     return Route("", queue)
 
 
 def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
-    """Return the queue that the message's consumer tag stands for; None where the broker tells no tag.
+    """Return the queue of the message's consumer tag; None if the broker sends no tag.
 
-    To be asked when the message comes: a consumer that is cancelled forgets its tags, and a shutdown does that
-    before all waiting messages are back in their queues.
+    Call it when the message arrives: a cancelled consumer forgets its tags, and a shutdown cancels consumers before
+    all waiting messages are back in their queues.
     """
     if consumer is not None and (tag := came_by.get("consumer_tag")) is not None:
         for name, used in consumer._active_tags.items():  # noqa: SLF001 - no other way to know
@@ -77,14 +77,14 @@ def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
 
 
 def queue_of(app: Any, by_tag: str | None, came_by: dict[str, Any]) -> str:
-    """The queue that a message came from, by its ``delivery_info``; raises ``Unroutable``."""
+    """Return the queue that a message came from, by its ``delivery_info``; raise ``Unroutable`` if it is unknown."""
     exchange, routing_key = came_by.get("exchange"), came_by.get("routing_key") or ""
     if not exchange:
         return routing_key
     if by_tag is not None:
         return by_tag
     for queue in app.amqp.queues.consume_from.values():
-        # kombu's virtual transports do not say which one it was: any that got a copy may have this one.
+        # kombu's virtual transports do not name the queue: take any queue that the exchange delivered a copy to.
         if _is_bound(queue, exchange, routing_key):
             return str(queue.name)
     msg = f"no queue of this worker is bound to exchange {exchange!r} for {routing_key!r}"
@@ -92,12 +92,12 @@ def queue_of(app: Any, by_tag: str | None, came_by: dict[str, Any]) -> str:
 
 
 def is_amqp(app: Any) -> bool:
-    """Say whether the broker that this app's workers consume from is RabbitMQ, or another with AMQP."""
+    """Return whether the broker that this app's workers consume from is RabbitMQ, or another one with AMQP."""
     return bool(app.connection_for_read().transport.driver_type == "amqp")
 
 
 def is_fanout(queue: Any, exchange: str | None = None) -> bool:
-    """Say whether a queue is bound to a fanout exchange, to this one if it is named."""
+    """Return whether a queue is bound to a fanout exchange; to this one, if one is given."""
     return any(
         binding.exchange.type == "fanout" and exchange in (None, binding.exchange.name)
         for binding in [queue, *queue.bindings]
@@ -106,7 +106,7 @@ def is_fanout(queue: Any, exchange: str | None = None) -> bool:
 
 
 def came_by_fanout(app: Any, came_by: dict[str, Any]) -> bool:
-    """Say whether a message came from a fanout exchange, by its ``delivery_info``."""
+    """Return whether a message came from a fanout exchange, by its ``delivery_info``."""
     if not (exchange := came_by.get("exchange")):
         return False
     return any(is_fanout(queue, exchange) for queue in app.amqp.queues.consume_from.values())
@@ -123,5 +123,5 @@ def _is_bound(queue: Any, exchange: str, routing_key: str) -> bool:
 
 
 def _key(queue: str) -> str:
-    """One word of a routing key, whatever the queue's name is."""
+    """Return one word of a routing key that stands for this queue, whatever its name is."""
     return f"semaphore-{sha256(queue.encode()).hexdigest()[:32]}"

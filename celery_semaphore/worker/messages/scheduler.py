@@ -1,4 +1,4 @@
-"""Scheduler: what a worker does with waiting messages, in a thread of its own, again until it is done."""
+"""Scheduler: run a worker's jobs with waiting messages in a thread of their own, and retry them until they succeed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE_S = 0.2  # seconds until the second attempt; twice as long until each one after it
+FIRST_PAUSE_S = 0.2  # before the second attempt; it doubles with each further one
 LONGEST_PAUSE_S = 5.0  # between two attempts
 
 
 class RetryLater(Exception):
-    """An errand was not even tried, and need not be for so many seconds."""
+    """The job was not tried, and need not be retried for ``left`` seconds."""
 
     def __init__(self, why: str, left: float) -> None:
         super().__init__(why)
@@ -25,19 +25,19 @@ class RetryLater(Exception):
 
 
 class Job(Protocol):
-    """Something to do that may fail for a while."""
+    """A unit of work that may fail for a while."""
 
-    urgent: bool  # goes before those that are not
+    urgent: bool  # runs before jobs that are not urgent
     name: str  # for the log
 
     def run(self) -> None:
-        """Do it; called again after an exception, which may be ``RetryLater``."""
+        """Do the work; called again after an exception, which may be ``RetryLater``."""
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
-        """Say whether to go on after this error, so many seconds after the first attempt."""
+        """Return whether to retry after this error, ``tried_for`` seconds after the first attempt."""
 
     def on_give_up(self) -> None:
-        """It failed for too long."""
+        """Clean up after the job has failed for too long."""
 
 
 @dataclass(slots=True, order=True)
@@ -49,13 +49,13 @@ class _Entry:
 
 
 class Scheduler:
-    """One thread; an errand that fails is tried again ever later, and holds up no other."""
+    """Runs jobs in one thread; a failed job is retried with growing pauses, and delays no other job."""
 
     def __init__(
         self, timeout: float, done: Callable[[], None], at_end: Callable[[], None]
     ) -> None:
         self._timeout = timeout
-        self._done = done  # called after each
+        self._done = done  # called after each attempt
         self._at_end = at_end
         self._entries: list[_Entry] = []  # a heap
         self._changed = threading.Condition()
@@ -64,7 +64,7 @@ class Scheduler:
         self._thread: threading.Thread | None = None
 
     def add(self, job: Job) -> None:
-        """Do this soon."""
+        """Run this job soon."""
         now = time.monotonic()
         with self._changed:
             heappush(self._entries, _Entry(0.0 if job.urgent else now, job, now))
@@ -76,17 +76,17 @@ class Scheduler:
             self._changed.notify()
 
     def flush(self, timeout: float) -> None:
-        """Try each at once, and wait until all is done, so many seconds at most."""
+        """Try each job at once, and wait until all are done, for ``timeout`` seconds at most."""
         now = time.monotonic()
         with self._changed:
             for entry in self._entries:
-                entry.due = min(entry.due, now)  # a shutdown waits for no pause
+                entry.due = min(entry.due, now)  # a shutdown must not wait for a pause
             heapify(self._entries)
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._entries and not self._busy, timeout)
 
     def close(self, timeout: float) -> None:
-        """End the thread, in so many seconds if what it does ends by then; what was not done is not lost, see each errand."""
+        """End the thread, waiting ``timeout`` seconds at most for the running job; dropped jobs lose no message."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -98,7 +98,7 @@ class Scheduler:
             try:
                 self._try(entry)
             except Exception:
-                # A thread that dies here would leave every waiting message where it is.
+                # If this thread died here, no waiting message would move any more.
                 logger.exception("%s: failed, and could not be given up", entry.job.name)
             finally:
                 with self._changed:
@@ -108,7 +108,7 @@ class Scheduler:
         self._at_end()
 
     def _next(self) -> _Entry | None:
-        """The errand that is due first, once it is; None when this is closed."""
+        """Wait for the next job that is due; return None when the scheduler is closed."""
         with self._changed:
             while not self._closed:
                 pause = self._entries[0].due - time.monotonic() if self._entries else None
@@ -124,8 +124,8 @@ class Scheduler:
         except RetryLater as error:
             logger.debug("%s: not now, %s", entry.job.name, error)
             self._again(entry, error, error.left)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
-            # Said once: it may go on failing for hours.
+        except Exception as error:  # noqa: BLE001 - any error may pass
+            # Warn once: the job may fail for hours.
             level = logging.DEBUG if entry.attempts else logging.WARNING
             logger.log(level, "%s: not yet, %r", entry.job.name, error)
             self._again(entry, error, pause_after(entry.attempts))
@@ -145,5 +145,5 @@ class Scheduler:
 
 
 def pause_after(attempts: int) -> float:
-    """Return the seconds until the next attempt, after so many that failed before the last one."""
+    """Return the seconds until the next attempt, when ``attempts`` had failed before the last one."""
     return min(FIRST_PAUSE_S * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Sweeper: finds parked messages that must be sent although nobody releases."""
+"""Sweeper: find parked messages that must be sent although no release reports them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-SWEEP_S = 2.0  # seconds between two sweeps of one worker ...
-TOGETHER = 10  # ... and of so many, however many there are ...
-LONGEST_SWEEP_S = 10.0  # ... but never longer than this
+SWEEP_S = 2.0  # between two sweeps of one worker; longer if there are more sessions than
+TOGETHER = 10  # this many,
+LONGEST_SWEEP_S = 10.0  # but at most this long
 
 
 class Sweeper:
-    """One thread in a worker's main process.
+    """Sweeps the store by one thread in a worker's main process.
 
-    What it finds: grants that no worker took up; parked tasks that were granted by a client without a broker, or by a
-    worker that died; waits that are over; tasks that were revoked. Each is offered to one worker only.
+    It finds grants that no worker took up, waits that are over, and tasks that were revoked. It also finds parked tasks
+    that were granted by a client without a broker, or by a worker that died. Each is offered to one worker only.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class Sweeper:
     ) -> None:
         self._store = store
         self._found = found
-        self._sessions = sessions  # of all workers, as far as is known
-        self._known: set[str] = set()  # revoked, and looked for
+        self._sessions = sessions  # returns the known number of sessions of all workers
+        self._known: set[str] = set()  # ids of revoked tasks that were ended in the store
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -51,7 +51,7 @@ class Sweeper:
         self._stopped.set()
 
     def sweep(self) -> None:
-        """Once."""
+        """Sweep once."""
         store, revoked = self._store(), set(state.revoked)
         outgoing = store.reap()
         if new := revoked - self._known:

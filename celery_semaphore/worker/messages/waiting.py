@@ -1,20 +1,20 @@
-"""Where waiting messages go: back to their queue, into the store, and out of it again.
+"""Jobs that move waiting messages: back to their queue, into the store, and out of it again.
 
-A message is always with the broker or in the store, never in neither; where a crash leaves it in both, the
-second to come is told for a copy and not run (see ``core.permit.MessageId``):
+A message is always with the broker or in the store. If a crash leaves it in both, the second one is recognised as a
+copy and dropped (see ``core.permit.MessageId``):
 
 ==================================  =======================================================================
 crash                               what remains, and what happens
 ==================================  =======================================================================
-refused, not put back or attached   the delivery, unacknowledged: the broker delivers it again; it finds its
-                                    ticket. So it stays while the broker takes nothing; meanwhile it counts
-                                    against the prefetch, which bounds how many a worker has in hand
-put back, not confirmed or acked    both: whichever gets a permit runs, the other is a copy
+refused, not put back or attached   the delivery, unacknowledged: the broker delivers it again, and its next
+                                    acquire finds its ticket. It stays unacknowledged while the broker is
+                                    away; the prefetch limits how many such messages a worker has
+put back, not confirmed or acked    both: the first one with a permit runs, the other is a copy
 attached, not acked                 the parked message and the delivery: likewise
 granted, not taken                  the outbox: any worker's next sweep takes it
 taken, not published                the parked message: when its grant has ended it is back in its place
 published, not confirmed to store   the message, and the parked one, which comes again: the later is a copy
-sent, not taken up                  the message; its grant ends, it asks by its ticket and keeps its place
+sent, not taken up                  the message: after its grant it acquires by its ticket, at its place
 ==================================  =======================================================================
 """
 
@@ -49,36 +49,36 @@ class Waiting(Protocol):
     message: Any
 
     def came_from(self) -> str:
-        """The name of its queue; raises ``Unroutable``."""
+        """Return the name of its queue; raise ``Unroutable`` if that is unknown."""
 
     def comes_back_to(self) -> str:
-        """The name of the queue for when it has a permit; raises ``Unroutable``."""
+        """Return the name of the queue by which it comes back with a permit; raise ``Unroutable``."""
 
     def may_go_back(self) -> bool:
-        """Whether a new message would be the only one."""
+        """Return whether a new message would be the only one of this delivery."""
 
     def went_back(self) -> None:
-        """A new message is with the broker: acknowledge the old one."""
+        """Acknowledge the old message: the broker has the new one."""
 
     def was_parked(self) -> None:
-        """The message is in the store: acknowledge it, if that takes it from no other worker."""
+        """Acknowledge the message, which is in the store, if that takes it from no other worker."""
 
     def came_to_nothing(self) -> None:
-        """It is not: give the old message back to the broker."""
+        """Return the message to the broker, because it could not be moved."""
 
 
 def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
     """Return whether a message that cannot go back yet stays unacknowledged.
 
-    Each return to the broker counts as a delivery, and a quorum queue drops a message after twenty of them. But
-    a broker ends the channel of a worker that holds a message for too long (RabbitMQ's ``consumer_timeout``), and
-    Celery then ends the worker. A message without a way back is returned.
+    Each return to the broker counts as a delivery, and a quorum queue drops a message after twenty deliveries. But
+    RabbitMQ closes the channel of a worker that holds a message for too long (``consumer_timeout``), and Celery then
+    ends the worker. A message without a route is returned at once.
     """
     return tried_for < longest and not isinstance(error, Unroutable)
 
 
 class PutBack:
-    """Publish a message again, to come back after so many seconds."""
+    """Publishes a message again, to come back after ``delay`` seconds."""
 
     urgent = False
 
@@ -100,7 +100,7 @@ class PutBack:
         self._attempts = 0
 
     def run(self) -> None:
-        """Acknowledge only what the broker confirmed."""
+        """Publish the message; acknowledge the old one only when the broker has confirmed."""
         request = self._request
         if not request.may_go_back():
             logger.info("task %s is delivered again, not put back", request.id)
@@ -108,21 +108,21 @@ class PutBack:
         self._attempts += 1
         came = (request.message.headers or {}).get(TICKET)
         ticket = sent_back(request.holder, self._attempts, self._ticket, came)
-        delay = max(self._due - time.monotonic(), 0.0)  # the time spent here is part of it
+        delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
         self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)
         request.went_back()
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
-        """Keep the message while its connection lives, for ``longest`` seconds: see ``_stays_in_hand``."""
+        """Keep the message unacknowledged for ``longest`` seconds: see ``_stays_in_hand``."""
         return _stays_in_hand(error, tried_for, self._longest)
 
     def on_give_up(self) -> None:
-        """The broker shall deliver it again, perhaps to another."""
+        """Return the message to the broker, which may deliver it to another worker."""
         self._request.came_to_nothing()
 
 
 class Park:
-    """Attach a message to its ticket."""
+    """Parks a message: attaches it to its ticket in the store."""
 
     urgent = False
 
@@ -151,7 +151,7 @@ class Park:
         self._outgoing = outgoing
 
     def run(self) -> None:
-        """Acknowledge only what the store has."""
+        """Attach the message, and acknowledge it only when the store has it."""
         request = self._request
         if not request.may_go_back():
             return
@@ -170,7 +170,7 @@ class Park:
             outgoing = self._store.attach(
                 self._ticket, self._claims, payload, name=request.id, ends_in=self._ends_in
             )
-            if request.id in state.revoked:  # meanwhile: the sweep that looked for it found nothing
+            if request.id in state.revoked:  # a sweep that looked for it before found nothing
                 outgoing |= self._store.end([request.id])
         except SemaphoreError as error:
             logger.warning("task %s is requeued, not parked: %s", request.id, error)
@@ -180,18 +180,18 @@ class Park:
         self._outgoing(outgoing)
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
-        """See PutBack."""
+        """Keep the message unacknowledged for ``longest`` seconds: see ``_stays_in_hand``."""
         return _stays_in_hand(error, tried_for, self._longest)
 
     def on_give_up(self) -> None:
-        """See PutBack."""
+        """Return the message to the broker, which may deliver it to another worker."""
         self._request.came_to_nothing()
 
 
 class BringBack:
-    """Take messages out of the outbox and send each to its queue."""
+    """Takes messages out of the outbox and sends each to its queue."""
 
-    urgent = True  # a permit is kept for them
+    urgent = True  # a permit is reserved for each message
 
     def __init__(
         self,
@@ -203,16 +203,16 @@ class BringBack:
         grants: Iterable[Grant] = (),
     ) -> None:
         self.name = "bringing parked tasks back"
-        self._granted = granted  # whether anybody consumes the granted queues
+        self._granted = granted  # whether workers consume the granted queues
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
-        self._grants: deque[Grant] = deque(grants)  # taken already
+        self._grants: deque[Grant] = deque(grants)  # already taken out of the outbox
 
     def run(self) -> None:
-        """Tell the store of each that the broker has; the others come again when their grant has ended."""
+        """Send the messages and report them to the store, which offers the others again after their grants."""
         if not self._grants:
-            self._publisher.check()  # what is not taken is offered to other workers
+            self._publisher.check()  # if the broker is away, leave the messages to other workers
             self._grants.extend(self._store.take(self._outgoing))
         sent: list[Grant] = []
         try:
@@ -221,30 +221,30 @@ class BringBack:
                     sent.append(self._grants[0])
                 self._grants.popleft()
         finally:
-            self._grants.rotate(-1)  # one that cannot be sent holds up no other
+            self._grants.rotate(-1)  # one that cannot be sent must not delay the others
             if sent:
                 self._store.sent(sent)
 
-    def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - another's depend on them
-        """Let go of what could not be sent for a while: the store offers it again, to any worker."""
+    def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - part of the protocol
+        """Give up what could not be sent for a while: the store offers it again, to any worker."""
         return False
 
     def on_give_up(self) -> None:
-        """They stay in the store, and are offered again."""
+        """Do nothing: the messages stay in the store, which offers them again."""
 
     def _send(self, grant: Grant) -> bool:
-        """Send it; False for one that stays in the store, which offers it again until a newer worker takes it."""
+        """Send one message; return False if only a newer worker can, to which the store will offer it again."""
         try:
             message = unpacked(grant.payload)
         except NewerFormat as error:
             logger.warning("a parked task stays in the store: %s", error)
             return False
-        # Unlike one that was put back, it was sent by nobody who could have run it.
+        # Unlike a message that was put back, this one is published by no holder: its name is random.
         ticket = sent_back(os.urandom(8).hex(), 1, grant.ticket)
         way = message.way if self._granted else message.queue
         try:
             self._publisher.publish(message, way, ticket=ticket)
-        except Returned:  # nobody consumes it any more
+        except Returned:  # the granted queue is gone: no worker consumes it any more
             self._publisher.declare(message.queue)
             self._publisher.publish(message, message.queue, ticket=ticket)
         return True
