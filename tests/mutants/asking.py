@@ -108,7 +108,7 @@ SESSIONS = [
         "while the store is away nothing is revoked",
         "and while no process is free, which may be for hours",
         "worker/holding/session",
-        "            self._visit_loop()  # what was revoked ends all the same\n",
+        "            self._visit_loop()  # revoked tasks must end even without an answer\n",
         "            pass\n",
         f"{SESSION}::test_what_was_revoked_ends_while_the_store_is_away",
     ),

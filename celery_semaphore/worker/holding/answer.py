@@ -1,4 +1,4 @@
-"""Answer: what the broker is told of one message, once, however many requests are made of it."""
+"""Answer: acknowledge or reject one message once, however many requests are made of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 
 class Answer:
-    """Let one caller answer, and the others find that it is done.
+    """Lets the first caller answer the broker, and ignores the others.
 
-    Noted permits and ends come from different threads, and two answers would close the channel. No lock: a signal
-    handler must not find it taken.
+    Permits and ends are noted by different threads, and a second answer would close the channel. There is no lock,
+    because a signal handler might find it taken by the code that it interrupted.
     """
 
     def __init__(self) -> None:
         self._open = [True]
 
     def give(self, answer: Callable[[], None]) -> None:
-        """Call this unless the message was answered; after an error it is still to be answered."""
+        """Call ``answer`` unless the message was answered; after an error it counts as unanswered."""
         try:
             self._open.pop()
         except IndexError:

@@ -1,4 +1,4 @@
-"""Held: one message that is held for a task that was refused."""
+"""Held: one message that is held for a refused task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...core.ticket import TicketFields
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """One message, by its last request, and what the next one must know. Times are monotonic."""
+    """One held message: its last request, and what its next request needs. Times are monotonic."""
 
     request: Any
     ticket: str | None
-    due: float  # when to run it again, if it was not granted before
+    due: float  # when to run it again, unless it is granted before
     keep_until: float  # when the broker must have it back
-    expected: float  # when its turn was to be, when it was refused
-    wait: HeldWait | None = None  # what its session asks for; None: the store grants nothing to it
+    expected: float  # when its turn was expected at its refusal
+    wait: HeldWait | None = None  # the wait its session asks for; None: the store grants it nothing
     raised: bool = False  # whether it raised the prefetch
 
     @property
@@ -27,6 +27,6 @@ class Held:
 
     @property
     def turn(self) -> tuple[bool, Any]:
-        """Sort by this to have the first in line first; the line knows nothing of one without a ticket."""
+        """The sort key that puts the first in line first; messages without a ticket are in no line and come last."""
         fields = TicketFields.parse(self.ticket)
         return (True, self.due) if fields is None else (False, fields.turn)

@@ -1,8 +1,8 @@
-"""Held messages: of tasks that were refused, unacknowledged in this worker until they are granted.
+"""Hold the messages of refused tasks unacknowledged in this worker until they are granted.
 
-Only the event loop touches them (with gevent and eventlet, which have none, the greenlets of Celery's timer). A
-refusal may come in another thread: it only queues the message, and wakes the loop. M1 and P1 are rows
-of docs/architecture.md, chapter 2.
+Only the event loop touches them (with gevent and eventlet, which have no loop, the greenlets of Celery's timer). A
+refusal may come in another thread, which only queues the message and wakes the loop. M1 and P1 are rows of
+docs/architecture.md, chapter 2.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
-FEW = 100  # messages that have left, and may stay in the timetable
-REVOKED_S = 0.5  # between two looks for what was revoked
+FEW = 100  # entries of messages no longer held that may stay in the timetable
+REVOKED_S = 0.5  # between two checks for revoked tasks
 RETRY_DELAY_S = 5.0  # after the broker did not take messages back
 
 
 class HeldMessages:
-    """Those that came by one connection to the broker, with one timer for all."""
+    """Holds the messages that came by one connection to the broker, with one timer for all."""
 
     def __init__(
         self,
@@ -53,32 +53,32 @@ class HeldMessages:
         self._redelivery = redelivery
         self._arrivals: deque[Held] = deque()
         self._messages: set[Held] = set()
-        self._timetable: list[tuple[float, int, Held]] = []  # a heap; some may have left
+        self._timetable: list[tuple[float, int, Held]] = []  # a heap; some are no longer held
         self._numbers = count()
         self._wakes_at = inf
-        self._looked_at = 0.0  # for what was revoked
+        self._looked_at = 0.0  # when it last checked for revoked tasks
 
     def __len__(self) -> int:
         return len(self._messages)
 
     def start(self) -> None:
-        """Begin to ask, where messages may be held."""
+        """Start the session, if messages may be held."""
         if self._redelivery is not None:
             self.session.start()
 
     def line(self) -> list[Held]:
-        """Return all that are held, the first in line first."""
+        """Return all held messages, the first in line first."""
         return sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
 
     def session_for(self, message: Any) -> str:
-        """Name the session that asks for the grant of this message's task if it must wait; empty if none will."""
+        """Return the name of the session that would ask for this message's grant; empty if it would not be held."""
         redelivery = self._redelivery
         if redelivery is None or not self._is_own(message) or not redelivery.may_take(message):
             return ""
         return self.session.name if self._has_room() else ""
 
     def hold(self, held: Held) -> bool:
-        """Hold a message; return whether that is possible. From any thread."""
+        """Hold a message, and return whether that is possible. Any thread may call this."""
         if not self._takes(held.request.message) or not (held.wait or self._has_room()):
             return False
         self._arrivals.append(held)
@@ -86,7 +86,7 @@ class HeldMessages:
         return True
 
     def begin(self, held: Held, *, granted: bool = False) -> None:
-        """Run a held message again: by a fresh request, which another holder's permit is acquired for."""
+        """Run a held message again, by a fresh request that acquires as a new holder."""
         self._leave(held)
         request: Any = None
         try:
@@ -97,7 +97,7 @@ class HeldMessages:
             self._hand_over(held, request, granted=granted)
         except Exception:
             if request is not None:
-                state.task_ready(request)  # or its session would wait for a process with it
+                state.task_ready(request)  # or the session would wait until a process takes it
             logger.exception(
                 "task %s could not be run again, the broker delivers it", held.request.id
             )
@@ -114,7 +114,7 @@ class HeldMessages:
             hand_over()
 
     def give_back_all(self) -> None:
-        """Give everything back to the broker, in the order of the line, and hold nothing from now on: M3."""
+        """Return all messages to the broker, in the order of the line, and hold nothing from now on: M3."""
         redelivery, self._redelivery = self._redelivery, None
         waiting = self.line()
         self.forget()
@@ -123,13 +123,13 @@ class HeldMessages:
         logger.info("%d waiting tasks go back to the broker", len(waiting))
         try:
             redelivery.give_back(waiting)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the connection is about to be closed
+        except Exception as error:  # noqa: BLE001 - any error: the connection is about to be closed
             logger.warning(
                 "the broker delivers waiting tasks again when its connection ends: %r", error
             )
 
     def forget(self) -> None:
-        """Forget what a connection delivered that is lost: the broker delivers it again: M4. Hold nothing any more."""
+        """Forget the messages of a lost connection, which the broker redelivers, and hold nothing from now on: M4."""
         self._redelivery = None
         self.session.end()
         self._arrivals.clear()
@@ -140,7 +140,7 @@ class HeldMessages:
         self._wakes_at = inf
 
     def _has_room(self) -> bool:
-        """Tell whether one more may be held, beside those that are, and those that will be if they are refused."""
+        """Return whether one more message may be held even if all requests that now acquire are refused."""
         if self._window is None:
             return True
         name = self.session.name
@@ -159,11 +159,11 @@ class HeldMessages:
             return False
 
     def _is_own(self, message: Any) -> bool:
-        """Tell whether the prefetch of its channel can be raised: that of granted queues is the number of processes: P5."""
+        """Return whether its channel's prefetch can be raised; that of granted queues is fixed: P5."""
         return message.channel is self._c.task_consumer.channel
 
     def _visit(self) -> None:
-        """Begin what was granted, and end what was revoked."""
+        """Begin granted messages, and end the waits of revoked ones."""
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
         now = time.monotonic()
@@ -185,7 +185,7 @@ class HeldMessages:
                 logger.exception("task %s was revoked, which could not be told", request.id)
 
     def _end_wait(self, held: Held) -> None:
-        """Take the wait out of the store: a permit that was granted to it goes to the next one."""
+        """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""
         if held.wait is not None:
             self._leave_line(held.wait.ticket, held.wait.claims)
 
@@ -219,13 +219,13 @@ class HeldMessages:
             held.raised = False
 
     def _tidy(self) -> None:
-        """Drop what has left, once that is the larger part: it may act in an hour, and keeps its message alive."""
+        """Drop old entries once they are the larger part: each keeps its message in memory, perhaps for an hour."""
         if len(self._timetable) > 2 * len(self._messages) + FEW:
             self._timetable = [each for each in self._timetable if each[2] in self._messages]
             heapify(self._timetable)
 
     def _set_timer(self) -> None:
-        """Wake when the first one is due; a timer that was set for later finds that it is not meant."""
+        """Wake when the first message is due; a timer that was set for a later time is ignored."""
         if self._timetable and (at := self._timetable[0][0]) < self._wakes_at:
             self._wakes_at = at
             self._c.timer.call_after(max(at - time.monotonic(), 0.0), self._wake, (at,))
@@ -251,13 +251,13 @@ class HeldMessages:
                 yield held
 
     def _give_back(self, late: list[Held]) -> None:
-        """Give back those that the broker would deliver to another worker soon, or close the channel for."""
+        """Return messages to the broker before it redelivers them, or closes the channel because of them."""
         if not (late and self._redelivery):
             return
         late.sort(key=lambda held: held.turn)
         try:
             self._redelivery.give_back(late)
-        except Exception as error:  # noqa: BLE001 - if the connection is lost Celery finds it out
+        except Exception as error:  # noqa: BLE001 - if the connection is lost, Celery notices it
             logger.warning("%d waiting tasks could not be given back yet: %r", len(late), error)
             for held in late:
                 held.keep_until = time.monotonic() + RETRY_DELAY_S

@@ -1,4 +1,4 @@
-"""The pool's line: requests that wait for a free process, those with a grant before all others."""
+"""Order the requests that wait for a free process: those with a grant go before all others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
-    """Hand one request to the pool; if no process is free, only those that have a grant too are before it."""
+    """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
     processes = c.controller.semaphore
-    # No other way in; where there is no such line, each request goes to the pool at once.
+    # Celery offers no other access. Without this line, each request goes to the pool at once.
     waiting: Any = () if processes is None else processes._waiting  # noqa: SLF001
     before = len(waiting)
     hand_over()
@@ -20,7 +20,7 @@ def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
 
 
 def _has_grant(c: Any, request: Any) -> bool:
-    """Tell whether it came by a granted queue, which has a channel of its own, or was held until it was granted."""
+    """Return whether a request came by a granted queue, which has its own channel, or was held until it was granted."""
     return request.message.channel is not c.task_consumer.channel or getattr(
         request, "granted", False
     )

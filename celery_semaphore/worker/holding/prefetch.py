@@ -1,4 +1,4 @@
-"""Prefetch: a held message counts against the worker's prefetch, so each raises it by one, as a countdown does."""
+"""Raise the worker's prefetch by one for each held message, which counts against it, as Celery does for countdowns."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from kombu.common import ignore_errors
 
 from .shutdown import ends
 
-MAX_RAISED_MESSAGES = 10_000  # by held messages, where ``worker_eta_task_limit`` does not say
+MAX_RAISED_MESSAGES = 10_000  # the bound if ``worker_eta_task_limit`` is not set
 
 
 def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -> None:
-    """Let the event loop alone restore the prefetch after a lost connection, while the worker goes on.
+    """Let only the event loop restore the prefetch after a lost connection, and only while the worker goes on.
 
-    Celery does it in whichever thread acknowledges, and waits there for RabbitMQ's answer. Of two threads that read from
-    one connection each gets parts of the other's frames, and then no answer comes to either. Celery's handler of QUIT
-    cuts frames in two likewise.
+    Celery does it in any thread that acknowledges, and waits there for RabbitMQ's answer. If two threads read from one
+    connection, each gets parts of the other's frames, and neither gets its answer. Celery's handler of QUIT can
+    interrupt a frame in the same way.
     """
     restore = c._restore_prefetch_count_after_connection_restart  # noqa: SLF001 - no other way to it
 
     def restore_now() -> None:
         if not ends():
-            # A connection that is lost right now is noticed by the loop, and the next acknowledgement comes here again.
+            # If the connection is lost now, the loop notices it, and the next acknowledgement calls this again.
             ignore_errors(c, partial(restore, None))  # type: ignore[no-untyped-call]
 
     c._restore_prefetch_count_after_connection_restart = lambda *_: in_loop(restore_now)  # noqa: SLF001 - as above
 
 
 class Prefetch:
-    """The prefetch of one connection to the broker, as far as held messages change it."""
+    """Changes the prefetch of one connection to the broker for held messages."""
 
     def __init__(self, c: Any) -> None:
         self._c = c
@@ -39,12 +39,12 @@ class Prefetch:
         self._raised = 0
 
     def increase(self) -> bool:
-        """Let the broker deliver one message more; return whether it will."""
+        """Let the broker deliver one message more, and return whether it will."""
         if self._raised >= self._most:
             return False
         self._end_slow_start()
         qos = self._c.qos
-        # Celery's own bound, or no prefetch at all, leaves the value as it is: to lower it later would starve the worker.
+        # Celery's own bound, or a prefetch of 0, leaves the value unchanged: lowering it later would starve the worker.
         before = qos.value
         if qos.increment_eventually() == before:
             return False
@@ -59,8 +59,8 @@ class Prefetch:
     def _end_slow_start(self) -> None:
         """Restore the full prefetch after a lost connection, before it is raised.
 
-        Celery begins with a lower one, and raises it with each acknowledgement: a value that already counts held
-        messages is taken for the full prefetch, and falls to one when they leave.
+        Celery begins with a lower value, and raises it with each acknowledgement. It would take a value that already
+        counts held messages for the full prefetch, which would fall to one when they leave.
         """
         c = self._c
         with c.qos._mutex:  # noqa: SLF001 - as Celery's own step does

@@ -1,7 +1,7 @@
-"""Redelivery: give messages back to the broker, to the front of the queue that they came from.
+"""Return messages to the broker, to the front of the queue that they came from.
 
-Nothing is published, but where a quorum queue counts deliveries: no confirm is waited for, and there is no moment with
-two messages of one task.
+Only for quorum queues, which count deliveries, are messages published again. Otherwise there is no confirm to wait
+for, and never a second message of one task.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 RESTORED_AT_ONCE = 200  # messages in one call of Redis, which answers no other client meanwhile
 
-# Put each message that is still unacknowledged where BRPOP takes the next one. It is written first: a server that
-# is full refuses the first write of a script, and no message may be in neither place.
+# Push each message that is still unacknowledged to the end from which BRPOP takes the next one. The push comes first:
+# a full server refuses the first write of a script, and a message must never be in neither place.
 #   key 1 unacknowledged messages  2 their times  then queues
 #   arg delivery tag, number of the queue's key, message; and so on
 RESTORE = """
@@ -47,22 +47,22 @@ class Redelivery(Protocol):
 
     @property
     def window(self) -> int | None:
-        """So many are held at most, where the prefetch cannot be raised; else None."""
+        """The number of messages that may be held where the prefetch cannot be raised; else None."""
 
     def takes(self, message: Any) -> bool:
-        """Tell whether it would deliver this message again, once."""
+        """Return whether the broker would redeliver this message exactly once."""
 
     def may_take(self, message: Any) -> bool:
-        """Tell likewise, as far as is known without asking the broker."""
+        """Return the same, as far as is known without a call to the broker."""
 
     def give_back(self, waiting: Sequence[Held]) -> None:
-        """Give all of them back, the one that shall come first before the others."""
+        """Return all messages to the broker, such that the first one is delivered first."""
 
 
 def redelivery_of(c: Any, put_back: PutBack) -> Redelivery | None:
-    """Return how the broker of this consumer takes messages back; None where none may be held.
+    """Return how the broker of this consumer takes messages back; None if no message may be held.
 
-    Of other brokers than Redis and RabbitMQ nothing is known: P3.
+    It is unknown how brokers other than Redis and RabbitMQ take messages back: P3.
     """
     driver = c.connection.transport.driver_type
     if not _has_loop(c):
@@ -77,40 +77,41 @@ def redelivery_of(c: Any, put_back: PutBack) -> Redelivery | None:
 
 
 def _has_loop(c: Any) -> bool:
-    """Tell whether Celery's timer runs where messages are received, not in a thread of its own: P8."""
+    """Return whether Celery's timer runs where messages are received, and not in a thread of its own: P8."""
     return c.hub is not None or bool(getattr(c.pool, "is_green", False))
 
 
 class AmqpRedelivery:
-    """RabbitMQ puts a message back where it was in its own queue."""
+    """Returns messages to a classic queue of RabbitMQ, which puts each back where it was."""
 
     window = None
 
     def __init__(self, errors: tuple[type[Exception], ...]) -> None:
         self._errors = errors
 
-    def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message
+    def takes(self, message: Any) -> bool:  # noqa: ARG002 - part of the protocol
         return True
 
     may_take = takes
 
     def give_back(self, waiting: Sequence[Held]) -> None:
         for message in (held.request.message for held in waiting):
-            if not message.acknowledged:  # as one is that was revoked with terminate=True
+            if not message.acknowledged:  # a revoke with terminate=True acknowledges it
                 message.reject_log_error(logger, self._errors, requeue=True)
 
 
 class QuorumRedelivery:
-    """A quorum queue counts deliveries, and drops a message after so many: what goes back is published, to come when it is due.
+    """Publishes messages of quorum queues again, with a delay until their expected turn.
 
-    Its prefetch cannot be raised. So half of it is for messages that are held, and the others are for those that run: P2.
+    A quorum queue counts deliveries, and drops a message after too many of them. Its prefetch cannot be raised, so half
+    of it is for held messages, and half for those that run: P2.
     """
 
     def __init__(self, prefetch: int, put_back: PutBack) -> None:
         self.window = prefetch // 2 if prefetch else MAX_RAISED_MESSAGES
         self._put_back = put_back
 
-    def takes(self, message: Any) -> bool:  # noqa: ARG002 - of another broker it depends on the message
+    def takes(self, message: Any) -> bool:  # noqa: ARG002 - part of the protocol
         return True
 
     may_take = takes
@@ -121,9 +122,10 @@ class QuorumRedelivery:
 
 
 class RedisRedelivery:
-    """kombu keeps unacknowledged messages in a hash, and restores one at a time, in a millisecond each.
+    """Returns messages to Redis by a script of its own.
 
-    Its ``reject`` puts them behind the queue, and its shutdown restores them in the wrong order.
+    kombu keeps unacknowledged messages in a hash, and restores one at a time, in a millisecond each. Its ``reject``
+    puts them behind the queue, and its shutdown restores them in the wrong order.
     """
 
     window = None
@@ -132,7 +134,7 @@ class RedisRedelivery:
         self._copied: set[tuple[str, Any]] = set()  # exchanges and keys that lead to several queues
 
     def takes(self, message: Any) -> bool:
-        """Tell whether its exchange leads to one queue: kombu restores through it, and would make copies: P4."""
+        """Return whether its exchange leads to one queue: kombu restores through it, and would make copies, P4."""
         channel, (exchange, key) = message.channel, _address(message)
         if not channel.ack_emulation:
             return False
@@ -146,24 +148,24 @@ class RedisRedelivery:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
     def give_back(self, waiting: Sequence[Held]) -> None:
-        """Push the last one first: the first one is then at the front."""
+        """Push the last message first, so that the first one ends at the front."""
         backwards = [held.request.message for held in reversed(waiting)]
         for start in range(0, len(backwards), RESTORED_AT_ONCE):
             self._restore(backwards[start : start + RESTORED_AT_ONCE])
 
     def _restore(self, messages: Sequence[Any]) -> None:
-        channel = messages[0].channel  # all came by the worker's own
-        # kombu's client puts its prefix before the keys of some commands, but not of these.
+        channel = messages[0].channel  # all came by the worker's own channel
+        # kombu's client adds its prefix to the keys of some commands, but not of these.
         keys = [
             channel.global_keyprefix + key
             for key in (channel.unacked_key, channel.unacked_index_key)
         ]
-        gone: list[str] = []  # tags of what this worker has no more
+        gone: list[str] = []  # tags of messages that this worker has no more
         arguments: list[Any] = []
         with channel.conn_or_acquire() as client:
             kept = client.hmget(keys[0], [message.delivery_tag for message in messages])
             for message, text in zip(messages, kept, strict=True):
-                if text is None:  # another worker has restored it, after the visibility timeout
+                if text is None:  # another worker restored it, after the visibility timeout
                     gone.append(message.delivery_tag)
                 elif (found := _restored(channel, text)) is not None:
                     queue = channel.global_keyprefix + found[0]
@@ -176,16 +178,16 @@ class RedisRedelivery:
 
 
 def leave_to_broker(message: Any) -> None:
-    """Count this message no more, and do not acknowledge it: the broker delivers it again, or has done so.
+    """Forget this message without acknowledging it: the broker delivers it again, or has done so.
 
-    kombu's Redis transport gives one message the same delivery tag each time. So to acknowledge one that was
-    delivered again is to take it from the worker that has it now, which could not give it back any more.
+    kombu's Redis transport gives one message the same delivery tag each time. If it was redelivered, an
+    acknowledgement would take it from the worker that has it now, which could not return it any more.
     """
     _forget(message.channel, message.delivery_tag)
 
 
 def _forget(channel: Any, tag: str) -> None:
-    """Count it no more, and do not restore it at the end."""
+    """Let kombu forget the message, so that it neither counts it nor restores it at the end."""
     QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
 
 
@@ -195,9 +197,9 @@ def _address(message: Any) -> tuple[str, Any]:
 
 
 def _restored(channel: Any, text: Any) -> tuple[str, str] | None:
-    """Return the list of Redis that a message belongs into, and how it says that it was delivered before.
+    """Return the Redis list that a message belongs to, and its text marked as redelivered.
 
-    None if its queue is bound no more: kombu's own restore says so when the connection ends.
+    Return None if its queue is bound no more: kombu's own restore logs that when the connection ends.
     """
     raw, exchange, routing_key = loads(bytes_to_str(text))  # type: ignore[no-untyped-call]
     with suppress(KeyError):  # as kombu does: not every sender is kombu

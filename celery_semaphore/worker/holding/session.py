@@ -1,13 +1,13 @@
-"""Session: asks for the grants of what one connection to the broker has brought, and this worker holds.
+"""Session: ask for the grants of the held messages of one connection to the broker.
 
 The rows are those of docs/architecture.md, chapter 8. How it fails:
 
-* a stopped worker, or an event loop that hangs: each question waits until the loop has answered the one before, so the
-  session falls asleep, and the next in line is another worker's
-* a lost answer, or a store that was away: the next answer has every grant, and all that is held is named
-* a refusal that began while the session slept: its wait is in transit, and is named when it arrives
-* a granted task that finds no free process: its grant is prolonged for as long as two grants last; then the session sleeps until
-  a process took it, for another worker may have one
+* A stopped worker, or an event loop that hangs: each question waits until the loop has handled the answer to the last
+  one. So the session falls asleep, and the grants go to other workers.
+* A lost answer, or a store that was away: the next answer has every grant, and the session names all that it holds.
+* A refusal that began while the session slept: its wait is in transit, and is named when it arrives.
+* A granted task that finds no free process: its grant is prolonged, for twice as long as a grant lasts. Then the
+  session sleeps until a process takes the task, since another worker may have a free one.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from .held import Held
 logger = logging.getLogger(__name__)
 
 VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
-BUSY_S = 0.1  # between two looks for a free process
+BUSY_S = 0.1  # between two checks for a free process
 
 
-Begun = tuple[HeldWait, Any, float]  # its wait, the fresh request, and the monotonic time
+Begun = tuple[HeldWait, Any, float]  # the wait, its fresh request, and the monotonic time
 
 
 class Session:
-    """One thread, from ``start`` until ``end``. The event loop alone adds, discards and begins.
+    """Asks in one thread, from ``start`` until ``end``. Only the event loop adds, discards and begins.
 
-    ``visit`` is called in the loop while there may be something to begin.
+    ``visit`` is called in the loop whenever there may be something to begin.
     """
 
     def __init__(
@@ -55,27 +55,27 @@ class Session:
         found: Callable[[Outgoing], None],
     ) -> None:
         self.name = new_name()
-        self.sessions = 1  # that are awake, as far as is known
+        self.sessions = 1  # the known number of awake sessions
         self.visit: Callable[[], object] = lambda: None
         self._store = store
         self._in_loop = in_loop
         self._found = found
         self._event = SignalSafeEvent()
-        # Changed by single steps that Python keeps whole, without a lock: the loop must not wait for this thread.
+        # Changed by atomic operations, without a lock: the loop must not wait for this thread.
         self._waiting: dict[str, list[Held]] = {}
         self._held_for = Counter[str]()  # how many messages, by resource
         self._begun: dict[str, Begun] = {}
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
-        # A permit was given back since the last question began: a visit to the loop takes the ring of it.
+        # Whether a permit was released since the last question began. A visit to the loop may clear the event itself.
         self._freed = False
         self._next_at = 0.0  # monotonic time of the next question
-        self._woke_at = inf  # what was asked before may be in transit
+        self._woke_at = inf  # waits that were refused before this time may be in transit
         self._visited_at = 0.0
         self._visiting = False
         self._ended = False
-        # The thread's own.
+        # Used by the thread only.
         self._forecast = Forecast(self._waits)
         self._epoch: int | None = None
         self._named_at = 0.0
@@ -86,21 +86,21 @@ class Session:
         )
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start to ask."""
         self._thread.start()
 
     # -- for the loop
 
     def add(self, held: Held, wait: HeldWait, turn: float, made_at: float) -> None:
-        """Ask for its grant; its ``turn`` is expected at this monotonic time.
+        """Ask for the grant of a refused wait from now on.
 
-        It was refused, and its request ``made_at`` this one.
+        ``turn`` is the monotonic time when its turn is expected, and ``made_at`` the one when its request was made.
         """
         nonce = nonce_of(wait.ticket)
         self._waiting[nonce] = [*self._waiting.get(nonce, ()), held]
         self._held_for.update(claim.resource for claim in wait.claims)
         now = time.monotonic()
-        # Refused while the session slept, or so long ago that its grant may have ended on the way.
+        # It was refused while the session slept, or so long ago that its grant may have ended meanwhile.
         if made_at <= self._woke_at or now - made_at > GRANT_S:
             self._unnamed.append(wait)
         self._arrived.append((wait, turn))
@@ -108,7 +108,7 @@ class Session:
             self._event.set()
 
     def discard(self, held: Held) -> None:
-        """It is held no more."""
+        """Ask no more for a message that is not held any more."""
         if held.wait is None:
             return
         nonce = nonce_of(held.wait.ticket)
@@ -118,36 +118,36 @@ class Session:
             self._waiting[nonce] = left
         if len(left) < len(before):
             self._held_for.subtract(claim.resource for claim in held.wait.claims)
-            self._held_for += Counter()  # without those that are held no more
+            self._held_for += Counter()  # drops the resources whose count is 0
 
     def granted(self) -> Iterable[Held]:
-        """Those that have a grant, each once. Of two messages of one wait both begin, and one runs."""
+        """Yield each granted message once. If one wait has two messages, both begin, and one runs."""
         for nonce in self._granted & self._waiting.keys():
             self._granted.discard(nonce)
             yield from self._waiting.get(nonce, ())
 
     def freed(self, claims: Iterable[Claim]) -> None:
-        """Ask soon if anything is held that waits for one of these: this worker gave a permit back. From any thread."""
+        """Ask soon if a held message waits for one of these, since this worker released a permit. For any thread."""
         if any(self._held_for[claim.resource] for claim in claims):
             self._freed = True
             self._event.set()
 
     def turns(self) -> dict[str, float | None]:
-        """Return when the turns of what is held are expected, by nonce, in monotonic time; None: nobody knows."""
+        """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""
         return self._forecast.turns()
 
     def begun(self, wait: HeldWait, request: Any) -> None:
-        """Keep its grant while the request waits for a process."""
+        """Prolong the grant of this wait while its request waits for a process."""
         self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
 
     def end(self) -> None:
-        """Let the session sleep for good; what is held goes elsewhere."""
+        """Let the session sleep for good; its messages go elsewhere."""
         self._ended = True
         self._waiting = {}
         self._event.set()
 
     def join(self, timeout: float) -> None:
-        """Wait until the store knows that it ended, so many seconds at most."""
+        """Wait until the store knows that the session ended, for ``timeout`` seconds at most."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -157,7 +157,7 @@ class Session:
         while not self._ended:
             try:
                 pause, least = self.ask()
-            except Exception as error:  # noqa: BLE001 - whatever it is, this thread must go on
+            except Exception as error:  # noqa: BLE001 - this thread must survive any error
                 self._failed(error)
                 pause, least = SLOWEST_S, SLOWEST_S
             self._rest(pause, least)
@@ -166,23 +166,23 @@ class Session:
     def _rest(self, pause: float, least: float) -> None:
         self._next_at = time.monotonic() + pause
         if not self._ended:
-            time.sleep(least)  # what arrives may be the next, but no crowd shall ask one by one
+            time.sleep(least)  # many arrivals at once must not cause a question each
             self._event.wait(0.0 if self._freed else max(pause - least, 0.0))
 
     def ask(self) -> tuple[float, float]:
-        """Ask once, and wait until the loop was here.
+        """Ask once, and wait until the loop has handled the answer.
 
-        Return the seconds until the next question, and those before which no arrival brings it forward.
+        Return the seconds until the next question, and the seconds before which no arrival brings it forward.
         """
         if self._missed:
             self._granted = set()
-            self._visit_loop()  # what was revoked ends all the same
+            self._visit_loop()  # revoked tasks must end even without an answer
         if self._is_stuck():
             if not self._asleep:
                 self._sleep()
             return BUSY_S, 0.0
         self._asleep = False
-        self._next_at = inf  # whatever arrives now rings
+        self._next_at = inf  # whatever arrives now sets the event
         self._freed = False
         self._expect_arrived()
         begun, first = self._unstarted(), self._forecast.first()
@@ -194,7 +194,7 @@ class Session:
         finally:
             self._forecast.learn(first, expected, time.monotonic())
         for nonce in begun.keys() - turns.granted:
-            self._forget(nonce, begun[nonce])  # taken up, or over
+            self._forget(nonce, begun[nonce])  # its grant was taken up, or has ended
         self._granted = set(turns.granted)
         self.sessions = turns.sessions
         self._visit_loop()
@@ -213,7 +213,7 @@ class Session:
         return any(each.wait is wait for each in self._waiting.get(nonce_of(wait.ticket), ()))
 
     def _unstarted(self) -> dict[str, Begun]:
-        """Return what began, and has neither a permit nor ended since."""
+        """Return the waits that began and have neither got a permit nor ended since."""
         begun = self._begun.copy()
         over = [
             nonce
@@ -225,12 +225,12 @@ class Session:
         return begun
 
     def _forget(self, nonce: str, begun: Begun) -> None:
-        """Forget one that began, unless another message of its wait has begun meanwhile."""
+        """Forget a wait that began, unless another message of it has begun meanwhile."""
         if self._begun.get(nonce) is begun:
             self._begun.pop(nonce, None)
 
     def _is_stuck(self) -> bool:
-        """Tell whether something that was granted waits for a process for long."""
+        """Return whether a granted request has waited for a process for longer than a grant lasts."""
         long_ago = time.monotonic() - GRANT_S
         return any(
             since < long_ago and request.time_start is None
@@ -238,7 +238,7 @@ class Session:
         )
 
     def _visit_loop(self) -> None:
-        """Let the loop begin what was granted; unless it comes, there is no further question."""
+        """Let the loop begin granted messages, and wait for it: without it there is no further question."""
         now = time.monotonic()
         if not (self._granted & self._waiting.keys()) and now - self._visited_at < VISIT_S:
             return
@@ -246,11 +246,11 @@ class Session:
         self._in_loop(self._received)
         while self._visiting and not self._ended:
             self._event.wait(SLOWEST_S)
-        self._event.wait(0.0)  # rung by the visit; what arrived before this is looked at next
+        self._event.wait(0.0)  # clear what the visit set; earlier arrivals are handled next
         self._visited_at = time.monotonic()
 
     def _received(self) -> None:
-        """The loop is here."""
+        """Visit, in the loop, and let the thread go on."""
         try:
             if not self._ended:
                 self.visit()
@@ -259,7 +259,10 @@ class Session:
             self._event.set()
 
     def _name(self, turns: Turns) -> None:
-        """Name all that is held after the store lost sight of it, and once in a lease; else what arrived too late for that."""
+        """Name the waits that the store may not know to be held here.
+
+        These are all, once in a lease and after a missed answer, a sleep or a new epoch; else those that arrived late.
+        """
         now = time.monotonic()
         lost = turns.slept or self._missed or turns.epoch != self._epoch
         if lost:
@@ -275,13 +278,13 @@ class Session:
         for start in range(0, len(waits), NAMED):
             self._store.name(self.name, waits[start : start + NAMED])
         if waits:
-            self._found(self._store.reap())  # which grants what can be granted to them
+            self._found(self._store.reap())  # this grants the named waits what is free
         if all_of_them:
             self._named_at = now
         self._epoch, self._missed = turns.epoch, False
 
     def _failed(self, error: Exception) -> None:
-        """Tell it once for each outage, if anything waits."""
+        """Log each outage once, if a task waits."""
         if not self._missed and self._waiting:
             reason = error if isinstance(error, SemaphoreError) else repr(error)
             unexpected = not isinstance(error, SemaphoreError)
@@ -290,7 +293,7 @@ class Session:
         self._missed = True
 
     def _sleep(self) -> None:
-        self._asleep = self._missed = True  # what is held is named when it asks again
+        self._asleep = self._missed = True  # so it names all held waits when it asks again
         try:
             self._store.sleep(self.name)
         except SemaphoreError as error:

@@ -1,4 +1,4 @@
-"""Shutdown: whether one has begun. Its exit code may be 0, which is no False."""
+"""Find out whether a shutdown has begun. Celery stores its exit code, where 0 is not False."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from celery.worker import state
 
 
 def ends() -> bool:
-    """Tell whether any shutdown has begun."""
+    """Return whether any shutdown has begun."""
     return _is_code(state.should_stop) or ends_cold()
 
 
 def ends_cold() -> bool:
-    """Tell whether a cold shutdown has begun."""
+    """Return whether a cold shutdown has begun."""
     return _is_code(state.should_terminate)
 
 
