@@ -1,1 +1,1 @@
-"""What runs inside a Celery worker."""
+"""The code that runs inside a Celery worker."""

@@ -1,4 +1,4 @@
-"""Limiter: what an app needs to limit its tasks, one set for each process."""
+"""Limiter: the parts that an app needs to limit its tasks, one set for each process."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
 from .permits.releaser import Releaser
 
-LIMITER = "_semaphore_limiter"  # where an app keeps it
-TERMINATION_GRACE_S = 5.0  # seconds a process has to end by itself
+LIMITER = "_semaphore_limiter"  # the attribute of an app that holds its limiter
+TERMINATION_GRACE_S = 5.0  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What belongs to one process: connections, locks and threads are never shared across a fork."""
+    """The parts that belong to one process: connections, locks and threads cannot be shared across a fork."""
 
     pid: int
     store: Store
@@ -45,9 +45,9 @@ class ProcessState:
 
 
 class Limiter:
-    """The semaphores of one app. ``notes`` is set in a worker whose tasks run in other processes.
+    """Limits the tasks of one app. ``notes`` is set in a worker whose tasks run in other processes.
 
-    With ``store`` permits are kept there, whatever the app's settings say: for tests.
+    A ``store`` replaces the one of the app's settings, for tests.
     """
 
     def __init__(self, app: Any, store: Store | None = None) -> None:
@@ -56,14 +56,14 @@ class Limiter:
         self.waker = LoopWaker()
         self._app = app
         self._carry()
-        self.parks = False  # whether any task of this worker does
-        self.pool: Any = None  # of the worker, once it is up
+        self.parks = False  # whether a task of this worker is parked when it waits
+        self.pool: Any = None  # the worker's, once it is up
         self.notes: NotePipe | None = None
-        self.granted: frozenset[str] = frozenset()  # queues beside which it consumes a granted one
-        self.consumer: Any = None  # of the task messages, on the connection of now
+        self.granted: frozenset[str] = frozenset()  # queues whose granted queues it consumes
+        self.consumer: Any = None  # of task messages, on the current connection
         self.in_loop: Callable[[Callable[[], object]], object] = _call
-        self.held: HeldMessages | None = None  # by the connection of now
-        self.connections = 0  # how often the worker lost or made its connection to the broker
+        self.held: HeldMessages | None = None  # of the current connection
+        self.connections = 0  # counts each connect and each loss of the connection to the broker
         self._process: ProcessState | None = None
         self._main = 0
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Limiter:
 
     @cached_property
     def loses_fanouts(self) -> bool:
-        """Whether the broker has no queue for what a worker gets from a fanout exchange."""
+        """Whether the broker keeps no queue for messages that a worker gets from a fanout exchange."""
         return not is_amqp(self._app)
 
     @cached_property
@@ -81,7 +81,7 @@ class Limiter:
 
     @cached_property
     def redelivered_after(self) -> float:
-        """Seconds until the broker delivers again what a worker held that was killed."""
+        """Seconds until the broker redelivers the messages of a killed worker; 0 for at once."""
         return 0.0 if is_amqp(self._app) else self.settings.visibility_timeout
 
     @property
@@ -91,17 +91,17 @@ class Limiter:
         return self._made() if process is None else process
 
     def serve(self, notes: NotePipe | None) -> None:
-        """Be a worker's main process: pool processes write their notes to it."""
+        """Make this process a worker's main process, to which pool processes write their notes."""
         self.notes = notes
         self._main = os.getpid()
 
     @property
     def serves(self) -> bool:
-        """Whether this process belongs to a worker that keeps books of permits."""
+        """Whether this process belongs to a worker that renews and releases permits."""
         return self.notes is not None or self._main == os.getpid()
 
     def observer(self) -> PermitObserver:
-        """Where a delivery is noted: by the pipe to the main process, or in this process's ledger."""
+        """Return what records deliveries here: the pipe to the main process, or this process's ledger."""
         return self.process.ledger if self.notes is None else self.notes
 
     def start(self) -> None:
@@ -111,21 +111,21 @@ class Limiter:
         self.process.receivers.start()
 
     def comes_back_to(self, queue: str) -> str:
-        """Where a message of this queue shall come when it has a permit."""
+        """Return the queue by which a message of this queue comes back with a permit."""
         return granted_queue(queue) if queue in self.granted else queue
 
     def home_of(self, queue: str) -> str:
-        """The queue that this one belongs to, if it is one of the granted; else itself."""
+        """Return the queue that a granted queue belongs to; for any other queue, return that queue."""
         return home_queue(queue, self.granted)
 
     def drain(self) -> bool:
-        """Read what the pool's processes noted; whether there was anything."""
+        """Read the notes of the pool's processes, and return whether there was one."""
         if self.notes is None or os.getpid() != self._main:
             return False
         return self.notes.drain(self.process.ledger)
 
     def on_wake(self) -> None:
-        """The event loop was woken: a permit was noted, or there is something to acknowledge."""
+        """Read the notes in the event loop, which was woken for a permit or an acknowledgement."""
         self.waker.clear()
         self.drain()
 
@@ -134,20 +134,21 @@ class Limiter:
         if not runs():
             return
         self.pool.terminate_job(pid, signal.SIGTERM)
-        # Code that holds the GIL does not see a SIGTERM; a task that caught it may be over by then.
+        # Code that holds the GIL does not react to SIGTERM. A task that caught it may have ended by then.
         later = threading.Timer(TERMINATION_GRACE_S, _kill, [pid, runs])
         later.daemon = True
         later.start()
 
     def close(self, timeout: float, *, flush: float) -> None:
-        """The worker ends: give back what it holds; send what that hands on, and end what is being sent, each in ``flush`` seconds.
+        """Release the worker's permits at its end, and send the messages that this hands on.
 
-        Another worker may begin in this process, as tests do it: it gets threads of its own.
+        Flushing and ending the messages' thread take ``flush`` seconds each at most. Another worker may begin in this
+        process, as in tests: it gets threads of its own.
         """
         process, mover = self.process, self.mover
         self.sweeper.stop()
         process.ledger.close(timeout)
-        process.receivers.close(timeout)  # after all that is announced
+        process.receivers.close(timeout)  # last, as the calls before announce events
         mover.flush(flush)
         mover.close(flush)
         process.store.close()
@@ -165,12 +166,12 @@ class Limiter:
         return 1 if self.held is None else self.held.session.sessions
 
     def handed_on(self, outgoing: Outgoing) -> None:
-        """Send what a release or a look handed on, in a worker's main process."""
-        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds it
+        """Send the messages that a release or a sweep handed on, in a worker's main process."""
+        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds them
             self.mover.bring_back(outgoing)
 
     def _happened(self, event: Event) -> None:
-        """Ask for the grant that the end of a permit may have made."""
+        """Let the session ask for a grant that a released permit may have made possible."""
         if isinstance(event, PermitReleased) and (held := self.held) is not None:
             held.session.freed(event.permit.claims)
 
@@ -198,8 +199,8 @@ class Limiter:
         )
 
     def _forked(self) -> None:
-        # A lock that another thread held at the fork stays locked here for ever, and the parent's
-        # sockets are the parent's: begin anew, knowing what the parent knew of the store's epoch.
+        # Make everything new: a lock that another thread held at the fork would stay locked for ever, and the sockets
+        # belong to the parent. Only the store's epoch is taken over.
         epoch = self._process.store.epoch if self._process is not None else None
         self._lock = threading.Lock()
         self._process = None
@@ -209,7 +210,7 @@ class Limiter:
 
 
 def _call(now: Callable[[], object]) -> object:
-    """Stand in for an event loop, in a worker without one."""
+    """Call the function at once, in a worker without an event loop."""
     return now()
 
 
@@ -219,7 +220,7 @@ def _kill(pid: int, runs: Callable[[], bool]) -> None:
 
 
 def limiter_of(app: Any) -> Limiter:
-    """The app's limiter, made when it is first needed; raises ``ConfigurationError``."""
+    """Return the app's limiter, made when it is first needed; raise ``ConfigurationError``."""
     try:
         limiter: Limiter = app.__dict__[LIMITER]
     except KeyError:

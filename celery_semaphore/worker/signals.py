@@ -1,15 +1,14 @@
-"""Celery signals for users; each says where it is sent.
+"""The Celery signals for users; the comment of each says where it is sent.
 
 The sender is the task, as with Celery's own: ``permit_lost.connect(sender=export)``.
 
 ``permit_lost`` and ``permit_released`` are sent from one thread of the worker's main process, which does nothing
-else: a slow receiver delays other receivers, but neither renewals nor tasks. ``permit_lost`` goes first. While
+else. So a slow receiver delays other receivers, but neither renewals nor tasks. ``permit_lost`` goes first. While
 1,000 signals wait, further ones are dropped (``permit_lost``: while 2,000 wait), which is logged once. A worker that
-ends sends what is left within 5 seconds. Processes that run no worker send neither, nor do
-eager runs.
+ends sends the remaining signals within 5 seconds. Processes without a worker send neither, nor do eager runs.
 
-Celery's own ``task_revoked`` of a task that is dropped is sent from the same thread, as ``permit_released`` is. Of a
-task that is revoked or expires Celery sends it, in the worker's event loop, which a slow receiver stops.
+Celery's own ``task_revoked`` of a dropped task is sent from the same thread, like ``permit_released``. For a task that
+is revoked or expires, Celery sends it in the worker's event loop, which a slow receiver stops.
 """
 
 from __future__ import annotations

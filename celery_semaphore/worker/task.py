@@ -1,4 +1,4 @@
-"""LimitedTask: a permit before, none after."""
+"""LimitedTask: the task class that acquires a permit before the body runs."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ class LimitedTaskMixin:
     """
 
     semaphore: Any = None  # a name, or a list of Limit(...) to hold all at once
-    limit: Any = None  # how much may run at once; a number, or a callable
-    key: Any = None  # "{tenant_id}" or a callable: each key has the whole limit to itself
+    limit: Any = None  # the weight that may run at once; a number, or a callable
+    key: Any = None  # "{tenant_id}" or a callable: each key has a limit of its own
     weight: Any = 1  # how much of the limit one task takes; a number, or a callable
     on_saturated: str | None = None  # "requeue", "park", "drop" or "fail"
     on_lost: str | None = None  # "warn" or "terminate"
     wait_timeout: float | None = None  # seconds; of the whole wait
-    requeue_delay: float | None = None  # seconds; no countdown is shorter
-    requeue_max_delay: float | None = None  # seconds; or longer
+    requeue_delay: float | None = None  # seconds; the shortest countdown
+    requeue_max_delay: float | None = None  # seconds; the longest countdown
 
-    semaphore_options: Options | None = None  # what became of all these
-    semaphore_fault: ConfigurationError | None = None  # or why nothing did
+    semaphore_options: Options | None = None  # the checked options, once Celery has bound the task
+    semaphore_fault: ConfigurationError | None = None  # or the error that the check raised
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
-        """Check the options, and guard the task if it is limited. Celery calls it twice."""
+        """Check the options, and limit the task if they say so. Celery calls this twice."""
         super().on_bound(app)  # type: ignore[misc]
         if "semaphore_options" in cls.__dict__:
             return
         try:
             cls.semaphore_options = options = Options.of(cls)
         except ConfigurationError as error:
-            # Whoever made Celery bind its tasks may swallow this, as Django's checks do; Celery goes on with those
-            # that it has bound. Then the worker's first step stops it, and no call of this one is sent.
+            # The code that lets Celery bind its tasks may swallow this error, as Django's checks do, and Celery goes on.
+            # Then the worker's first step raises it again, and so does each call of this task.
             cls.semaphore_fault = error
             add_steps(app)
             raise
         if options is not None:
             cls.Request = _limited(cls.Request)  # type: ignore[attr-defined]
-            # Wrapped, so that a subclass that forgets super() is not unlimited silently.
+            # Wrap it, so that a subclass that forgets super() is limited all the same.
             cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]
             add_steps(app)
 
     @property
     def permit(self) -> TaskPermit | None:
-        """The permit of the running task; None where it is not limited, or was called directly."""
+        """The permit of the running task; None if it is not limited, or was called directly."""
         return permit_of(self.request)  # type: ignore[attr-defined]
 
     @property
     def __trace__(self) -> Trace | None:
-        """What Celery builds for each task, and calls to run it."""
+        """The function that Celery builds for each task, and calls to run it."""
         return self.__dict__.get("semaphore_trace")
 
     @__trace__.setter
@@ -90,7 +90,7 @@ class LimitedTaskMixin:
         semaphore_weight: int | None = None,
         **options: Any,
     ) -> Any:
-        """As Celery's; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
+        """Send the task, as Celery does; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
         self._say(options, semaphore_key, semaphore_weight)
         return super().apply_async(args, kwargs, *positional, **options)  # type: ignore[misc]
 
@@ -103,7 +103,7 @@ class LimitedTaskMixin:
         semaphore_weight: int | None = None,
         **options: Any,
     ) -> Any:
-        """As Celery's, likewise."""
+        """Run the task here, as Celery does; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
         self._say(options, semaphore_key, semaphore_weight)
         return super().apply(args, kwargs, *positional, **options)  # type: ignore[misc]
 
@@ -118,15 +118,15 @@ class LimitedTaskMixin:
 
 
 def add_steps(app: Any) -> None:
-    """Let this app's workers keep books of permits; those that run already do not begin to."""
+    """Add the bootsteps to this app's workers; workers that run already do not get them."""
     for blueprint, step in STEPS.items():
         app.steps[blueprint].add(step)
 
 
 def _refuse_unknown(task: Any, options: dict[str, Any]) -> None:
-    """What Celery does not know becomes a property of the message, and would do nothing."""
+    """Raise for a misspelt option: Celery would make it a property of the message, without any effect."""
     for name in options:
-        if name.startswith("sem"):  # no option of Celery's does; this is on each call's way
+        if name.startswith("sem"):  # no option of Celery does; a cheap check, as each call runs it
             meant = nearest(name, (KEY, WEIGHT), alike=0.0)
             msg = f"task {task.name}: {name}= is no option of a call; the nearest is {meant}=."
             raise SemaphoreError(msg)
@@ -150,7 +150,7 @@ def _check_call(task: Any, key: Any, weight: Any) -> None:
 
 
 def _limited(request: Any) -> Any:
-    """The Request class of a limited task: ours, over the task's own if it has one."""
+    """Return the Request class of a limited task: ours, or a subclass of the task's own with our mixin."""
     if request == Task.Request:
         return REQUEST
     from kombu.utils.imports import symbol_by_name
@@ -164,7 +164,7 @@ def _limited(request: Any) -> Any:
 
 
 def _base() -> Any:
-    """Celery's task class for this process: Django's, with delay_on_commit, where Django is used."""
+    """Return Celery's task class; with Django, its subclass that has ``delay_on_commit``."""
     if os.environ.get("DJANGO_SETTINGS_MODULE"):
         from celery.contrib.django.task import DjangoTask
 

@@ -228,7 +228,7 @@ RELEASING = [
         "a permit is kept that ended while it was entered",
         "who looked it up is sure that it is there",
         "worker/permits/ledger",
-        "        if permit.holder not in self._deliveries:  # ended meanwhile: it would be renewed for ever\n"
+        "        if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever\n"
         "            self._keeper.discard(permit.holder)\n",
         "",
         f"{INTERRUPTED}::test_an_end_while_the_permit_is_entered",

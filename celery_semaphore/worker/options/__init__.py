@@ -1,1 +1,1 @@
-"""The options of a limited task, and the checks of what a user wrote."""
+"""The options of a limited task, and the checks of their values."""

@@ -1,4 +1,4 @@
-"""Misspelt options: attributes of a task that are none of ours, but look like one."""
+"""Find misspelt options: attributes of a task that look like one of our options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = (
     "requeue_delay",
     "requeue_max_delay",
 )
-# So short that a task may well have an attribute of its own that looks like one, as in `limits`.
+# These are short, so a task may have an attribute of its own that looks like one, such as `limits`.
 SHORT = ("limit", "key", "weight")
 
 
@@ -37,25 +37,25 @@ class Misspelt:
 
 
 def misspelt(task: Any) -> Iterator[Misspelt]:
-    """What a task class, or a class of the user's that it comes from, seems to have meant for us."""
+    """Yield the attributes of a task class, and of its bases outside this library, that look like our options."""
     limited = task.semaphore is not None
     for depth, cls in enumerate(task.__mro__):
         inherited = {name for base in task.__mro__[depth + 1 :] for name in vars(base)}
         if "semaphore_options" not in inherited:
-            continue  # no class of the user's that knows our options
-        decorated = "_decorated" in vars(cls)  # its attributes are what @app.task was given
+            continue  # not a subclass of our mixin
+        decorated = "_decorated" in vars(cls)  # its attributes are the arguments of @app.task
         for name, value in vars(cls).items():
             if name in inherited or (not decorated and hasattr(value, "__get__")):
                 continue
             option, surely = _meant(name)
-            # Without a semaphore, which is how other people's tasks come, only that one can be missed.
+            # A task without a semaphore may belong to another library: there only `semaphore` can be misspelt.
             if option is not None and (limited or option == "semaphore"):
                 certain = surely and depth == 0 and (decorated or option == "semaphore")
                 yield Misspelt(name, value, option, certain)
 
 
 def _meant(name: str) -> tuple[str | None, bool]:
-    """The option that a name looks like, and whether hardly anything else would be called so."""
+    """Return the option that a name looks like, and whether hardly anything else would have this name."""
     known = (*LONG, *SHORT)
     if name in known or name.startswith("_"):
         return None, False

@@ -1,4 +1,4 @@
-"""Options: what a task class says about its limits, checked once when the task is bound."""
+"""Options: the limits that a task class declares, checked once when the task is bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...errors import ConfigurationError, SemaphoreError
 from ...settings import Settings
 from .misspelt import misspelt
 
-MOST_LIMITS = 8  # a note to the main process names them all, and must fit into one pipe write
+MOST_LIMITS = 8  # a note to the main process lists them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")
 
 
@@ -36,9 +36,9 @@ class Options:
 
     @classmethod
     def of(cls, task: Any) -> Options | None:
-        """The options of a task class; None when it is not limited.
+        """Return the options of a task class; None when it is not limited.
 
-        Raises ``ConfigurationError`` that names the task, the option and its value.
+        Raise a ``ConfigurationError`` that names the task, the option and its value.
         """
         _refuse_misspelt(task)
         if task.semaphore is None:
@@ -70,7 +70,7 @@ class Options:
 
     @cached_property
     def _constant(self) -> tuple[Claim, ...] | None:
-        """What every call asks for, where no call can ask for anything else."""
+        """The claims of every call, if they are the same for all calls; else None."""
         if any(limit.depends_on_call for limit in self.limits):
             return None
         nothing = Call((), {}, {})
@@ -79,7 +79,7 @@ class Options:
     def claims(
         self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
     ) -> tuple[Claim, ...]:
-        """What this call asks for; raises ``SemaphoreError`` with the reason where that is unknown."""
+        """Return the claims of this call; raise ``SemaphoreError`` with the reason if they cannot be made."""
         if key is None and weight is None and self._constant is not None:
             return self._constant
         try:
@@ -99,7 +99,7 @@ class Options:
             raise SemaphoreError(msg) from error
 
     def policy(self, settings: Settings) -> WaitPolicy:
-        """How a call waits, the settings' defaults filled in."""
+        """Return how a call waits, with the defaults of the settings."""
         longest = min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay)
         return WaitPolicy(
             OnSaturated(self.on_saturated or settings.on_saturated),
@@ -109,13 +109,13 @@ class Options:
         )
 
     def terminates(self, settings: Settings) -> bool:
-        """Whether a task that lost its permit is ended."""
+        """Return whether a task that lost its permit is ended."""
         return (self.on_lost or settings.on_lost) == "terminate"
 
 
 def _signature(task: Any) -> inspect.Signature:
-    # task.run of a class is a plain function: its first parameter is self, except where Celery made
-    # it a static method of a decorated function.
+    # The run of a task class is a plain function, with self as its first parameter. Of a decorated function Celery
+    # makes a static method.
     run = inspect.getattr_static(task, "run")
     if isinstance(run, staticmethod):
         return inspect.signature(run.__func__)
@@ -154,7 +154,7 @@ def _listed(limits: tuple[Any, ...]) -> tuple[Limit, ...]:
 
 
 def _plain(option: Any) -> Any:
-    """The function of ``key=function``, which as a class attribute would become a method."""
+    """Return the function of ``key=function``; without ``staticmethod`` Python would make it a method."""
     return option.__func__ if isinstance(option, staticmethod) else option
 
 
@@ -191,9 +191,10 @@ def _refuse_orphans(task: Any) -> None:
 
 
 def _refuse_strategy(task: Any) -> None:
-    """Refuse a class that does not let Celery make a request of each message, as celery-batches' ``Batches``.
+    """Raise for a class that does not let Celery make a request of each message, such as ``Batches``.
 
-    Its bodies would run without ``before_start``, where a permit is acquired, and without the ends that release it.
+    The bodies of celery-batches would run without ``before_start``, where a permit is acquired, and without the ends
+    that release it.
     """
     if task.Strategy != Task.Strategy:
         named = getattr(task.Strategy, "__qualname__", repr(task.Strategy))

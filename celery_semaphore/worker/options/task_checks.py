@@ -1,4 +1,4 @@
-"""Doubts: what is wrong in the tasks of an app, and what only looks so. A worker says it at its start."""
+"""Check the tasks of an app when a worker starts: raise for errors, and warn of what may be one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .misspelt import misspelt
 
 
 def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> None:
-    """Raise ``ConfigurationError`` for a task that would not be limited as it says."""
+    """Raise ``ConfigurationError`` for a task that would not be limited as it declares."""
     for task in tasks:
         if (fault := getattr(task, "semaphore_fault", None)) is not None:
             raise fault
@@ -41,7 +41,7 @@ def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> N
 
 
 def _refuse_fanout(task: Any) -> None:
-    """Refuse what is known now; a message that comes by such an exchange all the same fails at its gate."""
+    """Raise for a task that is routed to a fanout exchange; one that comes that way all the same fails when it runs."""
     queue = _declared_queue(task)
     if queue is not None and is_fanout(queue) and not is_amqp(task.app):
         msg = (
@@ -54,10 +54,10 @@ def _refuse_fanout(task: Any) -> None:
 
 
 def _declared_queue(task: Any) -> Any:
-    """Return the queue that the task itself or a table of routes names, else the default one; None if unknown."""
+    """Return the queue that the task or a table of routes names, else the default one; None if it is unknown."""
     app, named = task.app, getattr(task, "queue", None)
     for router in app.amqp.router.routes:
-        if named is None and isinstance(router, MapRoute):  # another may want a call's arguments
+        if named is None and isinstance(router, MapRoute):  # others may need a call's arguments
             named = (router(task.name) or {}).get("queue")
     if isinstance(named, Queue):
         return named
@@ -66,13 +66,13 @@ def _declared_queue(task: Any) -> Any:
 
 
 def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
-    """Whether any of these tasks is parked when it waits."""
+    """Return whether any of these tasks is parked when it waits."""
     options = [getattr(task, "semaphore_options", None) for task in tasks]
     return any(each.policy(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
 def warnings_of(tasks: Iterable[Any]) -> Iterator[str]:
-    """What to warn of."""
+    """Yield the warnings about these tasks."""
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:
         yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
@@ -81,7 +81,7 @@ def warnings_of(tasks: Iterable[Any]) -> Iterator[str]:
 
 
 def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:
-    # With a key and without one are different resources, whose limits do not meet.
+    # A semaphore with a key and one without are different resources, so their limits may differ.
     declared: dict[tuple[str, bool], dict[str, int]] = defaultdict(dict)
     for task in tasks:
         for limit in task.semaphore_options.limits:

@@ -1,1 +1,1 @@
-"""Permits of a worker's processes: which exist, and how each is released when its process cannot."""
+"""The permits of a worker's processes, and the release of those that their processes cannot release."""

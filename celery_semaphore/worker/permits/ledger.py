@@ -1,8 +1,8 @@
-"""Ledger: the permits of one worker, from the moment they are asked for until they are given back.
+"""Ledger: the permits of one worker, from the note that one will be acquired until its release.
 
-How it fails, and what then: a process that dies after *asked* leaves its entry, which is released
-once the process is gone; a worker that dies takes the ledger along, and the leases end; a release
-that is not answered is repeated until the lease must have ended anyway.
+How it fails: if a process dies after *asked*, its entry stays and is released once the process is gone. If the worker
+dies, the ledger is lost, and the leases expire. A release without an answer is repeated until the lease must have
+expired.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .releaser import Releaser
 
 
 class Watcher(Protocol):
-    """Whoever must act when its delivery gets or loses its permit."""
+    """A request that must act when its delivery gets or loses its permit."""
 
     task: Any  # Celery's
 
     def permit_held(self, since: float) -> None:
-        """The permit is noted, acquired at this monotonic time: the message may be acknowledged."""
+        """Handle the note of a permit, acquired at this monotonic time: the message may be acknowledged."""
 
     def permit_lost(self, reason: str) -> None:
-        """The lease ended while the task runs."""
+        """Handle the end of the lease while the task runs."""
 
 
 @dataclass(slots=True)
@@ -41,17 +41,17 @@ class Delivery:
     claims: tuple[Claim, ...]
     permit: Permit | None = None
     since: float = 0.0  # monotonic time before the permit was acquired
-    over: bool = False  # its body is, as its process noted
+    over: bool = False  # its process noted that the body has ended
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
-    task: Any = None  # the watcher's, once it is told
+    task: Any = None  # the watcher's, once it is notified
 
 
 class Ledger:
-    """Knows what each delivery asked for and holds; has it renewed, and released at its end.
+    """Records what each delivery asked for and holds; has it renewed, and released at its end.
 
-    Changed by single steps that Python keeps whole, without a lock: a signal handler ends tasks (a cold shutdown),
-    or sleeps (a soft one), whatever its thread was about to do here, and other threads must go on.
+    It is changed by atomic operations, without a lock. A signal handler may interrupt any step here, to end tasks (a
+    cold shutdown) or to sleep (a soft one), and other threads must go on.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Ledger:
         self._watchers: dict[str, Watcher] = {}
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """The store will be asked: release it at the end, whatever the answer was."""
+        """Record that the store will be asked: release at the end, whatever the answer is."""
         self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
 
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
-        """The store said yes: renew from now on, while the process that holds it lives."""
+        """Record a permit, and renew it from now on, while the process that holds it lives."""
         delivery = self._deliveries.get(permit.holder)
         if delivery is None:  # already ended
             return
@@ -81,47 +81,47 @@ class Ledger:
         delivery.permit = permit = replace(permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
-        if permit.holder not in self._deliveries:  # ended meanwhile: it would be renewed for ever
+        if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever
             self._keeper.discard(permit.holder)
         self._tell(permit.holder)
 
     def over(self, holder: str) -> None:
-        """Its body is over; its process is about to report its end."""
+        """Record that the body has ended; its process is about to report the end of the task."""
         if delivery := self._deliveries.get(holder):
             delivery.over = True
 
     def is_over(self, holder: str) -> bool:
-        """Whether its body is over, as far as was noted."""
+        """Return whether the end of the body was noted."""
         delivery = self._deliveries.get(holder)
         return delivery is not None and delivery.over
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
-        """The process that ran it has given the permit back; it will report its end."""
+        """Record that the process has released the permit; it will report the end of the task."""
         if delivery := self._deliveries.get(holder):
             delivery.released = True
         self._keeper.discard(holder)
         self._handed_on(outgoing)
 
     def unreleased(self, holder: str) -> None:
-        """The process that ran it could not give the permit back: renew no more.
+        """Stop renewing a permit that its process could not release.
 
-        It will report its end, and then it is released. Or it will not: when Celery flushes its pool (a
-        shutdown, a lost connection to the broker), it forgets the tasks that it wrote to a process and did
-        not read the acceptance of. They run, and the end of their permits is that of the lease.
+        The permit is released when the process reports the end of the task. There may be no report: when Celery
+        flushes its pool (a shutdown, a lost connection to the broker), it forgets the tasks whose acceptance it has
+        not read. They still run, and their permits end with the lease.
         """
         self._keeper.discard(holder)
 
     def watch(self, holder: str, watcher: Watcher) -> None:
-        """Tell the watcher from now on, and at once if the permit is noted already."""
+        """Notify the watcher of the permit; at once if it is noted already."""
         self._watchers[holder] = watcher
         self._tell(holder)
 
     def has(self, holder: str) -> bool:
-        """Whether this delivery has not ended yet, as far as was noted."""
+        """Return whether this delivery is known and its end was not noted."""
         return holder in self._deliveries or holder in self._watchers
 
     def holds(self, holder: str) -> bool:
-        """Whether this delivery has its permit, as far as was noted."""
+        """Return whether this delivery has its permit, as far as was noted."""
         delivery = self._deliveries.get(holder)
         return delivery is not None and delivery.permit is not None
 
@@ -131,17 +131,17 @@ class Ledger:
         return sorted(noted, key=lambda each: each.since)
 
     def task_of(self, holder: str) -> Any:
-        """The task that holds its permit; None where it is not known."""
+        """Return the task of this holder; None if it is not known."""
         delivery = self._deliveries.get(holder)
         return None if delivery is None else delivery.task
 
     def lost(self, permit: Permit, reason: str) -> None:
-        """The keeper says that this permit is lost."""
+        """Notify the watcher that this permit is lost."""
         if (watcher := self._watchers.get(permit.holder)) is not None:
             watcher.permit_lost(reason)
 
     def refused(self, holder: str) -> tuple[Claim, ...]:
-        """The store said no for certain: there is nothing to release. What it was asked for."""
+        """Forget a delivery that the store refused, as there is nothing to release; return its claims."""
         delivery = self._taken(holder)
         return delivery.claims if delivery else ()
 
@@ -153,9 +153,9 @@ class Ledger:
     ) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.
 
-        With the ``publication`` that brought it if this was the end of its task, so that no copy runs.
+        Give the ``message_id`` of its message if this was the end of its task, so that no copy runs.
 
-        May be called more than once; a process that lives on and reports its end is not waited for.
+        It may be called more than once: a process that reports its end after all is waited for no more.
         """
         if gone is None:
             self._give_back(holder, message_id)
@@ -164,14 +164,14 @@ class Ledger:
             self._releaser.when(gone, then, lambda: not self.has(holder))
 
     def close(self, timeout: float) -> None:
-        """Give back what can be given back in so many seconds; the leases cover the rest."""
+        """Release what can be released within ``timeout`` seconds; the other permits end with their leases."""
         self._releaser.close(timeout)
         self._keeper.stop()
 
     def _tell(self, holder: str) -> None:
-        """Tell the watcher of the permit, whichever of the two came first.
+        """Notify the watcher of the permit, once both are known.
 
-        Twice at worst, by two threads: each writes its part before it looks for the other's.
+        Two threads may do it twice: each records its own part before it looks for the other one.
         """
         delivery, watcher = self._deliveries.get(holder), self._watchers.get(holder)
         if delivery is None or delivery.permit is None or delivery.told or watcher is None:

@@ -1,7 +1,7 @@
-"""Alarm: makes a worker's event loop run now.
+"""LoopWaker: wake a worker's event loop at once.
 
-An acknowledgement from another thread is only queued for the loop, which may sleep for long: until it
-wakes, the broker counts the message as held, and delivers no other in its place.
+An acknowledgement from another thread is only queued for the loop, which may sleep for long. Until it wakes, the broker
+counts the message as unacknowledged, and delivers no other in its place.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 
-FULL = 1 << 16  # bytes that a pipe holds; should one hold more, the rest wakes the loop again
+FULL = 1 << 16  # bytes that a pipe holds; if one holds more, the rest wakes the loop again
 
 
 class LoopWaker:
-    """A pipe that only the event loop reads: whoever else read it could swallow the wake-up.
+    """Wakes the loop by a pipe that only the loop reads: another reader could swallow the wake-up.
 
-    The pool's processes inherit it, to ring when an early ack is due.
+    The pool's processes inherit the pipe, to wake the loop when an early ack is due.
     """
 
     def __init__(self) -> None:
@@ -24,15 +24,15 @@ class LoopWaker:
         os.set_blocking(self._write, False)
 
     def fileno(self) -> int:
-        """The end that the event loop watches."""
+        """Return the end of the pipe that the event loop watches."""
         return self._read
 
     def wake(self) -> None:
-        """Wake the loop; from any thread, or process of the pool."""
-        with contextlib.suppress(BlockingIOError):  # full: it wakes anyway
+        """Wake the loop; any thread or process of the pool may call this."""
+        with contextlib.suppress(BlockingIOError):  # a full pipe wakes the loop, too
             os.write(self._write, b"!")
 
     def clear(self) -> None:
-        """The loop runs."""
+        """Empty the pipe, now that the loop runs."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._read, FULL)

@@ -1,9 +1,9 @@
-"""NotePipe: what a pool process tells the worker's main process, which alone renews and releases.
+"""NotePipe: carry notes from pool processes to the worker's main process, which renews their permits.
 
-Three notes for each delivery: *asked*, before the store is asked, *held*, once it said yes, and
-*released*, once the process gave the permit back itself (*unreleased* if it could not). With late acks a fourth one
-before the last: *over*, when the body is. A process that dies at any moment between the first and the last has told what must be released. Each note is one write of at most PIPE_BUF
-bytes, which POSIX keeps whole however many processes write.
+A delivery writes three notes: *asked* before it asks the store, *held* once it has a permit, and *released* once its
+process has released that (*unreleased* if it could not). With late acks it writes *over* before the last one, when the
+body has ended. If the process dies after the first note, the main process knows what to release. Each note is one write
+of at most PIPE_BUF bytes, which POSIX keeps whole even if several processes write.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...core.store import Outgoing
 from ...errors import ConfigurationError
 from ...stores.encoding import brief
 
-CHUNK = 1 << 16  # bytes that are read at once: what a pipe can hold, so whole notes only
+CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
-# Each task pays for three notes, so what json.dumps and json.loads do beside their work is left out.
+# Each task pays for three notes, so they skip the overhead of json.dumps and json.loads.
 _quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder().raw_decode
 
@@ -36,25 +36,25 @@ logger = logging.getLogger(__name__)
 
 
 class PermitObserver(Protocol):
-    """Who must know of a delivery's permit: the ledger, or a pipe that leads to it."""
+    """Records the permits of deliveries: the ledger itself, or a pipe that leads to it."""
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """The store will be asked for this; from now on it must be released."""
+        """Record that the store will be asked for these claims; from now on they must be released."""
 
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
-        """The store said yes; ``since`` is the monotonic time before it was asked.
+        """Record a permit; ``since`` is the monotonic time before the acquire.
 
-        The permit is of no use once the process ``pid`` is gone: None stands for the caller's own.
+        The permit ends with the process ``pid``; None stands for the caller's own process.
         """
 
     def over(self, holder: str) -> None:
-        """The body is over; its process gives the permit back, and then reports its end."""
+        """Record that the body has ended; its process releases the permit, and then reports the end."""
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
-        """The store confirmed the release: nobody else needs to; what it handed on must be sent."""
+        """Record that the store has confirmed the release; the messages that it handed on must be sent."""
 
     def unreleased(self, holder: str) -> None:
-        """The task is over, but the store did not confirm: the permit shall not outlive its lease."""
+        """Record that the task has ended but the store did not confirm: the permit must end with its lease."""
 
 
 class NotePipe:
@@ -63,41 +63,41 @@ class NotePipe:
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
-        # Read and not entered yet; the first one may be, in part.
+        # Notes that were read and not entered yet; the first one may be entered in part.
         self._unread: deque[bytes] = deque()
-        self._lock = threading.RLock()  # of the reader, never taken by a child
+        self._lock = threading.RLock()  # for readers; a child process never takes it
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """See ``Books``."""
+        """Write the note of ``PermitObserver.asked``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
     def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
-        """See ``Books``."""
+        """Write the note of ``PermitObserver.held``."""
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
         self._note(f'["held",{_quoted(permit.holder)},{grant}]')
 
     def over(self, holder: str) -> None:
-        """See ``Books``."""
+        """Write the note of ``PermitObserver.over``."""
         self._note(f'["over",{_quoted(holder)}]')
 
     def released(self, holder: str, outgoing: Outgoing) -> None:
-        """See ``Books``."""
+        """Write the note of ``PermitObserver.released``."""
         start = f'["released",{_quoted(holder)},'
         note = f"{start}{json.dumps(sorted(outgoing)) if outgoing else '[]'}]"
-        # What does not fit is found by the next sweep.
+        # If the note would be too long, the next sweep finds what was handed on.
         self._note(note if len(note) < select.PIPE_BUF else f"{start}[]]")
 
     def unreleased(self, holder: str) -> None:
-        """See ``Books``."""
+        """Write the note of ``PermitObserver.unreleased``."""
         self._note(f'["unreleased",{_quoted(holder)}]')
 
     def drain(self, observer: PermitObserver) -> bool:
-        """Enter every note written so far, in order; whether there was one. From any thread.
+        """Enter every note written so far, in order, and return whether there was one.
 
-        Also from a signal handler that interrupted this very call, at any step: it begins with the note that was
-        being entered, which may be entered twice. A handler that sleeps there (a soft shutdown) holds up others
-        only for a moment.
+        Any thread may call it, and also a signal handler that interrupted this very call. It begins with the note that
+        was being entered, which may be entered twice. A handler that sleeps there (a soft shutdown) delays other
+        threads only for a moment.
         """
         locked = self._lock.acquire(timeout=STUCK)
         try:
@@ -116,7 +116,7 @@ class NotePipe:
         os.close(self._write)
 
     def _take_in(self) -> None:
-        # One call without a step of Python inside: no note is ever in the hands of a thread that was interrupted.
+        # One call without Python code inside, so that a signal handler cannot interrupt it between read and append.
         reads = map(os.read, (self._read,), (CHUNK,))
         with contextlib.suppress(BlockingIOError):
             self._unread.extend(chain.from_iterable(map(bytes.splitlines, reads)))
@@ -129,9 +129,9 @@ class NotePipe:
         try:
             _enter(_decode(note.decode())[0], observer)
         except Exception:
-            # One that fails must not take the others along, which are read and gone.
+            # The other notes are read already, and would be lost if this one raised.
             logger.exception("a note about a permit could not be entered")
-        with contextlib.suppress(ValueError):  # whoever interrupted this went on from here
+        with contextlib.suppress(ValueError):  # a signal handler that interrupted this removed it
             self._unread.remove(note)
         return True
 
@@ -152,7 +152,7 @@ def _packed(claims: tuple[Claim, ...]) -> str:
 
 
 def _fields(claim: Claim) -> list[Any]:
-    # A long key is shown by its beginning only: the resource's name is what counts.
+    # The beginning of a long key is enough: stores use the resource's name.
     key = claim.key if claim.key is None else claim.key[:64].encode("utf-8", "replace").decode()
     return [claim.semaphore, key, claim.limit, claim.weight, claim.resource]
 
@@ -162,7 +162,7 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
         case ["asked", holder, claims]:
             observer.asked(holder, [Claim(*claim) for claim in claims])
         case ["held", holder, token, epoch, acquired, expires, since, pid]:
-            # The claims are known from the note before; the ledger puts them back.
+            # The ledger knows the claims from the note before.
             observer.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
         case ["over", holder]:
             observer.over(holder)

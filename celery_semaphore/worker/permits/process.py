@@ -1,4 +1,4 @@
-"""Whether a process is really gone."""
+"""Find out whether a process has ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def is_gone(pid: int) -> bool:
-    """True once a child process runs no more; leaves it for its pool to reap."""
+    """Return whether a child process has ended, and leave it for its pool to reap."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""ReceiverThread: calls the receivers of signals that we send, so that nothing of the worker waits for them."""
+"""ReceiverThread: call the receivers of our signals, so that no other part of the worker waits for them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
 
-MAX_QUEUED = 1000  # calls; beyond it a call is dropped, beyond twice as many an urgent one, too
-IDLE_WAIT_S = 60.0  # between two looks; each call rings
+MAX_QUEUED = 1000  # further calls are dropped; urgent ones only beyond twice as many
+IDLE_WAIT_S = 60.0  # between two checks; each call sets the event
 
 Call = Callable[[], object]
 
 
 class ReceiverThread:
-    """One thread of a worker's main process; in it receivers run one after the other.
+    """Runs receivers one after the other, in one thread of a worker's main process.
 
-    How it fails: while a receiver is slow, calls are queued, then dropped, which is logged once until the
-    queue is empty again. A receiver that hangs holds up all later ones, and nothing else. At shutdown the
-    thread has a bounded time to finish. It is a daemon, so a receiver that hangs does not keep the process.
+    How it fails: while a receiver is slow, calls are queued, then dropped, which is logged once until the queue is
+    empty again. A receiver that hangs blocks all later ones, and nothing else. At shutdown the thread has a bounded
+    time to finish. It is a daemon thread, so a receiver that hangs does not keep the process alive.
     """
 
     def __init__(self, log_soon: Callable[[Callable[[], None]], None]) -> None:
-        self._log_soon = log_soon  # runs a call in a thread that may log
+        self._log_soon = log_soon  # runs a function in a thread that may log
         self._calls: deque[Call] = deque()
         self._event = SignalSafeEvent()
         self._behind = False  # calls were dropped since the queue was empty
@@ -42,10 +42,10 @@ class ReceiverThread:
             self._thread.start()
 
     def add(self, call: Call, *, urgent: bool = False) -> None:
-        """Call this soon; an urgent call goes before all others.
+        """Queue a call; an urgent call goes before all others.
 
-        Nothing here takes a lock or logs: a cold shutdown ends tasks in a signal handler, which may have
-        interrupted any step of this, or the log handler of the same thread.
+        This takes no lock and does not log. A cold shutdown ends tasks in a signal handler, which may have interrupted
+        any step of this, or the log handler of the same thread.
         """
         if len(self._calls) >= (2 * MAX_QUEUED if urgent else MAX_QUEUED):
             if not self._behind:
@@ -59,7 +59,7 @@ class ReceiverThread:
         self._event.set()
 
     def close(self, timeout: float) -> None:
-        """Finish what is queued within so many seconds, and drop the rest."""
+        """Run the queued calls within ``timeout`` seconds, and drop the rest."""
         self._closing = True
         self._event.set()
         if self._thread is None:
@@ -89,7 +89,7 @@ class ReceiverThread:
             try:
                 call()  # not above: an IndexError of its own must not end the round
             except (Exception, SystemExit):
-                # The thread must go on: without it no signal is sent any more.
+                # The thread must survive: without it no signal is sent any more.
                 logger.exception("a receiver failed")
         if self._behind:
             self._behind = False

@@ -1,4 +1,4 @@
-"""Releaser: gives permits back, in a thread of its own, so that no event loop waits for the store."""
+"""Releaser: release permits in a thread of its own, so that no event loop waits for the store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
 
-PROCESS_CHECK_S = 0.05  # seconds between looks at a dying process
-IDLE_CHECK_S = 0.5  # seconds between looks at notes and errands that nobody announces
-RETRY_PAUSE_S = 0.5  # seconds between attempts while the store fails
+PROCESS_CHECK_S = 0.05  # between two checks of a dying process
+IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
+RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
 
 
 @dataclass(slots=True)
@@ -38,9 +38,9 @@ class _Dying:
 
 
 class Releaser:
-    """One thread that releases; unanswered releases are repeated for one lease, then it has ended.
+    """Releases in one thread; a release without an answer is repeated for one lease, as the lease has ended then.
 
-    All others only leave it errands, which takes no lock: so a signal handler may, whatever it interrupted.
+    Other threads only queue jobs, without a lock. So a signal handler may do it, whatever it interrupted.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Releaser:
     ) -> None:
         self._store = store
         self._handed_on = handed_on
-        self._before = before  # reads what the pool's processes noted
+        self._before = before  # reads the notes of the pool's processes
         self._scheduler: deque[Callable[[], None]] = deque()
         self._event = SignalSafeEvent()
-        self._releases: deque[_Release] = deque()  # these two are the thread's own
+        self._releases: deque[_Release] = deque()  # only the thread uses this and the next one
         self._dying: list[_Dying] = []
-        self._retry_at = 0.0  # monotonic; the store failed
+        self._retry_at = 0.0  # monotonic time of the next attempt after the store failed
         self._closing = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -82,12 +82,12 @@ class Releaser:
         self.soon(partial(self._dying.append, _Dying(gone, then, over)))
 
     def soon(self, job: Callable[[], None]) -> None:
-        """Do this in the releaser's thread, after what was noted until then."""
+        """Queue a job for the releaser's thread, which enters the notes written so far first."""
         self._scheduler.append(job)
         self._event.set()
 
     def close(self, timeout: float) -> None:
-        """Wait until all is released, so many seconds at most, then end the thread."""
+        """Wait until all is released, for ``timeout`` seconds at most, then end the thread."""
         self._closing = True
         self._event.set()
         if self._thread is not None:
@@ -106,14 +106,13 @@ class Releaser:
             try:
                 self._step()
             except Exception:
-                # A thread that dies here leaks every later permit for a lease.
+                # If this thread died here, every later permit would leak for a lease.
                 logger.exception("a release failed; the releaser goes on")
 
     def _step(self) -> None:
         self._event.wait(self._pause())
-        left = len(
-            self._scheduler
-        )  # before the notes are read: an errand comes after those that it knew of
+        # Count before reading the notes: a job runs after the notes that were written before it.
+        left = len(self._scheduler)
         self._before()
         for _ in range(left):
             self._scheduler.popleft()()
@@ -133,7 +132,7 @@ class Releaser:
                 self._dying.remove(each)
             elif each.gone():
                 self._dying.remove(each)
-                self._before()  # its last words
+                self._before()  # read its last notes
                 each.then()
 
     def _release(self, release: _Release) -> None:

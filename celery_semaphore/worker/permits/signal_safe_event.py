@@ -1,4 +1,4 @@
-"""Bell: wakes one thread, without a lock that the ringer could be interrupted in."""
+"""SignalSafeEvent: wake one thread without a lock that a signal handler could find taken."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 
 
 class SignalSafeEvent:
-    """Rung any number of times, it wakes once.
+    """An event that wakes one waiter once, however often it was set.
 
-    Both calls are single steps. A signal handler may ring while its own thread does; and one that sleeps (a soft
-    shutdown) in the middle of a ring holds up nobody, as it would inside a condition's or an event's lock.
+    Both calls are atomic. A signal handler may call ``set`` while its own thread does. If it sleeps there (a soft
+    shutdown), it blocks no other thread, as it would inside the lock of a condition or an event.
     """
 
     def __init__(self) -> None:
@@ -18,10 +18,10 @@ class SignalSafeEvent:
         self._silent.acquire()
 
     def set(self) -> None:
-        """Wake whoever waits, or will."""
-        with contextlib.suppress(RuntimeError):  # it was rung already
+        """Wake the thread that waits, or the next one that will."""
+        with contextlib.suppress(RuntimeError):  # it was set already
             self._silent.release()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it was rung within so many seconds."""
+        """Wait for ``timeout`` seconds at most, clear the event, and return whether it was set."""
         return self._silent.acquire(timeout=timeout)
