@@ -33,14 +33,13 @@ _HOMES = {
     "worker.task": ["LimitedTask", "LimitedTaskMixin"],
 }
 
-if not TYPE_CHECKING:  # or every misspelt name would be one
+if not TYPE_CHECKING:  # else a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import a name where it is first used.
+        """Import a name when it is first used.
 
-        Celery's command line and pytest import this package before a project's own modules. LimitedTask
-        made then would not know whether Django is used; and pytest runs that are not about tasks need not
-        wait for Celery.
+        Celery's command line and pytest import this package before a project's own modules. LimitedTask, if it were
+        made then, would not know whether Django is used. And pytest runs without tasks need not import Celery.
         """
         for home, names in _HOMES.items():
             if name in names:

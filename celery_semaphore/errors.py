@@ -1,4 +1,4 @@
-"""Every error raised here: one root, few children."""
+"""The errors that this library raises, all with one base class."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ class SemaphoreError(Exception):
 
 
 class ConfigurationError(SemaphoreError, ValueError):
-    """An option, a setting or a server's configuration is wrong; says which, and what to do."""
+    """An option, a setting or a server's configuration is wrong; the message says which, and what to do."""
 
 
 class StoreUnavailable(SemaphoreError):
-    """The store did not answer in time, or refused to: nobody new runs until it does.
+    """The store did not answer in time, or refused to: no further task gets a permit until it does.
 
-    ``reason`` is why, without the words of those who passed it on.
+    ``reason`` is the original cause, without the texts that were added on the way.
     """
 
     def __init__(self, message: str = "", reason: str | None = None) -> None:
@@ -31,8 +31,8 @@ class SemaphoreTimeout(SemaphoreError):
 
 
 class PermitLost(SemaphoreError):
-    """The permit's lease ended while its holder ran: somebody else may hold it now."""
+    """The permit's lease ended while its holder ran: another holder may have it now."""
 
 
 class UnknownSemaphore(SemaphoreError, LookupError):
-    """An operator named a semaphore that nobody uses or declares; says which is nearest."""
+    """An operator named a semaphore that is neither used nor declared; the message names the nearest one."""

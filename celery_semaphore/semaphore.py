@@ -1,4 +1,4 @@
-"""Semaphore for users: the core's, with the store that a URL names."""
+"""Semaphore for users: the core's class, with the store that a URL names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import ConfigurationError
 from .stores import store_from_url
 
 _opened: dict[tuple[str, str, float], Store] = {}
-instead: list[Store] = []  # of whatever a URL names: for tests
+instead: list[Store] = []  # for tests: the last one replaces the store of every URL
 
 
 class Semaphore(semaphore.Semaphore):
@@ -30,9 +30,9 @@ class Semaphore(semaphore.Semaphore):
         timeout: float | None = None,
         on_lost: OnLost | None = None,
     ) -> None:
-        """Permits are kept where ``url`` says, or in a ``store`` of your own.
+        """Keep permits in the store of ``url``, or in a ``store`` of your own.
 
-        ``prefix`` and ``lease`` go with ``url``, and must be the workers': ``semaphore_prefix`` and
+        ``prefix`` and ``lease`` belong to ``url``, and must equal the workers' ``semaphore_prefix`` and
         ``semaphore_lease``.
         """
         if (url is None) == (store is None):
@@ -56,7 +56,7 @@ class Semaphore(semaphore.Semaphore):
 
 
 def _store(url: str | None, prefix: str, lease: float) -> Store:
-    """One for all semaphores of a process that name the same: one keeper renews all their permits."""
+    """Return one store for all semaphores of a process with the same URL, so that one keeper renews all permits."""
     where = (str(url), prefix, lease)
     if where not in _opened:
         _opened.setdefault(where, store_from_url(where[0], prefix=prefix, lease=lease))

@@ -1,4 +1,4 @@
-"""Every setting and its default, on one screen. Durations are in seconds."""
+"""Define every setting and its default. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -16,45 +16,42 @@ from .stores import store_from_url
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``app.conf`` says, under ``semaphore_<name>`` (Django: ``CELERY_SEMAPHORE_<NAME>``)."""
+    """The settings of ``app.conf``, named ``semaphore_<name>`` there (Django: ``CELERY_SEMAPHORE_<NAME>``)."""
 
-    # Where permits are kept; default: the broker's or the result backend's, if it can. May hold a password.
+    # The store; default: the broker or the result backend, if it can keep permits. It may contain a password.
     url: str = field(repr=False)
     prefix: str = "celery-semaphore"  # of every key in the store
     lease: float = 30.0  # how long a permit lives unrenewed: one length for the whole store
-    timeout: float = 2.0  # for one answer of the store, and for connecting to it
+    timeout: float = 2.0  # of one answer of the store, and of a connect
     on_saturated: str = OnSaturated.REQUEUE
     on_lost: str = "warn"
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
-    requeue_delay: float = 0.1  # no countdown is shorter
-    requeue_max_delay: float = 300.0  # or longer than this, or a quarter of the visibility timeout
-    hold: bool = True  # a requeued task's message stays in the worker until it is due; else it is published again
+    requeue_delay: float = 0.1  # the shortest countdown
+    requeue_max_delay: float = 300.0  # the longest; a quarter of the visibility timeout if shorter
+    hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
-    take_up: float | None = None  # how long a permit is kept for one that came back; None: a lease
-    track_waiting: bool = False  # whether a waiting task's result says so
+    take_up: float | None = None  # how long a permit waits for a parked task; None: one lease
+    track_waiting: bool = False  # whether a waiting task's result shows that it waits
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
-    copies_expire: float = (
-        7200.0  # how long a copy that a crash left of a waiting task's message is
-    )
-    # known as such; default: twice the visibility timeout, for the broker may give it back that late
-    # For which a message may wait or stay in hand: a quarter of the broker's visibility timeout; not a setting.
+    # How long a copy of a waiting task's message, which a crash left, is recognised. Default: twice the visibility
+    # timeout, since the broker may deliver it that late.
+    copies_expire: float = 7200.0
+    # The longest delay of a message, a quarter of the broker's visibility timeout; not a setting.
     longest_delay: float = inf
-    visibility_timeout: float = (
-        3600.0  # of the broker's transport options; not a setting of this library either
-    )
+    visibility_timeout: float = 3600.0  # of the broker's transport options; not a setting
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
 
     @classmethod
     def from_app(cls, app: Any, *, url: str | None = None) -> Settings:
-        """Read and convert the settings of a Celery app; raises ``ConfigurationError``.
+        """Read and convert the settings of a Celery app; raise ``ConfigurationError`` for a wrong one.
 
-        With ``url`` permits are kept there instead.
+        A ``url`` replaces the store of the settings.
         """
-        # Never app.add_defaults: on Celery 5.7 it would hide what the user has set.
-        app.conf.get("semaphore_url")  # the first access makes app.conf what it is
+        # Do not use app.add_defaults: on Celery 5.7 it would hide what the user has set.
+        app.conf.get("semaphore_url")  # the first access loads app.conf
         conf = app.conf
         _refuse_unknown(conf)
         url, options, ssl = _where(conf) if url is None else (url, {}, None)
@@ -71,7 +68,7 @@ class Settings:
             url=url,
             transport_options=options,
             ssl=ssl,
-            # RabbitMQ's consumer timeout, half an hour by default, is not to be seen from here.
+            # RabbitMQ's consumer timeout, half an hour by default, cannot be read from here.
             longest_delay=(visibility or 1800.0) / 4,
             visibility_timeout=visibility or 3600.0,
             **{"copies_expire": 2 * (visibility or 3600.0), **values},
@@ -79,11 +76,11 @@ class Settings:
 
     @property
     def longest_hold(self) -> float:
-        """Seconds after which the broker must have a message back: half of those after which it takes it."""
+        """Seconds after which a held message must be back at the broker: half of its visibility timeout."""
         return 2 * self.longest_delay
 
     def open_store(self) -> Store:
-        """The store of these settings; it connects when it is used."""
+        """Return the store of these settings; it connects when it is first used."""
         return store_from_url(
             self.url,
             prefix=self.prefix,
@@ -96,7 +93,7 @@ class Settings:
 
 
 def _visibility_timeout(conf: Any) -> float:
-    """Seconds after which the broker delivers again what a worker still holds; 0 if not set."""
+    """Return the seconds after which the broker redelivers an unacknowledged message; 0 if not set."""
     return float((conf.get("broker_transport_options") or {}).get("visibility_timeout") or 0)
 
 
@@ -148,7 +145,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 def _refuse_unknown(conf: Any) -> None:
-    """A misspelt setting would be a default that nobody asked for."""
+    """Raise for a misspelt setting, which would silently leave the default in force."""
     known = [f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)]
     for key, name in _given(conf):
         if name in known:
@@ -160,7 +157,7 @@ def _refuse_unknown(conf: Any) -> None:
 
 
 def _given(conf: Any) -> Iterator[tuple[str, str]]:
-    """What is set in our name: as it is written, and without a namespace such as Django's CELERY_."""
+    """Yield each setting of this library as written, and without a namespace such as Django's CELERY_."""
     namespaced = f"{conf.prefix}semaphore_".lower() if conf.prefix else None
     for key in conf:
         if key.startswith("semaphore_"):
@@ -189,13 +186,13 @@ def _joined(url: Any) -> str:
 
 
 def _where(conf: Any) -> Place:
-    """The store's URL and the options that belong to it."""
+    """Return the store's URL and the options that belong to it."""
     if url := conf.get("semaphore_url"):
         options = conf.get("semaphore_transport_options") or {}
         return str(url), options, conf.get("semaphore_use_ssl")
     broker, other = (_joined(url) for url in (conf.broker_read_url, conf.broker_write_url))
     if broker.startswith(_REDIS):
-        if broker != other:  # a process may know but one of them, and would count by itself
+        if broker != other:  # a process that knows only one of them would count by itself
             msg = (
                 "semaphore_url is not set, and broker_read_url and broker_write_url differ: which of the two keeps permits"
                 " must be the same for every process. Set semaphore_url to one of them, or to another server."

@@ -1,1 +1,1 @@
-"""The semaphore: standard library only, knows neither Celery nor a driver."""
+"""The semaphore itself, which uses the standard library only, and neither Celery nor a driver."""

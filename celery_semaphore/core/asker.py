@@ -1,4 +1,4 @@
-"""Asker: one thread that asks for the grants of all calls of this process that wait (docs/architecture.md, 8)."""
+"""Asker: ask for the grants of all waiting calls of this process, in one thread (docs/architecture.md, 8)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .ticket import nonce_of
 
 logger = logging.getLogger(__name__)
 
-NOTICED_S = 0.02  # until a call is noticed that begins to wait
-IDLE_S = 10.0  # without a call that waits, after which the thread ends
+NOTICED_S = 0.02  # until a new waiting call is noticed
+IDLE_S = 10.0  # without a waiting call, after which the thread ends
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A call that waits. ``called`` is set when it is worth asking for its permit."""
+    """A waiting call. ``notified`` is set when it should try to acquire its permit."""
 
     wait: HeldWait
     notified: threading.Event = field(default_factory=threading.Event)
 
 
 class Asker:
-    """Has one session, which lives while a call waits.
+    """Asks by one session, which lives while a call waits.
 
-    After a question without an answer, and for a session that the store forgot or let sleep, the next answer calls all
-    that wait: a grant may have ended meanwhile, and by their next refusals they stand in line again.
+    After a question without an answer, or if the store had forgotten the session or let it sleep, the next answer
+    notifies all waiting calls: a grant may have ended meanwhile, and their next refusals put them in line again.
     """
 
     def __init__(self, store: Store) -> None:
         self.session = new_name()
         self._store = store
-        # Changed by single steps that Python keeps whole, without a lock: a signal handler may acquire. An Event has one,
-        # which the thread that the handler interrupted may hold.
+        # Changed by atomic operations, without a lock, because a signal handler may acquire. The lock of an Event might
+        # be held by the thread that the handler interrupted.
         self._waiting: dict[str, Waiting] = {}
         self._new = deque[HeldWait]()  # calls that wait since the last question
         self._forecast = Forecast(self._waits)
@@ -50,7 +50,7 @@ class Asker:
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
     def add(self, wait: HeldWait) -> Waiting:
-        """Ask for its grant from now on."""
+        """Ask for the grant of this wait from now on."""
         waiting = Waiting(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
         self._new.append(wait)
@@ -72,28 +72,28 @@ class Asker:
     def _run(self) -> None:
         while not self._is_idle():
             while self._new:
-                self._forecast.add(self._new.popleft(), 0.0)  # first of all: nothing is known of it
+                self._forecast.add(self._new.popleft(), 0.0)  # ask first: its turn is unknown
             pause, least = self._question()
-            time.sleep(least)  # a new call may be the next, but a crowd must not ask one by one
+            time.sleep(least)  # many new calls at once must not cause a question each
             self._pause(pause - least)
 
     def _pause(self, seconds: float) -> None:
-        """Sleep for so long, or until another call waits."""
+        """Sleep for these seconds, or until another call waits."""
         end = time.monotonic() + seconds
         while not self._new and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, NOTICED_S))
 
     def _is_idle(self) -> bool:
-        """Sleep until a call waits; without one for long, this thread ends."""
+        """Sleep until a call waits; return whether none came for long, so that this thread ends."""
         if not self._waiting:
             self._pause(IDLE_S)
         with self._starting:
-            if not self._waiting:  # else it was added since, and this thread goes on
+            if not self._waiting:  # else a call was added since, and this thread goes on
                 self._thread = None
             return self._thread is None
 
     def _question(self) -> tuple[float, float]:
-        """Ask once; return the seconds until the next question, and until one for a call that came meanwhile."""
+        """Ask once; return the seconds until the next question, and the least ones until a question for a new call."""
         waiting, first, turns = self._waiting.copy(), self._forecast.first(), None
         try:
             turns = self._store.ask(self.session, look=first)
@@ -124,5 +124,5 @@ os.register_at_fork(after_in_child=_by_store.clear)
 
 
 def asker_of(store: Store) -> Asker:
-    """Return the one of this process, made when it is first needed."""
+    """Return the asker of this process for a store, made when it is first needed."""
     return _by_store.get(store) or _by_store.setdefault(store, Asker(store))

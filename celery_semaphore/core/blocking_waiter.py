@@ -1,4 +1,4 @@
-"""Caller: who waits for a permit right there, in the same line as the parked tasks."""
+"""BlockingWaiter: block until a permit is acquired, in the same line as waiting tasks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .store import Store
 
 logger = logging.getLogger(__name__)
 
-RETRY_DELAY_S = 1.0  # seconds between attempts while the store fails
-ASKS = 3  # per lease: where no worker reaps, these acquires end what is overdue
+RETRY_DELAY_S = 1.0  # between two attempts while the store fails
+ASKS = 3  # acquires per lease: without a worker that sweeps, these end what is overdue
 
 
 class BlockingWaiter:
-    """One blocking acquire, for ``timeout`` seconds; 0 asks once, and does not stand in the line.
+    """One blocking acquire, for ``timeout`` seconds; with 0 it asks once, and is never in line.
 
-    The holder is the same each time it asks, so that it may ask again after a lost answer.
+    It asks as the same holder each time, so that it can ask again after a lost answer.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class BlockingWaiter:
         self._ticket: str | None = None
         self._asker = asker_of(store)
         self._waiting: Waiting | None = None
-        self._asked: float | None = None  # before the first question that a permit may answer
+        self._asked: float | None = None  # before the first acquire that may have been admitted
         self._unanswered = False
         self._why = ""
 
     def acquire(self) -> tuple[Permit, float]:
-        """The permit, and the monotonic time before it was acquired; raises ``SemaphoreTimeout``."""
+        """Return the permit and the monotonic time before it was acquired; raise ``SemaphoreTimeout``."""
         try:
             return self._wait()
         except BaseException:
@@ -95,7 +95,7 @@ class BlockingWaiter:
         )
 
     def _refused(self, refusal: Refusal) -> float:
-        """Seconds until it asks again, unless it is called before."""
+        """Handle a refusal; return the seconds until the next attempt, unless the call is notified before."""
         usage = (
             f"{refusal.occupied} of {refusal.limit} in use, {refusal.position} waiting before it"
         )
@@ -105,7 +105,7 @@ class BlockingWaiter:
             self._deadline = 0.0
             return 0.0
         if refusal.reason is Reason.RELEASED:
-            # Admitted by a question whose answer was lost, and declared dead before the next one.
+            # An acquire was admitted, its answer was lost, and the lease expired before the next one.
             self._holder = new_name()
             return 0.0
         if self._waiting is None and self._ticket is not None:
@@ -123,12 +123,12 @@ class BlockingWaiter:
     def _pause(self, seconds: float) -> None:
         if seconds > 0 and self._waiting is not None:
             self._waiting.notified.wait(seconds)
-            self._waiting.notified.clear()  # it asks now, and so learns of a grant of this very moment
+            self._waiting.notified.clear()  # before the acquire, which finds any grant made until then
         elif seconds > 0:
             time.sleep(seconds)
 
     def _give_up(self) -> None:
-        """Leave the line, and make sure that no lost answer was a permit."""
+        """Leave the line, and release the permit that a lost answer may have granted."""
         names = [self._ticket] if self._ticket else []
         if self._unanswered or self._asked is not None:
             names.append(self._holder)

@@ -1,4 +1,4 @@
-"""CircuitBreaker: after a failure, do not ask again for a while."""
+"""CircuitBreaker: stop calling a server for a while after it has failed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .formats import NewerFormat
 
 
 class CircuitBreaker:
-    """Keeps a server that hangs from holding up its callers again and again.
+    """Keeps a server that hangs from blocking its callers again and again.
 
-    After a failure nobody asks for ``shortest`` seconds, twice as long after each further failure,
-    ``longest`` at most; then one call may try. (Nygard, Release It!, 2nd ed., chapter 5.)
+    After a failure there is no call for ``shortest`` seconds, twice as long after each further failure, ``longest`` at
+    most. Then one call may try. (Nygard, Release It!, 2nd ed., chapter 5.)
     """
 
     def __init__(
@@ -31,21 +31,21 @@ class CircuitBreaker:
         self._why = self._reason = ""
 
     def left(self) -> float:
-        """Seconds for which it should not be asked."""
+        """Return the seconds for which the server should not be called."""
         return max(0.0, self._until - self._clock())
 
     def check(self) -> None:
-        """Raise ``StoreUnavailable`` while the store should not be asked."""
+        """Raise ``StoreUnavailable`` while the store should not be called."""
         if (left := self.left()) > 0:
             msg = f"the store failed a moment ago and is asked again in {left:.1f} s: {self._why}"
             raise StoreUnavailable(msg, self._reason) from self._newer
 
     def succeeded(self) -> None:
-        """It answered."""
+        """Record an answer of the server."""
         self._pause = 0.0
 
     def failed(self, error: Exception) -> None:
-        """It did not."""
+        """Record a failure of the server, and begin a pause."""
         self._pause = min(max(2 * self._pause, self._shortest), self._longest)
         self._until = self._clock() + self._pause
         self._newer = error.with_traceback(None) if isinstance(error, NewerFormat) else None

@@ -1,4 +1,4 @@
-"""What happened to permits: one seam for logs, signals and metrics."""
+"""Announce what happens to permits, for logs, signals and metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class PermitReleased:
 
     permit: Permit
     held: float
-    task: object = None  # whose permit it was, where that is known
+    task: object = None  # the task that had the permit, if known
 
 
 @dataclass(frozen=True, slots=True)
 class PermitLost:
-    """A lease ended while its holder ran; the reason is for people."""
+    """A lease ended while its holder ran; the reason is a text for people."""
 
     permit: Permit
     reason: str
@@ -40,17 +40,17 @@ Listener = Callable[[Event], None]
 
 
 class Announcer:
-    """Tell every listener, in the process and the thread where it happened.
+    """Calls every listener, in the process and the thread where the event happened.
 
-    That thread renews all permits, or is an event loop: a listener must not wait for anything, nor run code of
-    users. A listener that fails breaks nothing.
+    That thread renews all permits, or is an event loop: a listener must not block, and must not run code of users.
+    An exception of a listener is logged only.
     """
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
-        """Add a listener; it is called from whichever thread the event happened in."""
+        """Add a listener; it is called in the thread where the event happened."""
         self._listeners.append(listener)
 
     def __call__(self, event: Event) -> None:

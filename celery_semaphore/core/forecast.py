@@ -1,7 +1,7 @@
-"""Forecast: when the turns of waits are expected, and so when it is worth asking for their grants.
+"""Forecast: predict the turns of waits, and so when to ask for their grants.
 
-A question comes after a quarter of the time until the first turn: what holds a permit for an hour is not asked for
-each second, and what holds it for a moment leaves it idle only for a part of that.
+A session asks after a quarter of the time until the first turn. So it asks rarely while permits are held for an hour,
+and while they are held for a moment, a granted permit is idle only for a part of that.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from itertools import count
 from .session import EXPECTED, HeldWait
 from .ticket import nonce_of
 
-SLOWEST_S = 1.0  # between two questions while anything waits
-FASTEST_S = 0.005
+SLOWEST_S = 1.0  # the longest time between two questions while anything waits
+FASTEST_S = 0.005  # the shortest
 QUESTIONS = 2000  # of all sessions together in a second
-QUIET = 8  # a question comes at least after this part of the time in which the line did not move
-FEW = 100  # waits that are over, and may stay in the heap
+QUIET = 8  # a pause is at least the time in which the line did not move, divided by this
+FEW = 100  # waits that are over and may stay in the heap
 
 
 class Forecast:
-    """The waits of one session by their expected turns, in monotonic time. For one thread."""
+    """Sorts the waits of one session by their expected turns, in monotonic time; for one thread."""
 
     def __init__(self, waits: Callable[[HeldWait], bool]) -> None:
-        self._waits = waits  # whether one still does
-        # The last is whether the turn is known, or only a time to ask again.
+        self._waits = waits  # returns whether a wait still waits
+        # The last field is False if the turn is unknown, and the time is only one to ask again.
         self._heap: list[tuple[float, int, HeldWait, bool]] = []
         self._numbers = count()
-        # Since when no wait came or left, and the line did not move; None after a change.
+        # The time since when no wait came or left, and the line did not move; None after a change.
         self._changed_at: float | None = None
-        # The seconds that the store expected until the first turn, when it was asked last.
+        # The seconds until the first turn that the store expected at the last question.
         self._soonest: float | None = None
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Forecast:
         heappush(self._heap, (turn, next(self._numbers), wait, known))
 
     def first(self) -> list[HeldWait]:
-        """Take out those whose turns are to be asked for now: ``learn`` puts them back."""
+        """Take out the waits to ask about now; ``learn`` puts them back."""
         found: list[HeldWait] = []
         while self._heap and len(found) < EXPECTED:
             wait = heappop(self._heap)[2]
@@ -55,9 +55,9 @@ class Forecast:
         return found
 
     def turns(self) -> dict[str, float | None]:
-        """Return when each turn is expected, by nonce, without what is being asked for. This alone from any thread.
+        """Return when each turn is expected, by nonce, without those taken out by ``first``; any thread may call this.
 
-        None: the store says nothing of it, for it is paused, or away.
+        None means that the turn is unknown, as the resource is paused or the store is away.
         """
         return {
             nonce_of(wait.ticket): turn if known else None
@@ -66,9 +66,9 @@ class Forecast:
         }
 
     def learn(self, asked: Sequence[HeldWait], expected: Mapping[str, float], now: float) -> None:
-        """Take in what the store expects, in seconds; of one that it says nothing of, nothing is expected soon.
+        """Record the seconds until each turn that the store expects; a turn without an answer is taken for late.
 
-        Each release makes that another number, also one of another session's permit.
+        Each release changes these seconds, also that of another session's permit.
         """
         soonest = min(expected.values(), default=None)
         if soonest != self._soonest:
@@ -79,16 +79,16 @@ class Forecast:
             self._expect(wait, turn, known=nonce in expected)
 
     def pause(self, sessions: int, now: float) -> tuple[float, float]:
-        """Return the seconds until the next question, and those before which no crowd of newcomers brings it forward."""
+        """Return the seconds until the next question, and the seconds before which no new wait brings it forward."""
         least = min(max(FASTEST_S, sessions / QUESTIONS), SLOWEST_S)
         if self._changed_at is None:
             self._changed_at = now
         turn = self._heap[0][0] - now if self._heap else 4 * SLOWEST_S
-        quiet = (now - self._changed_at) / QUIET  # the mean says soon, and those that run take long
+        quiet = (now - self._changed_at) / QUIET  # tasks that run may take longer than the mean
         return min(max(turn / 4, quiet, least), SLOWEST_S), least
 
     def tidy(self, waiting: int) -> None:
-        """Drop what is over, once that is the larger part: it may have been expected much later."""
+        """Drop waits that are over, once they are the larger part: their turns may have been expected much later."""
         if len(self._heap) > 2 * waiting + FEW:
             self._heap = [each for each in self._heap if self._waits(each[2])]
             heapify(self._heap)

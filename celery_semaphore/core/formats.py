@@ -1,17 +1,17 @@
-"""The format of what is kept in a store and sent along in a message, as one number."""
+"""Check the format of records in a store and of headers in a message, which is one number."""
 
 from __future__ import annotations
 
 from ..errors import StoreUnavailable
 
-# Raise it when a record, a parked payload or our header changes its meaning for releases that read the old one.
-# A release reads its own format and the one before. What stands in a store goes over to a newer format only by an
-# operator's command, once no older worker is alive; what must hold meanwhile is told in the README.
+# Raise it when a record, a parked payload or our header changes its meaning for releases that read the old format.
+# A release reads its own format and the one before. A store is converted to a newer format only by an operator's
+# command, once no older worker is alive. The README describes the rules until then.
 FORMAT = 1
 
 
 class NewerFormat(StoreUnavailable):
-    """What was found is written in a format that a later release made: this one must leave it alone."""
+    """A record or header has a format of a later release: this release must leave it alone."""
 
     def __init__(self, what: str, found: int) -> None:
         super().__init__(
@@ -22,13 +22,13 @@ class NewerFormat(StoreUnavailable):
 
 
 def check_format(what: str, found: int) -> None:
-    """Raise ``NewerFormat`` for what only a later release reads."""
+    """Raise ``NewerFormat`` for a format that only a later release reads."""
     if found > FORMAT:
         raise NewerFormat(what, found)
 
 
 def format_warnings(found: int) -> list[str]:
-    """Return what to log at a worker's start about the format of its store."""
+    """Return the warnings about a store's format that a worker logs at its start."""
     try:
         check_format("the store", found)
     except NewerFormat as error:

@@ -1,4 +1,4 @@
-"""HeldPermits: the permits that this process holds outside tasks, renewed until they are given back."""
+"""HeldPermits: keep the permits that this process holds outside tasks, and renew them until they are released."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ OnLost = Callable[[Permit], object]
 
 
 class HeldPermits:
-    """One process's permits in one store."""
+    """Keeps the permits of one process in one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._checked = False
-        # Changed by single steps that Python keeps whole, as the keeper's.
+        # Changed by atomic operations, as in the keeper.
         self._held: dict[str, OnLost] = {}
-        self._starting = threading.RLock()  # a signal handler may acquire, too
+        self._starting = threading.RLock()  # reentrant: a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce)
 
     def check(self) -> None:
-        """Make sure, once, that the store can keep permits; raises as its ``check``."""
+        """Check once that the store can keep permits; raise what its ``check`` raises."""
         if not self._checked:
             for warning in self._store.check():
                 logger.warning(warning)
             self._checked = True
 
     def add(self, permit: Permit, since: float, on_lost: OnLost | None) -> None:
-        """Renew it from now on; ``since`` is the monotonic time before it was acquired."""
+        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired."""
         self._held[permit.holder] = on_lost or _ignore
         self._keeper.add(permit, since)
         with self._starting:
             self._keeper.start()
 
     def take(self, permit: Permit) -> bool:
-        """Renew it no more; whether this process held it."""
+        """Renew a permit no more; return whether this process held it."""
         self._keeper.discard(permit.holder)
         return self._held.pop(permit.holder, None) is not None
 
@@ -66,10 +66,10 @@ class HeldPermits:
 
 
 def _call(on_lost: OnLost, permit: Permit) -> None:
-    """Call it in a thread of its own.
+    """Call ``on_lost`` in a thread of its own.
 
-    The calling thread renews all other permits, so it must not wait; and a callback that hangs must not hold up the
-    callbacks of others, which have to stop work. There are at most as many threads as permits were lost.
+    The calling thread renews all other permits, so it must not block. A callback that hangs must not delay other
+    callbacks, which have to stop work. There are at most as many threads as lost permits.
     """
     if on_lost is not _ignore:
         threading.Thread(
@@ -85,7 +85,7 @@ def _logged(on_lost: OnLost, permit: Permit) -> None:
 
 
 def _ignore(_: Permit) -> None:
-    """What is lost is logged, no more."""
+    """Do nothing about a lost permit, which is logged anyway."""
 
 
 by_store: dict[Store, HeldPermits] = {}
@@ -94,5 +94,5 @@ os.register_at_fork(after_in_child=by_store.clear)
 
 
 def held_permits_in(store: Store) -> HeldPermits:
-    """Those of the running process, made when they are first needed."""
+    """Return the held permits of this process in a store, made when they are first needed."""
     return by_store.get(store) or by_store.setdefault(store, HeldPermits(store))

@@ -1,4 +1,4 @@
-"""Names: a resource's name in the store, and the template that renders a call's key."""
+"""Encode the names of resources in the store, and render the key of a call from a template."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from urllib.parse import quote, unquote
 
 from ..errors import ConfigurationError
 
-MAX_NAME_BYTES = 128  # bytes of an encoded name; longer ones are kept by their digest
-READABLE = 48  # bytes of a long name that stay readable before its digest
+MAX_NAME_BYTES = 128  # of an encoded name; longer ones end with a digest
+READABLE = 48  # bytes of a long name before its digest
 _SHORTENED = re.compile(rf"[\w.%-]{{{READABLE}}}~[0-9a-f]{{64}}", re.ASCII)
 
 
 def resource_name(semaphore: str, key: str | None) -> str:
-    """The name of one key of a semaphore: ASCII, and no two pairs share one.
+    """Return the name of one key of a semaphore: ASCII, and unique for each pair.
 
-    Everything but letters, digits, ``_``, ``.`` and ``-`` is percent-encoded, so that ``/`` can only
-    separate, ``~`` can only precede a digest, and a semaphore without a key has no ``/``.
+    Everything but letters, digits, ``_``, ``.`` and ``-`` is percent-encoded. So ``/`` can only separate, ``~`` can
+    only precede a digest, and a semaphore without a key has no ``/``.
     """
     name = _encoded(semaphore)
     return name if key is None else f"{name}/{_encoded(key)}"
 
 
 def names_of(resource: str) -> tuple[str, str | None]:
-    """The semaphore and the key that a resource is named after; of a long one its beginning and digest."""
+    """Return the semaphore and the key of a resource; a long name is returned as its beginning and digest."""
     semaphore, slash, key = resource.partition("/")
     return _decoded(semaphore), _decoded(key) if slash else None
 
 
 def semaphore_of(resource: str) -> str:
-    """The name of its whole semaphore, that is of all its keys."""
+    """Return the name of a resource's whole semaphore, which stands for all its keys."""
     return resource.partition("/")[0]
 
 
 def is_resource_name(text: str) -> bool:
-    """Whether ``resource_name`` could have made it: else it is only spelt like the name that it decodes to."""
+    """Return whether ``resource_name`` could have made this text; another text may decode to the same names."""
     return all(map(_is_encoded, text.split("/", 1)))
 
 
@@ -53,7 +53,7 @@ def _is_encoded(name: str) -> bool:
 
 
 def _decoded(name: str) -> str:
-    # A long name's beginning may end within a character.
+    # The beginning of a long name may end within a character.
     return unquote(name, errors="replace" if "~" in name else "surrogatepass")
 
 
@@ -66,7 +66,7 @@ def _encoded(text: str) -> str:
 
 
 class NoneInKey(ValueError):
-    """A part of a key is None, which nearly always is a mistake: all calls that make it would share one key."""
+    """A part of a key is None, which is nearly always a mistake: all such calls would share one key."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class KeyTemplate:
     text: str
 
     def names(self) -> set[str]:
-        """The arguments it needs; raises ``ConfigurationError`` for a template that names none."""
+        """Return the names of the arguments it needs; raise ``ConfigurationError`` for a template without any."""
         try:
             fields = [field for _, field, _, _ in Formatter().parse(self.text) if field is not None]
         except ValueError as error:
@@ -93,9 +93,9 @@ class KeyTemplate:
         return names
 
     def render(self, arguments: Mapping[str, Any]) -> str:
-        """The key of one call; raises ``KeyError``, ``AttributeError`` … where the call lacks a part.
+        """Return the key of one call; raise ``KeyError``, ``AttributeError`` … if the call lacks a part.
 
-        ``NoneInKey`` where a part is None, unless the template says by a conversion how to write it.
+        Raise ``NoneInKey`` if a part is None, unless the template has a conversion for it.
         """
         for _, field, _, conversion in Formatter().parse(self.text):
             if field is not None and conversion is None:
@@ -105,7 +105,7 @@ class KeyTemplate:
         return Formatter().vformat(self.text, (), arguments)
 
     def lacking(self, arguments: Mapping[str, Any]) -> str | None:
-        """The first part that the call lacks, such as ``order[region]``; None if it has them all."""
+        """Return the first part that the call lacks, such as ``order[region]``; None if it has them all."""
         for _, field, _, _ in Formatter().parse(self.text):
             try:
                 if field is not None:

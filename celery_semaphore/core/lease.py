@@ -1,4 +1,4 @@
-"""LeaseKeeper: one thread that renews all permits of a process in one batch."""
+"""LeaseKeeper: renew all permits of a process in one batch, by one thread."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .store import Outgoing, Store
 logger = logging.getLogger(__name__)
 
 BEATS = 3  # renewals per lease
-LOST_AFTER = 0.9  # of a lease without a renewal: the permit is treated as lost
-RETRY_DELAY_S = 1.0  # seconds between attempts while the store fails
+LOST_AFTER = 0.9  # part of a lease without a renewal after which a permit counts as lost
+RETRY_DELAY_S = 1.0  # between two attempts while the store fails
 
 
 @dataclass(slots=True)
 class _Kept:
     permit: Permit
-    confirmed: float  # monotonic time before the last call that the store answered with yes
-    gone: Callable[[], bool] | None  # whether the process that holds it is; None: this one
+    confirmed: float  # monotonic time before the last successful renewal or the acquire
+    gone: Callable[[], bool] | None  # whether its process has ended; None: this process holds it
     lost: bool = False
     missed: float | None = None  # monotonic time when the store first did not know it
 
 
 class LeaseKeeper:
-    """Renews the permits given to it, and tells who lost one.
+    """Renews the permits given to it, and announces those that are lost.
 
-    It fails in the safe direction: a permit that could not be renewed for almost a lease, by this
-    process's monotonic clock, is announced as lost although the store may still have it; it goes on
-    being renewed, since the one who runs may well still be the only one. A permit that the store
-    calls lost is renewed no more, nor is one whose process is gone: nobody may ever report its end. A keeper that was not scheduled for a whole lease (a paused
-    process) finds its permits lost at the next renewal: nobody can tell it earlier.
+    It fails in the safe direction. A permit that could not be renewed for almost a lease, by this process's monotonic
+    clock, is announced as lost although the store may still have it. It is renewed further on, since its holder may
+    still be the only one. A permit that the store calls lost is renewed no more. Nor is a permit of a process that has
+    ended, as the end of its task may never be reported. A keeper that did not run for a whole lease (a paused process)
+    finds out at the next renewal that its permits are lost.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class LeaseKeeper:
         self._announce = announce
         self._handed_on = handed_on
         self._clock = clock
-        # Changed by single steps that Python keeps whole, without a lock: a signal handler that sleeps (a
-        # soft shutdown) in the middle of one would stop all renewals.
+        # Changed by atomic operations, without a lock: a signal handler that sleeps (a soft shutdown) while its thread
+        # had the lock would stop all renewals.
         self._kept: dict[str, _Kept] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._due = clock()
-        self._warned = False  # of the outage that lasts
+        self._warned = False  # whether the current outage was logged
 
     def start(self) -> None:
         """Start the thread; once is enough."""
@@ -68,7 +68,7 @@ class LeaseKeeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what is still kept is no longer renewed."""
+        """End the thread; the remaining permits are no longer renewed."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=self._store.lease)
@@ -79,7 +79,7 @@ class LeaseKeeper:
         since: float | None = None,
         gone: Callable[[], bool] | None = None,
     ) -> None:
-        """Renew this permit from now on, until the process that holds it is ``gone``.
+        """Renew this permit from now on, until its process is ``gone``.
 
         ``since`` is the monotonic time before it was acquired.
         """
@@ -87,11 +87,11 @@ class LeaseKeeper:
         self._kept.setdefault(permit.holder, _Kept(permit, confirmed, gone))
 
     def discard(self, holder: str) -> None:
-        """Renew no more; a renewal under way may still end after this."""
+        """Stop renewing; a renewal that has begun may still end after this call."""
         self._kept.pop(holder, None)
 
     def tick(self) -> None:
-        """One beat: renew if it is time, and tell who lost a permit."""
+        """Renew if it is time, and announce lost permits."""
         if self._clock() >= self._due:
             self._due = self._clock() + self._beat()
         for kept in list(self._kept.values()):
@@ -103,7 +103,7 @@ class LeaseKeeper:
                 self._announce(PermitLost(kept.permit, reason))
 
     def _beat(self) -> float:
-        """Renew everything; the seconds until the next beat."""
+        """Renew all permits; return the seconds until the next renewal."""
         try:
             all_answered = self._renew()
             self._reap()
@@ -116,7 +116,7 @@ class LeaseKeeper:
         return self._store.lease / BEATS if all_answered else self._soon()
 
     def _soon(self) -> float:
-        """Seconds after which the grace of a store is found that comes back without its memory."""
+        """Return a delay short enough to fall into the grace of a store that comes back without its data."""
         return min(RETRY_DELAY_S, self._store.lease / 10)
 
     def _reap(self) -> None:
@@ -130,7 +130,7 @@ class LeaseKeeper:
         self._handed_on(outgoing)
 
     def _warn(self, error: StoreUnavailable) -> None:
-        """Once per outage, and only if there is something to lose."""
+        """Log a failure once per outage, and only if there are permits to lose."""
         if self._kept and not self._warned:
             self._warned = True
             logger.warning(
@@ -140,7 +140,7 @@ class LeaseKeeper:
             )
 
     def _renew(self) -> bool:
-        """Renew all; tell whether each permit had an answer."""
+        """Renew all permits; return whether each had an answer."""
         for holder, each in self._kept.copy().items():
             if each.gone is not None and each.gone():
                 self.discard(holder)
@@ -152,12 +152,12 @@ class LeaseKeeper:
         return len(renewals) == len(kept)
 
     def _answers(self, permits: Sequence[Permit]) -> Renewals:
-        """Ask for all at once; if the store refuses that, in halves: one permit costs no other its answer."""
+        """Renew all at once; after an error renew in halves, so that one bad permit costs no other its answer."""
         try:
             return self._store.renew(permits)
         except StoreUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it may concern one permit only
+        except Exception as error:  # noqa: BLE001 - any error may concern one permit only
             if len(permits) <= 1:
                 logger.warning("a permit cannot be renewed, trying on: %r", error)
                 return {}
@@ -170,14 +170,14 @@ class LeaseKeeper:
             if renewal is Renewal.RESTORED:
                 self._announce(PermitRestored(kept.permit))
             return
-        # Not lost yet: it may have been released by its own process, whose note is on its way.
+        # It does not count as lost yet: its own process may have released it, with the note still on its way.
         kept.missed = self._clock()
 
     def _give_up(self, kept: _Kept) -> None:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
             self._announce(
-                PermitLost(kept.permit, "its lease ended in the store, or somebody took it away")
+                PermitLost(kept.permit, "its lease ended in the store, or it was removed there")
             )
 
     def _is_overdue(self, kept: _Kept) -> bool:
@@ -189,5 +189,5 @@ class LeaseKeeper:
             try:
                 self.tick()
             except Exception:
-                # A renewal thread that dies is silent, and every lease of this process ends.
+                # If this thread died, every lease of this process would expire without a log line.
                 logger.exception("a beat of the lease keeper failed; it goes on")

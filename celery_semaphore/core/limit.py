@@ -1,4 +1,4 @@
-"""Limit: what a task declares, and how a call turns it into a claim."""
+"""Limit: the limit that a task declares, from which each call makes a claim."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Call:
 
     @classmethod
     def bind(cls, signature: inspect.Signature, args: Any, kwargs: Any) -> Call:
-        """The call by name, defaults included; raises ``TypeError`` where it does not fit."""
+        """Return the call with its arguments by name, defaults included; raise ``TypeError`` if it does not fit."""
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named: dict[str, Any] = {}
@@ -39,10 +39,10 @@ Number = int | Callable[..., int]
 
 @dataclass(frozen=True)
 class Limit:
-    """At most ``limit`` at once of what takes ``weight``, for each ``key`` of a semaphore.
+    """A limit on the total ``weight`` that runs at once, for each ``key`` of a semaphore.
 
-    ``key`` is a format string over the call's arguments, or a callable; callables are called in the
-    process that runs the task, with the task's own arguments, or with none if they take none.
+    ``key`` is a format string over the call's arguments, or a callable. Callables are called in the process that runs
+    the task, with the task's own arguments, or without any if they take none.
     """
 
     semaphore: str
@@ -52,11 +52,11 @@ class Limit:
 
     @property
     def depends_on_call(self) -> bool:
-        """Whether two calls may ask for different things."""
+        """Whether two calls may have different claims."""
         return self.key is not None or callable(self.limit) or callable(self.weight)
 
     def check(self, signature: inspect.Signature) -> None:
-        """Raise ``ConfigurationError`` for what can be known to be wrong before any call."""
+        """Raise ``ConfigurationError`` for every error that can be found before a call."""
         name: object = self.semaphore  # annotations do not bind a user
         if not isinstance(name, str) or not name:
             msg = f"semaphore={name!r} must be a name, or a list of Limit(...)."
@@ -74,10 +74,9 @@ class Limit:
             raise ConfigurationError(msg)
 
     def claim(self, call: Call, *, key: str | None = None, weight: int | None = None) -> Claim:
-        """What this call asks for; ``key`` and ``weight`` given with the call go first.
+        """Return the claim of this call; a ``key`` or ``weight`` given with the call overrides the limit's.
 
-        Raises ``SemaphoreError`` with the reason where the call gives none: it must never share a key
-        with others by accident.
+        Raise ``SemaphoreError`` with the reason if the claim cannot be made: a call must never share a key by accident.
         """
         limit = self._number("limit", self.limit, call, least=0)
         heavy = self._number("weight", self.weight if weight is None else weight, call, least=1)
@@ -108,7 +107,7 @@ class Limit:
         return str(key)
 
     def _why_no_key(self, call: Call, error: str) -> str:
-        # The error's own text may hold the task's arguments: its type must do.
+        # Show only the error's type: its text may contain the task's arguments.
         if isinstance(self.key, str) and (part := KeyTemplate(self.key).lacking(call.named)):
             return f"key={self.key!r} needs {part}, which the call lacks ({error})"
         return f"key={_named(self.key)} raised {error}"
@@ -134,7 +133,7 @@ def _ask(function: Callable[..., Any], call: Call) -> Any:
 
 
 def _named(key: object) -> str:
-    """A key as its user knows it: a function by its name, not by its address."""
+    """Return a key as its user knows it: a function by its name, not by its address."""
     if callable(key) and hasattr(key, "__qualname__"):
         return f"{key.__module__}.{key.__qualname__}"
     return repr(key)

@@ -1,4 +1,4 @@
-"""Names of holders, sessions, tasks and messages: how they are made, and how long they may be in a store."""
+"""Make and measure the names of holders, sessions, tasks and messages."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import os
 import socket
 from urllib.parse import quote
 
-LONGEST_NAME = 2000  # bytes of a holder and the like: PostgreSQL's index of tickets takes 2,704
+LONGEST_NAME = 2000  # bytes of a name: PostgreSQL's index of tickets takes 2,704
 
-# Bytes that a name in ASCII keeps; ``%`` begins those that it writes otherwise.
+# Characters that a name in ASCII keeps; ``%`` begins an encoded one.
 PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
 def new_name() -> str:
-    """Return a unique name in which an operator finds this process."""
+    """Return a unique name that shows an operator the host and the process."""
     return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
 
 
 def task_id_of(holder: str) -> str:
-    """Return the id of the task whose delivery is this holder; outside tasks, its host and process."""
+    """Return the task id in the name of a holder; for a holder outside tasks, its host and process."""
     return holder.rpartition(":")[0] or holder
 
 
 def size_of(name: str) -> int:
-    """Return how many bytes a name takes in ASCII, or fewer for one that is short anyway."""
-    if 12 * len(name) <= LONGEST_NAME:  # a character takes 4 bytes at most, and each of these 3
+    """Return the number of bytes that a name takes in ASCII; for a short name, its length."""
+    if 12 * len(name) <= LONGEST_NAME:  # a character takes at most 4 bytes, encoded as 3 each
         return len(name)
     return len(quote(name.encode("utf-8", "surrogatepass"), safe=PLAIN))

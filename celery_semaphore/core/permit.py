@@ -1,4 +1,4 @@
-"""The values that cross the store's boundary. Times are the store's clock, in seconds."""
+"""The values that stores take and return. Times are the store's clock, in seconds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from .key import resource_name
 
-HIGHEST = 2**31 - 1  # limit or weight: every server, and every sum of them, counts so far exactly
+HIGHEST = 2**31 - 1  # limit or weight: every server counts these, and their sums, exactly
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one call asks of one semaphore: ``weight`` of its ``limit``, at its ``key``."""
+    """The claim of one call on one semaphore: ``weight`` of its ``limit``, at its ``key``."""
 
     semaphore: str
     key: str | None
@@ -32,17 +32,17 @@ class Permit:
     holder: str
     token: int  # fencing token: grows with every admission on each of its resources
     claims: tuple[Claim, ...]
-    acquired_at: float  # when its holder got it, though it may have been granted to its wait before
+    acquired_at: float  # when its holder got it; its wait may have been granted before
     expires_at: float
-    epoch: int  # the store's memory this permit was written into
+    epoch: int  # of the store when this permit was written
 
 
 class Kind(StrEnum):
     """How a waiter waits, and so how it comes back."""
 
-    REQUEUE = "requeue"  # its message is held by a worker whose session asks for it, or is with the broker
-    PARK = "park"  # its message lies in the store until a permit is handed to it
-    BLOCK = "block"  # waits right there; its process asks for its grant
+    REQUEUE = "requeue"  # a worker holds its message and asks for its grant, or the broker has it
+    PARK = "park"  # its message is in the store until it is granted a permit
+    BLOCK = "block"  # a call blocks; its process asks for its grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,57 +52,55 @@ class Wait:
     kind: Kind
     ticket: str | None = None  # from an earlier refusal of the same wait: keeps its place
     priority: int = 0  # higher goes first
-    shortest: float = 0.1  # no delay is shorter ...
-    longest: float = 300.0  # ... or longer than this
+    shortest: float = 0.1  # bounds of the delay
+    longest: float = 300.0
     jitter: float = 1.0  # the caller's random factor on the delay
     timeout: float | None = None  # of the whole wait, since the ticket was made
-    session: str = ""  # that asks for the grants of this wait, see core.session; empty: none does
-    keeps: float = 0.0  # for so long its place is kept when the session sleeps; at least a lease
+    session: str = ""  # asks for the grants of this wait, see core.session; empty: none does
+    keeps: float = 0.0  # how long its place is kept while the session sleeps; at least a lease
 
 
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """Which message of a task brought the caller: of all that a crash may leave, one shall run.
+    """The id of the message that brought the holder: of all messages that a crash may leave, one must run.
 
-    A waiting task's message is published anew before the old one is acknowledged. Whoever dies in
-    between leaves both. A broker's redelivery of the message that was admitted is no copy of it.
+    A waiting task's message is published again before the old one is acknowledged. A process that dies in between
+    leaves both. A redelivery of the message that was admitted is no copy of it.
     """
 
-    task: str  # the same for every message of one task, and no other's
-    number: str = ""  # unique to this message; empty: as the task's sender published it
-    redelivered: bool = False  # the broker delivered this very message before
+    task: str  # the same for every message of one task, and unique to it
+    number: str = ""  # unique to this message; empty for the one that the task's sender published
+    redelivered: bool = False  # whether the broker delivered this very message before
     remember_for: float = 3600.0  # seconds for which its copies are recognised
 
     @property
     def is_first(self) -> bool:
-        """Nothing went before it: what is known under its name is of an earlier task of that id."""
+        """Whether no message went before it, so that known messages belong to an earlier task of this id."""
         return not (self.number or self.redelivered)
 
 
 class Reason(StrEnum):
-    """Why there is no permit."""
+    """The reason of a refusal."""
 
     SATURATED = "saturated"
     PAUSED = "paused"  # the limit in force is 0
     UNSATISFIABLE = "unsatisfiable"  # the weight is above the limit in force
-    RECOVERING = "recovering"  # the grace of a new epoch: the living put their permits back first
-    RELEASED = (
-        "released"  # this holder gave its permit back, or was declared dead; it never runs again
-    )
-    RUNNING = "running"  # another message of this task holds a permit: it may run, or have died
+    RECOVERING = "recovering"  # the grace of a new epoch, in which living holders restore permits
+    RELEASED = "released"  # the holder released its permit, or was declared dead; refused for good
+    RUNNING = "running"  # another message of this task has a permit: it may run, or have died
     COPY = "copy"  # another message of this task ran; this one must not
     TIMED_OUT = "timed_out"  # the whole wait took longer than its timeout; the ticket is gone
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why there is no permit, who waits ahead, and when it is worth asking again."""
+    """The reason of a refusal, the number of waiters ahead, and when to ask again."""
 
     claim: Claim  # the first one that refused
     reason: Reason
     limit: int  # in force at that claim's resource
     occupied: int  # weight of the permits and grants there
-    ticket: str | None  # None when the caller would not wait
+    ticket: str | None  # None if the caller would not wait
     position: int  # waiters ahead
     retry_after: float  # seconds, within the caller's bounds
     waited: float  # seconds since the ticket was made
@@ -110,17 +108,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A parked message to be sent: a permit is granted to it, or its wait has ended without one."""
+    """A parked message that must be sent: it was granted a permit, or its wait has ended without one."""
 
     ticket: str
     token: int  # 0 without a permit
-    claims: tuple[Claim, ...]  # a long name by its beginning: the resource's name is what counts
+    claims: tuple[Claim, ...]  # a long name is cut: stores use the resource's name
     payload: bytes
     expires_at: float  # until then it must be sent, or it will be offered again
 
 
 class Renewal(StrEnum):
-    """What became of a permit that was renewed."""
+    """The outcome of the renewal of one permit."""
 
     OK = "ok"
     RESTORED = "restored"  # the store had forgotten it and took it back
@@ -129,7 +127,7 @@ class Renewal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One holder, or one waiter that was granted, as a snapshot shows it."""
+    """One holder, or one granted waiter, as a snapshot shows it."""
 
     holder: str  # a ticket, when ``granted``
     token: int
@@ -151,7 +149,7 @@ class Ticket:
     since: float
     due: float
     unsatisfiable: bool
-    session: str = ""  # that asks for its grants
+    session: str = ""  # the one that asks for its grants
     reachable: bool = False  # whether a permit can be granted to it now
 
 
@@ -160,10 +158,10 @@ class Snapshot:
     """One resource as the store saw it at one instant."""
 
     resource: str
-    limit: int | None  # in force; None where nobody ever declared one
+    limit: int | None  # in force; None if none was ever declared
     set_by_operator: bool
     occupied: int
-    mean_held: float | None  # seconds this resource's permits were held lately
+    mean_held: float | None  # seconds for which this resource's permits were held lately
     holders: tuple[Held, ...]  # oldest first
     waiters: tuple[Ticket, ...]  # in order, at most as many as were asked for
     waiting: int  # all of them

@@ -1,4 +1,4 @@
-"""What to do without a permit."""
+"""Define how a task that gets no permit waits or ends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .permit import Kind, Wait
 class OnSaturated(StrEnum):
     """What happens to a task for which no permit is free."""
 
-    REQUEUE = "requeue"  # its message goes back with a countdown
-    PARK = "park"  # its message lies in the store until a permit is handed to it
-    DROP = "drop"  # ends as revoked, with a log line
-    FAIL = "fail"  # failed with SemaphoreSaturated
+    REQUEUE = "requeue"  # a worker holds its message, or publishes it again with a countdown
+    PARK = "park"  # its message is in the store until it is granted a permit
+    DROP = "drop"  # it ends as revoked, with a log line
+    FAIL = "fail"  # it fails with SemaphoreSaturated
 
 
 @dataclass(frozen=True, slots=True)
 class WaitPolicy:
-    """How one task waits. All in seconds."""
+    """How one task waits. Durations are in seconds."""
 
     on_saturated: OnSaturated
     shortest: float
@@ -30,10 +30,10 @@ class WaitPolicy:
     def wait(
         self, ticket: str | None, priority: int, session: str = "", keeps: float = 0.0
     ) -> Wait | None:
-        """What to tell the store; None for a task that would not wait. The ``session`` asks for the grants of requeued ones.
+        """Return how the task would wait; None if it would not. The ``session`` asks for the grants of requeued tasks.
 
-        Without a session they come back a little before their turn is due: one that comes too late leaves a permit idle,
-        one that comes too early only asks once more. The jitter keeps those of equal place apart.
+        Without a session a task comes back a little before its turn is due: too late would leave a permit idle, too
+        early only costs another acquire. The jitter spreads tasks with the same place.
         """
         if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None
@@ -54,6 +54,6 @@ class WaitPolicy:
         )
 
     def unanswered(self) -> float:
-        """When to come back, in seconds, if the store could not be asked at all."""
+        """Return the seconds until the task comes back if the store did not answer at all."""
         delay = random.uniform(1.0, 5.0)  # noqa: S311 - not a secret
         return min(max(delay, self.shortest), self.longest)

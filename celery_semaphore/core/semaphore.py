@@ -1,4 +1,4 @@
-"""Semaphore: the same limits for code outside tasks."""
+"""Semaphore: apply the same limits to code outside tasks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ R = TypeVar("R")
 
 
 class Semaphore:
-    """At most ``limit`` at once of what takes ``weight``, for each ``key``, tasks and others together.
+    """Limits the total ``weight`` that runs at once, for each ``key``, of tasks and other code together.
 
-    One object may be shared by threads, entered again while it is entered, and used after a fork: a
-    child neither renews nor releases what its parent holds. ``timeout`` bounds each wait; None waits for
-    ever. ``on_lost`` is called with the permit when a lease ended while its holder ran, each time in a
-    thread of its own: one that hangs delays neither renewals nor other callbacks.
+    One object may be shared by threads, entered again while it is entered, and used after a fork: a child process
+    neither renews nor releases the permits of its parent. ``timeout`` bounds each wait; None waits for ever.
+    ``on_lost`` is called with the permit when its lease ended while its holder ran, each time in a thread of its own:
+    a callback that hangs delays neither renewals nor other callbacks.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class Semaphore:
         self._on_lost = on_lost
 
     def acquire(self, timeout: float | None = None) -> Permit:
-        """Wait in line for a permit, ``timeout`` seconds at most instead of the semaphore's own.
+        """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
 
-        With 0 it asks once. Raises ``SemaphoreTimeout``; while the store is out of reach it goes on trying.
-        In a signal handler give it a timeout: it may have interrupted the code that has what it waits for. In the thread
-        of a running asyncio loop it may only ask once, for a wait stops the loop; ``release`` may be called there.
+        Raise ``SemaphoreTimeout``; while the store is out of reach, retry until then. In a signal handler give a
+        timeout, as the interrupted code may hold the permit. In the thread of a running asyncio loop only a timeout of
+        0 is allowed, as a wait would stop the loop; ``release`` may be called there.
         """
         seconds = self._timeout if timeout is None else _seconds(timeout)
         if seconds > 0:
@@ -70,7 +70,7 @@ class Semaphore:
         return permit
 
     def release(self, permit: Permit) -> None:
-        """Give it back; does nothing with a permit that this process does not hold (any more)."""
+        """Release a permit; do nothing if this process does not hold it (any more)."""
         if not held_permits_in(self._store).take(permit):
             return
         try:
@@ -79,7 +79,7 @@ class Semaphore:
             logger.warning("%s was not released, its lease ends: %s", permit.holder, error)
 
     def extend(self, permit: Permit) -> None:
-        """Renew it now, not only with the next beat; raises ``PermitLost``."""
+        """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
         if not held_permits_in(self._store).has(permit):
             msg = f"{permit.holder}: this process does not hold the permit"
             raise PermitLost(msg)
@@ -88,24 +88,24 @@ class Semaphore:
             msg = f"{permit.holder}: the store could not renew the permit now"
             raise StoreUnavailable(msg)
         if renewal is Renewal.LOST:
-            msg = f"{permit.holder}: the lease ended, somebody else may hold the permit now"
+            msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
             raise PermitLost(msg)
 
     def available(self) -> int:
         """Return how much of the limit is free right now.
 
-        It is 0 where more than the limit is in use: the limit was lowered, or the store forgot.
+        It is 0 if more than the limit is in use, because the limit was lowered or the store lost its data.
         """
         seen = self._store.snapshot(self._claim.resource, waiters=1)
         limit = self._claim.limit if seen.limit is None else seen.limit
         return max(0, limit - seen.occupied)
 
     def holders(self) -> tuple[Held, ...]:
-        """Who holds permits right now, tasks and others, oldest first."""
+        """Return the current holders of permits, tasks and other code, oldest first."""
         return self._store.snapshot(self._claim.resource, waiters=1).holders
 
     def _refuse_to_stop_a_loop(self) -> None:
-        """Raise where a wait would stop an event loop, and so whatever would release in it."""
+        """Raise if a wait would stop an event loop, and so any code in it that would release."""
         if is_in_event_loop():
             msg = (
                 f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
@@ -152,24 +152,24 @@ class Semaphore:
         return limited
 
 
-# Each thread, greenlet and asyncio task has its own: whoever leaves gives back what it entered with.
+# Each thread, greenlet and asyncio task has its own, so that each releases the permit that it entered with.
 _entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
 
 
 def is_in_event_loop() -> bool:
-    """Whether an asyncio loop runs in this thread, and in this greenlet, so that a wait would stop it."""
-    asyncio = sys.modules.get("asyncio")  # where it is not imported, no loop of it runs
+    """Return whether an asyncio loop runs in this thread and greenlet, so that a wait would stop it."""
+    asyncio = sys.modules.get("asyncio")  # if it is not imported, no loop runs
     try:
         loop = asyncio and asyncio.get_running_loop()
     except RuntimeError:
         return False
-    # A greenlet finds the loop that runs in another one of the same thread, and does not stop it.
+    # A greenlet also sees the loop of another greenlet in the same thread, which it would not stop.
     here = threading.get_ident()
     return loop is not None and getattr(loop, "_thread_id", here) == here
 
 
 def _check_function(function: object) -> None:
-    """Of those others a call only makes an object, whose body would run when the permit is gone."""
+    """Raise for an async or generator function: its call only makes an object, whose body runs without the permit."""
     later = (
         inspect.iscoroutinefunction,
         inspect.isasyncgenfunction,

@@ -1,4 +1,4 @@
-"""Sessions: how a process that holds waiting tasks, or whose own calls wait, learns of its grants.
+"""The values by which a process with waiting tasks or calls learns of its grants.
 
 The rows of the tables are in docs/architecture.md, chapters 5 and 8.
 """
@@ -14,14 +14,14 @@ from .permit import Kind
 if TYPE_CHECKING:
     from .permit import Claim
 
-GRANT_S = 2.0  # seconds that a grant waits for a session to take it up, from when it was made or asked for
+GRANT_S = 2.0  # how long a grant lasts until it is taken up, since it was made or last prolonged
 NAMED = 500  # waits that a session names in one call
-EXPECTED = 8  # waits whose turns it asks for in one call
+EXPECTED = 8  # waits that it asks about the turns of, in one call
 
 
 @dataclass(frozen=True, slots=True)
 class HeldWait:
-    """A wait whose message, or whose call, this process holds."""
+    """The wait of a message that this process holds, or of a call that blocks in it."""
 
     ticket: str
     claims: tuple[Claim, ...]
@@ -30,7 +30,7 @@ class HeldWait:
 
 
 class Standing(StrEnum):
-    """What the store says of a wait that a session names."""
+    """The store's answer about a wait that a session names."""
 
     WAITS = "waits"  # in line or granted, and this session learns of its grant
     ELSEWHERE = "elsewhere"  # another message of it was refused since, or lies in the store
@@ -38,12 +38,11 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What a session is told. Waits are known by their nonces."""
+    """The store's answer to a question of a session. Waits are identified by their nonces."""
 
     epoch: int
-    slept: bool  # it was not awake before: it must name what it holds
-    sessions: int  # that are awake, this one included
+    slept: bool  # the session was not awake before: it must name all that it holds
+    sessions: int  # the number of awake sessions, this one included
     granted: frozenset[str]
-    expected: dict[
-        str, float
-    ]  # seconds until the turn of those that were asked for and stand in line
+    # Seconds until the turns of the waits that were asked about and are in line.
+    expected: dict[str, float]

@@ -1,4 +1,4 @@
-"""Spelling: which name was probably meant."""
+"""Find the name that was probably meant by a misspelt one."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ ALIKE = 0.8  # of difflib's ratio: one or two letters wrong, missing or swapped
 
 
 def nearest(name: str, known: Collection[str], *, alike: float = ALIKE) -> str | None:
-    """The known name that looks most like this one; None where none does."""
+    """Return the known name that is most like this one; None if none is."""
     return next(iter(get_close_matches(name, known, n=1, cutoff=alike)), None)

@@ -1,4 +1,4 @@
-"""The ticket of a wait: the text that crosses every boundary is only a way to write these three fields."""
+"""Read and write the ticket of a wait, a text with three fields."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _TEXT = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\.(.+)")
 
 @dataclass(frozen=True, slots=True)
 class TicketFields:
-    """Which wait it is, and where that stands in a line."""
+    """The identity of a wait, and its position in a line."""
 
-    nonce: str  # never changes: the holder whose acquire was refused first
+    nonce: str  # never changes: the holder that was refused first
     priority: int  # higher goes first; an operator may raise it
     place: int  # the store's time when the wait began, in microseconds: earlier goes first
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
-        """Read the text of a ticket; None for what no store has written."""
+        """Parse the text of a ticket; return None for a text that no store has written."""
         match = _TEXT.fullmatch(text or "")
         if not match or int(match[1]) > HIGHEST_PRIORITY or size_of(match[3]) > LONGEST_NAME:
             return None
@@ -34,11 +34,11 @@ class TicketFields:
 
     @property
     def turn(self) -> tuple[int, int, str]:
-        """Sort a line by this; the nonce parts two waits that began in one microsecond."""
+        """The sort key of a line; the nonce orders two waits that began in the same microsecond."""
         return -self.priority, self.place, self.nonce
 
 
 def nonce_of(text: str) -> str:
-    """Return the nonce in the text of a ticket; it is empty for what no store has written."""
+    """Return the nonce in the text of a ticket; empty for a text that no store has written."""
     fields = TicketFields.parse(text)
     return fields.nonce if fields else ""

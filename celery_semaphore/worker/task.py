@@ -1,4 +1,4 @@
-"""LimitedTask: the task class that acquires a permit before the body runs."""
+"""LimitedTask: the task class that acquires a permit before its body, and releases it after."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class LimitedTaskMixin:
         try:
             cls.semaphore_options = options = Options.of(cls)
         except ConfigurationError as error:
-            # The code that lets Celery bind its tasks may swallow this error, as Django's checks do, and Celery goes on.
-            # Then the worker's first step raises it again, and so does each call of this task.
+            # The code that makes Celery bind its tasks may swallow this error, as Django's checks do. Then the worker's
+            # first step raises it again, and so does each call of this task.
             cls.semaphore_fault = error
             add_steps(app)
             raise

@@ -158,7 +158,7 @@ MUTANTS = [
         "each call that begins to wait is asked for at once",
         "it may be the next",
         "core/asker",
-        "            time.sleep(least)  # a new call may be the next, but a crowd must not ask one by one\n",
+        "            time.sleep(least)  # many new calls at once must not cause a question each\n",
         "",
         f"{ASKER}::test_a_crowd_is_asked_for_together",
     ),

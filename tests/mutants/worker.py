@@ -580,8 +580,8 @@ PENDING_RELEASE = [
         "the breaker never forgets",
         "a store that failed yesterday is left alone as long as one that fails all day",
         "core/breaker",
-        '        """It answered."""\n        self._pause = 0.0\n',
-        '        """It answered."""\n',
+        '        """Record an answer of the server."""\n        self._pause = 0.0\n',
+        '        """Record an answer of the server."""\n',
         "tests/core/test_breaker.py::test_the_breaker",
     ),
     worker(
