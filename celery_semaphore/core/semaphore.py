@@ -169,7 +169,7 @@ def is_in_event_loop() -> bool:
 
 
 def _check_function(function: object) -> None:
-    """Raise for an async or generator function: its call only makes an object, whose body runs without the permit."""
+    """Raise for an async or generator function: its body would run after the call, without the permit."""
     later = (
         inspect.iscoroutinefunction,
         inspect.isasyncgenfunction,

@@ -45,7 +45,7 @@ class ProcessState:
 
 
 class Limiter:
-    """Limits the tasks of one app. ``notes`` is set in a worker whose tasks run in other processes.
+    """Limits the tasks of one app. ``notes`` is set in a worker that runs tasks in other processes.
 
     A ``store`` replaces the one of the app's settings, for tests.
     """
@@ -59,7 +59,7 @@ class Limiter:
         self.parks = False  # whether a task of this worker is parked when it waits
         self.pool: Any = None  # the worker's, once it is up
         self.notes: NotePipe | None = None
-        self.granted: frozenset[str] = frozenset()  # queues whose granted queues it consumes
+        self.granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
         self.consumer: Any = None  # of task messages, on the current connection
         self.in_loop: Callable[[Callable[[], object]], object] = _call
         self.held: HeldMessages | None = None  # of the current connection

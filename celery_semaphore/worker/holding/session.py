@@ -118,7 +118,7 @@ class Session:
             self._waiting[nonce] = left
         if len(left) < len(before):
             self._held_for.subtract(claim.resource for claim in held.wait.claims)
-            self._held_for += Counter()  # drops the resources whose count is 0
+            self._held_for += Counter()  # drops the resources with a count of 0
 
     def granted(self) -> Iterable[Held]:
         """Yield each granted message once. If one wait has two messages, both begin, and one runs."""

@@ -19,7 +19,7 @@ from typing import Any
 from kombu.common import ignore_errors
 
 LATE_S = 1.0  # how long to wait for an answer that is due
-BRPOP_TIMEOUT_S = 1  # of kombu 5.5, whose channels have no such attribute
+BRPOP_TIMEOUT_S = 1  # of kombu 5.5, where channels have no such attribute
 
 
 def give_back_unread(connection: Any) -> None:

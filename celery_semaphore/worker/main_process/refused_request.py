@@ -95,7 +95,7 @@ class RefusedRequestMixin(EventsMixin):
         return fresh
 
     def _go_back(self, refused: Refused) -> None:
-        """Do with the message what the refusal says."""
+        """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
         if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
             self._ended(reported=True)  # the task was ended while the refusal was on its way

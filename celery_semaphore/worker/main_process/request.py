@@ -174,7 +174,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             self._ended(reported=False)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
-        """Handle a revoke of a running task, whose process is being killed."""
+        """Handle a revoke of a running task: its process is being killed."""
         self._accepting = False  # on_accepted may call this, and a revoked message must be acked
         super().terminate(pool, signal)  # type: ignore[misc]
         self._ended(reported=False)

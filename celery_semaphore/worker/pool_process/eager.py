@@ -157,7 +157,7 @@ def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Perm
     if held and held + claim.weight > refusal.limit:
         msg = (
             f"task {task.name}: the eager run takes {held + claim.weight} of semaphore"
-            f" {claim.semaphore!r}, whose limit is {refusal.limit}; the runs that it is part of hold {held} and"
+            f" {claim.semaphore!r}, which has limit {refusal.limit}; the runs that it is part of hold {held} and"
             " wait for it. Lower the weight, or call it after they end."
         )
         raise SemaphoreSaturated(msg)

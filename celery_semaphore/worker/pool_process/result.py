@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 WAITING = "WAITING"
 UNTRACKED = (
-    "semaphore_track_waiting does nothing: a result backend is needed whose results can be read and"
-    " overwritten, such as Redis or a database."
+    "semaphore_track_waiting does nothing: it needs a result backend that can read and overwrite results,"
+    " such as Redis or a database."
 )
 NOT_ITS_TURN = (Reason.COPY, Reason.RUNNING)  # another message of its task stores the state
 

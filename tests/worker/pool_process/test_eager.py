@@ -264,7 +264,7 @@ class TestWhatCovers:
 
         said = task(app, outer, limit=3).apply().result
         assert (
-            "takes 2 of semaphore 'one', whose limit is 1; the runs that it is part of hold 1"
+            "takes 2 of semaphore 'one', which has limit 1; the runs that it is part of hold 1"
             in said
         )
         assert occupied(app) == 0
