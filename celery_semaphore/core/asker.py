@@ -93,7 +93,7 @@ class Asker:
             return self._thread is None
 
     def _question(self) -> tuple[float, float]:
-        """Ask once; return the seconds until the next question, and the least ones until a question for a new call."""
+        """Ask once; return the seconds until the next question, and the fewest of them if a new call arrives."""
         waiting, first, turns = self._waiting.copy(), self._forecast.first(), None
         try:
             turns = self._store.ask(self.session, look=first)

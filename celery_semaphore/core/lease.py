@@ -33,10 +33,10 @@ class LeaseKeeper:
     """Renews the permits given to it, and announces those that are lost.
 
     It fails in the safe direction. A permit that could not be renewed for almost a lease, by this process's monotonic
-    clock, is announced as lost although the store may still have it. It is renewed further on, since its holder may
-    still be the only one. A permit that the store calls lost is renewed no more. Nor is a permit of a process that has
-    ended, as the end of its task may never be reported. A keeper that did not run for a whole lease (a paused process)
-    finds out at the next renewal that its permits are lost.
+    clock, is announced as lost although the store may still have it. The keeper still tries to renew it, since its
+    holder may be the only one. A permit that the store calls lost is renewed no more. Nor is a permit of a process that
+    has ended, as the end of its task may never be reported. A keeper that did not run for a whole lease (a paused
+    process) finds out at the next renewal that its permits are lost.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GRANT_S = 2.0  # how long a grant lasts until it is taken up, since it was made or last prolonged
 NAMED = 500  # waits that a session names in one call
-EXPECTED = 8  # waits that it asks about the turns of, in one call
+EXPECTED = 8  # waits in one call for which it asks when their turns are expected
 
 
 @dataclass(frozen=True, slots=True)

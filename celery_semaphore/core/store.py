@@ -63,8 +63,8 @@ class Store(Protocol):
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         """Extend the leases of known permits; restore only those that the store forgot.
 
-        A permit that is locked now gets no answer: it is neither renewed nor lost, and the caller retries it soon. So
-        one stuck permit costs no other its lease.
+        A permit that the server cannot access now gets no answer: it is neither renewed nor lost, and the caller
+        retries it soon. So one stuck permit costs no other its lease.
         """
 
     def release(
@@ -108,7 +108,7 @@ class Store(Protocol):
         """Grant nothing to this session until it asks again: it is about to end, or lost its broker."""
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
-        """Put these waits, at most ``NAMED``, in line again; return whether this session learns of each one's grant.
+        """Put these waits, at most ``NAMED``, in line again; return for each ticket whether this session owns its wait.
 
         The next ``reap`` grants them what is free.
         """

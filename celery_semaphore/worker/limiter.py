@@ -101,7 +101,7 @@ class Limiter:
         return self.notes is not None or self._main == os.getpid()
 
     def observer(self) -> PermitObserver:
-        """Return what records deliveries here: the pipe to the main process, or this process's ledger."""
+        """Return the recorder of deliveries: the pipe to the main process, or this process's ledger."""
         return self.process.ledger if self.notes is None else self.notes
 
     def start(self) -> None:

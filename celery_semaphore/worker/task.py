@@ -16,7 +16,7 @@ from .pool_process.gate import with_permit
 from .pool_process.permit import TaskPermit, permit_of
 from .pool_process.tracer import Trace, with_early_exit
 
-# Named, not imported: a process that only sends tasks does not load the worker's code.
+# These are names, so that a process that only sends tasks does not import the worker's code.
 STEPS = {
     "worker": "celery_semaphore.worker.main_process.bootstep:SemaphoreStep",
     "consumer": "celery_semaphore.worker.main_process.bootstep:SemaphoreConsumerStep",
@@ -27,9 +27,9 @@ hide_url()
 
 
 class LimitedTaskMixin:
-    """The options of a limited task. Put it before a task class of your own.
+    """Adds the options of a limited task; put it before a task class of your own.
 
-    A task without ``semaphore`` is left as it is. Never limited: direct calls, the bodies of ``map``,
+    A task without ``semaphore`` is left as it is. Direct calls are never limited, nor are the bodies of ``map``,
     ``starmap`` and ``chunks``, and errbacks that Celery calls in place.
     """
 
@@ -173,6 +173,6 @@ def _base() -> Any:
 
 
 class LimitedTask(LimitedTaskMixin, _base()):  # type: ignore[misc]
-    """``@app.task(base=LimitedTask, semaphore="api", limit=5)``: never more than five at once."""
+    """A task class with limits: ``@app.task(base=LimitedTask, semaphore="api", limit=5)`` runs at most five at once."""
 
     abstract = True

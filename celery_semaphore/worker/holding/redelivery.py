@@ -1,7 +1,7 @@
 """Return messages to the broker, to the front of the queue that they came from.
 
-Only for quorum queues, which count deliveries, are messages published again. Otherwise there is no confirm to wait
-for, and never a second message of one task.
+Messages are published again only for quorum queues, which count deliveries. Otherwise there is no confirm to wait for,
+and never a second message of one task.
 """
 
 from __future__ import annotations

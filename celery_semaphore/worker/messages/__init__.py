@@ -1,1 +1,1 @@
-"""A task message: its headers and route, and how it is published, parked and moved."""
+"""The messages of tasks: their headers and routes, and the code that publishes, parks and moves them."""

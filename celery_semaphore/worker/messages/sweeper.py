@@ -13,9 +13,9 @@ from ...errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-SWEEP_S = 2.0  # between two sweeps of one worker; longer if there are more sessions than
-TOGETHER = 10  # this many,
-LONGEST_SWEEP_S = 10.0  # but at most this long
+SWEEP_S = 2.0  # between two sweeps of one worker
+TOGETHER = 10  # sessions; with more of them the pause grows in proportion
+LONGEST_SWEEP_S = 10.0  # the longest pause
 
 
 class Sweeper:

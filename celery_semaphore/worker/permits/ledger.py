@@ -106,8 +106,8 @@ class Ledger:
         """Stop renewing a permit that its process could not release.
 
         The permit is released when the process reports the end of the task. There may be no report: when Celery
-        flushes its pool (a shutdown, a lost connection to the broker), it forgets the tasks that have reported no
-        acceptance yet. They still run, and their permits end with the lease.
+        flushes its pool (a shutdown, a lost connection to the broker), it forgets each task that it has sent to a
+        process without having read its acceptance. These tasks still run, and their permits end with the lease.
         """
         self._keeper.discard(holder)
 

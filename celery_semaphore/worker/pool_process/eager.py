@@ -1,9 +1,8 @@
 """Limit eager tasks as all others; they block for their permit, for a bounded time.
 
 An eager run may be inside the body of a task that holds the same resource (semaphore and key), in the same thread. It
-runs under that permit: the outer body is blocked meanwhile, so both count as one. Only the claims that no outer run
-holds are acquired. If an outer permit is lost, the inner run goes on like the outer one; ``self.permit.check()``
-notices it.
+runs under that permit: the outer body is blocked meanwhile, so both count as one. Only what no outer run holds is
+acquired. If an outer permit is lost, the inner run goes on like the outer one; ``self.permit.check()`` notices it.
 """
 
 from __future__ import annotations
