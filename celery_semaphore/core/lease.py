@@ -190,4 +190,4 @@ class LeaseKeeper:
                 self.tick()
             except Exception:
                 # If this thread died, every lease of this process would expire without a log line.
-                logger.exception("a beat of the lease keeper failed; it goes on")
+                logger.exception("a renewal failed; the lease keeper goes on")

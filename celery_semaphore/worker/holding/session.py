@@ -297,4 +297,4 @@ class Session:
         try:
             self._store.sleep(self.name)
         except SemaphoreError as error:
-            logger.debug("the store finds out by itself that this worker asks no more: %s", error)
+            logger.debug("the end of the session could not be sent, its lease ends it: %s", error)

@@ -91,6 +91,6 @@ def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:
         if len(set(limits.values())) > 1:
             said = ", ".join(f"{name} limit={limit}" for name, limit in sorted(limits.items()))
             yield (
-                f"semaphore {semaphore!r} is declared with different limits: {said}. Whichever asked last"
+                f"semaphore {semaphore!r} is declared with different limits: {said}. The task that acquired last"
                 " decides for all: give them the same limit, or semaphores of their own."
             )
