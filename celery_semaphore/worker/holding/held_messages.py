@@ -182,9 +182,7 @@ class HeldMessages:
                     self._leave(held)
                     self._end_wait(held)
             except Exception:
-                logger.exception(
-                    "task %s was revoked, but its end could not be handled", request.id
-                )
+                logger.exception("task %s was revoked, but could not be ended", request.id)
 
     def _end_wait(self, held: Held) -> None:
         """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""

@@ -12,14 +12,13 @@ from ...core.permit import MessageId
 from ...core.ticket import nonce_of
 
 TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried
-# The main process adds these to the request that a pool process gets:
+# The main process adds these to the request that a pool process gets, which adds those from PERMIT on:
 PLACE = "semaphore_place"  # the ticket of a message that was held
 HOLDER = "semaphore_holder"
 EPOCH = "semaphore_epoch"
 SESSION = "semaphore_session"  # the session that asks for the grant of the task if it must wait
+EXITS_EARLY = "semaphore_exits_early"  # added by the tracer, which lets a refusal out
 FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
-# The pool process adds these to the request that it runs:
-EXITS_EARLY = "semaphore_exits_early"  # the tracer lets a refusal out
 PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
 INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)

@@ -487,7 +487,7 @@ def test_a_backend_that_is_away_breaks_no_loop(
     both[1].is_revoked = True
     messages.session.visit()
     assert len(messages) == 1
-    assert "but its end could not be handled" in caplog.text
+    assert "but could not be ended" in caplog.text
 
 
 def test_the_revoked_are_looked_for_now_and_then(
