@@ -7,7 +7,7 @@ from .worker import COPIES, PUT_BACK
 
 HERE = "tests/worker"
 CAUGHT = f"{HERE}/messages/test_waiting.py"
-ERRANDS = f"{HERE}/messages/test_scheduler.py"
+SCHEDULER = f"{HERE}/messages/test_scheduler.py"
 QUEUES = f"{HERE}/messages/test_parking_queues.py"
 ENDS = f"{HERE}/messages/test_parking_ends.py"
 LATE = (
@@ -232,7 +232,7 @@ OUT_OF_THE_STORE = [
         "messages/scheduler",
         "0.0 if job.urgent else now",
         "now",
-        f"{ERRANDS}::test_the_urgent_goes_first",
+        f"{SCHEDULER}::test_the_urgent_goes_first",
     ),
     parking(
         "what is brought back is not urgent",
@@ -240,7 +240,7 @@ OUT_OF_THE_STORE = [
         "messages/waiting",
         "    urgent = True  # a permit is reserved for each message\n",
         "    urgent = False\n",
-        f"{ERRANDS}::test_the_urgent_goes_first",
+        f"{SCHEDULER}::test_the_urgent_goes_first",
     ),
     parking(
         "an errand that fails is tried until it is done",
@@ -248,7 +248,7 @@ OUT_OF_THE_STORE = [
         "messages/scheduler",
         "            self._again(entry, error, pause_after(entry.attempts))\n",
         "            self._again(entry, error, -entry.due)\n",
-        f"{ERRANDS}::test_what_fails_holds_up_nobody",
+        f"{SCHEDULER}::test_what_fails_holds_up_nobody",
     ),
     parking(
         "each message asks a broker that is away",
@@ -256,7 +256,7 @@ OUT_OF_THE_STORE = [
         "messages/publisher",
         "        self.check()\n        try:\n",
         "        try:\n",
-        f"{ERRANDS}::test_a_broker_that_hangs_holds_up_one_message",
+        f"{SCHEDULER}::test_a_broker_that_hangs_holds_up_one_message",
     ),
     parking(
         "a broker is away for good",
@@ -264,7 +264,7 @@ OUT_OF_THE_STORE = [
         "messages/publisher",
         "            raise RetryLater(msg, left)\n",
         "            raise RetryLater(msg, left)\n        if self._breaker._why:\n            raise RetryLater('', 0.1)\n",
-        f"{ERRANDS}::test_a_broker_that_hangs_holds_up_one_message",
+        f"{SCHEDULER}::test_a_broker_that_hangs_holds_up_one_message",
     ),
     parking(
         "what cannot be sent is taken nevertheless",
@@ -280,7 +280,7 @@ OUT_OF_THE_STORE = [
         "messages/scheduler",
         "            self._again(entry, error, error.left)\n",
         "            self._again(entry, error, pause_after(entry.attempts))\n            entry.attempts += 1\n",
-        f"{ERRANDS}::test_what_was_not_even_tried_is_no_attempt",
+        f"{SCHEDULER}::test_what_was_not_even_tried_is_no_attempt",
     ),
     parking(
         "an errand is never given up",
@@ -288,7 +288,7 @@ OUT_OF_THE_STORE = [
         "messages/scheduler",
         "        if tried_for > self._timeout and not entry.job.lasts(error, tried_for):\n",
         "        if False:\n",
-        f"{ERRANDS}::test_what_fails_holds_up_nobody",
+        f"{SCHEDULER}::test_what_fails_holds_up_nobody",
     ),
 ]
 
@@ -299,7 +299,7 @@ NOBODY_RELEASES = [
         "messages/sweeper",
         "            outgoing |= store.end(sorted(new))\n",
         "            pass\n",
-        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
+        f"{SCHEDULER}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "the revoked are looked for again and again",
@@ -307,7 +307,7 @@ NOBODY_RELEASES = [
         "messages/sweeper",
         "        self._known = revoked\n",
         "",
-        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
+        f"{SCHEDULER}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "the revoked are looked for once, whatever the store says",
@@ -315,7 +315,7 @@ NOBODY_RELEASES = [
         "messages/sweeper",
         "            outgoing |= store.end(sorted(new))\n        self._known = revoked\n",
         "            self._known = revoked\n            outgoing |= store.end(sorted(new))\n",
-        f"{ERRANDS}::test_a_sweep_looks_for_the_revoked",
+        f"{SCHEDULER}::test_a_sweep_looks_for_the_revoked",
     ),
     parking(
         "a sweep does not reap",
@@ -323,7 +323,7 @@ NOBODY_RELEASES = [
         "messages/sweeper",
         "        outgoing = store.reap()\n",
         "        outgoing: Outgoing = frozenset()\n",
-        f"{ERRANDS}::test_a_sweep_finds_what_nobody_sent",
+        f"{SCHEDULER}::test_a_sweep_finds_what_nobody_sent",
     ),
     parking(
         "what a process handed on is forgotten",
@@ -331,7 +331,7 @@ NOBODY_RELEASES = [
         "permits/ledger",
         "        self._keeper.discard(holder)\n        self._handed_on(outgoing)\n",
         "        self._keeper.discard(holder)\n",
-        f"{ERRANDS}::test_what_a_process_handed_on_is_sent",
+        f"{SCHEDULER}::test_what_a_process_handed_on_is_sent",
     ),
     parking(
         "a note names all that was handed on",
@@ -339,7 +339,7 @@ NOBODY_RELEASES = [
         "permits/note",
         "note if len(note) < select.PIPE_BUF else",
         "note if note else",
-        f"{ERRANDS}::test_a_note_of_much_that_was_handed_on",
+        f"{SCHEDULER}::test_a_note_of_much_that_was_handed_on",
     ),
     parking(
         "nobody sweeps",

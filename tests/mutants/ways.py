@@ -5,7 +5,7 @@ from __future__ import annotations
 from .worker import HERE, worker
 
 BROKER = f"{HERE}/messages/test_brokers.py"
-ERRANDS = f"{HERE}/messages/test_scheduler.py"
+SCHEDULER = f"{HERE}/messages/test_scheduler.py"
 FANOUT = f"{HERE}/messages/test_fanout.py"
 FANOUT_START = f"{FANOUT}::test_others_may_be_routed_there"
 FORGED = f"{HERE}/messages/test_forged_headers.py"
@@ -196,7 +196,7 @@ AWAY = [
         "worker/messages/waiting",
         "    return tried_for < longest and not isinstance(error, Unroutable)\n",
         "    return tried_for < longest\n",
-        f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
+        f"{SCHEDULER}::test_a_message_is_kept_unless_it_has_no_way_back",
     ),
     worker(
         "a message is kept however long it takes",
@@ -204,7 +204,7 @@ AWAY = [
         "worker/messages/waiting",
         "    return tried_for < longest and not isinstance(error, Unroutable)\n",
         "    return not isinstance(error, Unroutable)\n",
-        f"{ERRANDS}::test_a_message_is_kept_unless_it_has_no_way_back",
+        f"{SCHEDULER}::test_a_message_is_kept_unless_it_has_no_way_back",
     ),
     worker(
         "what lasts is asked how long it has lasted in vain",
@@ -212,7 +212,7 @@ AWAY = [
         "worker/messages/scheduler",
         "        tried_for = now - entry.since\n",
         "        tried_for = 0.0\n",
-        f"{ERRANDS}::test_what_lasts_for_a_time_is_given_up_then",
+        f"{SCHEDULER}::test_what_lasts_for_a_time_is_given_up_then",
     ),
     worker(
         "a message's queue is looked up when it goes back",
@@ -228,7 +228,7 @@ AWAY = [
         "worker/messages/scheduler",
         "> self._timeout and not entry.job.lasts(error, tried_for):\n",
         "> self._timeout:\n",
-        f"{ERRANDS}::test_what_lasts_is_not_given_up",
+        f"{SCHEDULER}::test_what_lasts_is_not_given_up",
     ),
     worker(
         "each failure is said",
@@ -236,7 +236,7 @@ AWAY = [
         "worker/messages/scheduler",
         "logging.DEBUG if entry.attempts else logging.WARNING",
         "logging.WARNING",
-        f"{ERRANDS}::test_what_lasts_is_not_given_up",
+        f"{SCHEDULER}::test_what_lasts_is_not_given_up",
     ),
     worker(
         "pauses double for ever",
@@ -244,7 +244,7 @@ AWAY = [
         "worker/messages/scheduler",
         "    return min(FIRST_PAUSE_S * 2.0 ** min(attempts, 30), LONGEST_PAUSE_S)\n",
         "    return FIRST_PAUSE_S * 2.0 ** min(attempts, 30)\n",
-        f"{ERRANDS}::test_pauses_grow_and_are_bounded",
+        f"{SCHEDULER}::test_pauses_grow_and_are_bounded",
     ),
     worker(
         "a shutdown waits for pauses",
@@ -252,7 +252,7 @@ AWAY = [
         "worker/messages/scheduler",
         "                entry.due = min(entry.due, now)  # ",
         "                pass  # ",
-        f"{ERRANDS}::test_a_flush_waits_for_no_pause",
+        f"{SCHEDULER}::test_a_flush_waits_for_no_pause",
     ),
 ]
 

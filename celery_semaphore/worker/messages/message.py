@@ -76,7 +76,7 @@ def unpacked(payload: bytes) -> Parked:
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
-def message_to_publish(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
+def publish_arguments(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
     """Return the arguments of ``Producer.publish``, so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
     # kombu has decompressed the body already: it must be compressed again.

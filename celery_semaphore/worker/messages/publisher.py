@@ -10,7 +10,7 @@ from typing import Any
 from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
-from .message import message_to_publish
+from .message import publish_arguments
 from .route import Unroutable, route_to
 from .scheduler import RetryLater
 
@@ -97,7 +97,7 @@ class Publisher:
         route = route_to(self._app, queue, delay, driver)
         route.prepare(producer.channel)
         producer.publish(
-            **message_to_publish(message, route=route, ticket=ticket, delay=delay),
+            **publish_arguments(message, route=route, ticket=ticket, delay=delay),
             mandatory=driver == "amqp",
             timeout=self._timeout,
             confirm_timeout=self._timeout,

@@ -52,7 +52,7 @@ class Releaser:
         self._store = store
         self._handed_on = handed_on
         self._before = before  # reads the notes of the pool's processes
-        self._scheduler: deque[Callable[[], None]] = deque()
+        self._jobs: deque[Callable[[], None]] = deque()
         self._event = SignalSafeEvent()
         self._releases: deque[_Release] = deque()  # only the thread uses this and the next one
         self._dying: list[_Dying] = []
@@ -83,7 +83,7 @@ class Releaser:
 
     def soon(self, job: Callable[[], None]) -> None:
         """Queue a job for the releaser's thread, which enters the notes written so far first."""
-        self._scheduler.append(job)
+        self._jobs.append(job)
         self._event.set()
 
     def close(self, timeout: float) -> None:
@@ -98,7 +98,7 @@ class Releaser:
             self._thread.join(timeout)
 
     def _over(self) -> bool:
-        idle = not self._scheduler and not self._releases and not self._dying
+        idle = not self._jobs and not self._releases and not self._dying
         return self._closed or (self._closing and idle)
 
     def _run(self) -> None:
@@ -112,10 +112,10 @@ class Releaser:
     def _step(self) -> None:
         self._event.wait(self._pause())
         # Count before reading the notes: a job runs after the notes that were written before it.
-        left = len(self._scheduler)
+        left = len(self._jobs)
         self._before()
         for _ in range(left):
-            self._scheduler.popleft()()
+            self._jobs.popleft()()
         self._bury()
         if self._releases and time.monotonic() >= self._retry_at:
             self._release(self._releases.popleft())

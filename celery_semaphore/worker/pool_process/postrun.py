@@ -32,7 +32,7 @@ class PendingRelease:
 
 def watch_ends() -> None:
     """Release at ``task_postrun``, which Celery sends at every end that unwinds the Python stack."""
-    task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.local")
+    task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.postrun")
 
 
 def _release(task: Any = None, state: str | None = None, **_: Any) -> None:

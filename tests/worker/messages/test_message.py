@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from celery_semaphore.worker.messages.message import message_to_publish
+from celery_semaphore.worker.messages.message import publish_arguments
 from celery_semaphore.worker.messages.route import Route
 
 
@@ -17,7 +17,7 @@ def test_a_message_stays_compressed_and_expires_as_before() -> None:
         content_encoding="utf-8",
         delivery_info={"exchange": "", "routing_key": "celery"},
     )
-    sent = message_to_publish(message, route=Route("", "celery"), ticket="t", delay=1.0)
+    sent = publish_arguments(message, route=Route("", "celery"), ticket="t", delay=1.0)
     assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
     assert sent["compression"] == "application/x-gzip"  # the body is not, by now
     assert set(sent["headers"]) == {"id", "eta", "semaphore_ticket"}

@@ -14,7 +14,7 @@ from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.headers import sent_back
-from celery_semaphore.worker.messages.message import message_to_publish, packed, unpacked
+from celery_semaphore.worker.messages.message import publish_arguments, packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.route import Route
 from celery_semaphore.worker.messages.scheduler import RetryLater
@@ -197,7 +197,7 @@ def test_a_message_comes_out_as_it_went_in() -> None:
     found = unpacked(packed(message, "celery", "celery.granted"))
     assert (found.queue, found.way) == ("celery", "celery.granted")
     assert (found.body, found.headers) == (message.body, message.headers)
-    sent = message_to_publish(found, route=Route("", "celery"), ticket="t", delay=0.0)
+    sent = publish_arguments(found, route=Route("", "celery"), ticket="t", delay=0.0)
     assert (sent["expiration"], sent["priority"]) == (90.0, 3)
     assert "delivery_tag" not in sent
     text = unpacked(packed(a_message(body="[]"), "celery", "celery"))
