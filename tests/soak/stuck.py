@@ -80,7 +80,7 @@ def _without_overrides(frames: list[str]) -> list[str]:
         frame for frame in frames if "/tests/soak/" not in frame
     ]  # which only logs and passes on
     for ours, run in groupby(
-        frames, key=lambda frame: "/celery_semaphore/worker/request.py:" in frame
+        frames, key=lambda frame: "/celery_semaphore/worker/main_process/request.py:" in frame
     ):
         some = list(run)
         inner = left[-1] if left else ""

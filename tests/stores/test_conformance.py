@@ -160,13 +160,13 @@ USED = """
 CREATE FUNCTION celery_semaphore.used_before() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO celery_semaphore.permit
-        (resource, slot, granted, weight, token, last, since, ends, epoch, restored)
+        (resource, row_no, granted, weight, token, last, since, ends, epoch, restored)
     SELECT NEW.resource, slot, false, 1, 0, 0, 0, 0, 0, false FROM generate_series(1, 7) AS slot
     ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
 CREATE TRIGGER used_before AFTER INSERT ON celery_semaphore.permit
-FOR EACH ROW WHEN (NEW.slot = 0) EXECUTE FUNCTION celery_semaphore.used_before();
+FOR EACH ROW WHEN (NEW.row_no = 0) EXECUTE FUNCTION celery_semaphore.used_before();
 """
 
 

@@ -158,8 +158,8 @@ def test_a_crowd_waits_for_postgresql(
 
 
 ASK = """
-from celery_semaphore.stores.connection_limit import Places
-places = Places(2, 10.0)
+from celery_semaphore.stores.connection_limit import ConnectionLimit
+places = ConnectionLimit(2, 10.0)
 def ask():
     with places:
         time.sleep(0.2)

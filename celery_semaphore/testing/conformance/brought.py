@@ -1,4 +1,4 @@
-"""A task whose messages come in any order, as the tests of copies see it."""
+"""Let the messages of one task come in any order, as the tests of copies need it."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 

@@ -16,7 +16,7 @@ from celery_semaphore.testing.clock import Clock
 LEASE, TAKE_UP = 3.0, 5.0  # short, so that leases, grants, graces and waits end all the time
 CROWD = 12  # tasks; one goes for each that comes beyond
 API, DISK = "api/eu", "disk"  # resources
-# In which slot a permit is does not matter, nor what a free one remembers.
+# In which row a permit is does not matter, nor what a free one remembers.
 EVERY_ROW = """
     SELECT 'permit', p::text FROM (
         SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored

@@ -470,7 +470,7 @@ class TestOthersSettings:
         wait_until(lambda: sorted(server.run(DUE)) == [("api",), ("disk",)], 5)
         with server.client() as client, client.transaction():
             client.execute(
-                "UPDATE celery_semaphore.resource SET reap_at = look + 1 WHERE name = 'api'"
+                "UPDATE celery_semaphore.resource SET reap_at = reap_at + 1 WHERE name = 'api'"
             )
             assert store.reap() == frozenset()
             assert server.run(HELD) == [("api",)]

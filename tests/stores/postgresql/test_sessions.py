@@ -33,7 +33,7 @@ LINE = """
 INSERT INTO celery_semaphore.waiter
     (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims, due,
      name, session)
-SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'p', false, 'requeue', 1, 1, '{api}', '{1}',
+SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'in_line', false, 'requeue', 1, 1, '{api}', '{1}',
     '{1}', '', 0, '', '%s'
 FROM generate_series(1, %d) AS n
 """
@@ -127,7 +127,7 @@ def test_those_of_a_paused_resource_are_sent_off(server: PostgresServer, store: 
     server.run(LINE % (S, DEAD))
     store.release("nobody", LIMITED)
     lines = "SELECT state, count(*) FROM celery_semaphore.waiter GROUP BY state"
-    assert server.run(lines) == [("w", DEAD)]
+    assert server.run(lines) == [("in_transit", DEAD)]
 
 
 def test_a_stuck_resource_keeps_no_session_from_asking(server: PostgresServer, store: Any) -> None:

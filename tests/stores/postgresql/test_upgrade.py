@@ -40,7 +40,7 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (made_up / "v2").mkdir()
     for part in (made_up / "v1").iterdir():
         (made_up / "v2" / part.name).write_text(re.sub(r"\bv1_", "v2_", part.read_text()))
-    first, permits = made_up / "v2" / "memory.sql", made_up / "v2" / "permits.sql"
+    first, permits = made_up / "v2" / "epoch.sql", made_up / "v2" / "permits.sql"
     first.write_text(ADDED + first.read_text())
     text, instead = "SET holder = _holder, ", "SET made_by = 'after', holder = _holder, "
     assert permits.read_text().count(text) == 1

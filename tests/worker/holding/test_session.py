@@ -141,7 +141,7 @@ def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
     assert worker.begun == []
     worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
     rung: list[bool] = []
-    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
     worker.hold(held)
     assert rung == [True]
     worker.session.ask()
@@ -434,7 +434,7 @@ def test_what_arrives_brings_the_next_question_forward(
 ) -> None:
     """If it is expected sooner, or if nothing was held before."""
     rung: list[bool] = []
-    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
     worker.session._next_at = clock.now + LEASE
     worker.hold(worker.refused("b"), turn=1000.0)
     assert rung == [True]
@@ -473,7 +473,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
         ledger.ended(name)
         return rung
 
-    monkeypatch.setattr(worker.session._event, "ring", lambda: rung.append("rung"))
+    monkeypatch.setattr(worker.session._event, "set", lambda: rung.append("rung"))
     assert ends("a1", CLAIMS) == []
     held = worker.hold(worker.refused("b"), turn=1000.0)
     assert ends("a2", CLAIMS) == ["rung"]

@@ -14,7 +14,7 @@ from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.headers import sent_back
-from celery_semaphore.worker.messages.message import publish_arguments, packed, unpacked
+from celery_semaphore.worker.messages.message import packed, publish_arguments, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.route import Route
 from celery_semaphore.worker.messages.scheduler import RetryLater
