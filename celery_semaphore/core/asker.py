@@ -1,4 +1,4 @@
-"""Asker: ask for the grants of all waiting calls of this process, in one thread (docs/architecture.md, 8)."""
+"""Asker: ask for the grants of all waiting calls of this process, in one thread (docs/maintain/architecture.md, 8)."""
 
 from __future__ import annotations
 

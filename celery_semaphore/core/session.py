@@ -1,6 +1,6 @@
 """The values by which a process with waiting tasks or calls learns of its grants.
 
-The rows of the tables are in docs/architecture.md, chapters 5 and 8.
+The rows of the tables are in docs/maintain/architecture.md, chapters 5 and 8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide one acquire: rows A3 to A14 of docs/architecture.md."""
+"""Decide one acquire: rows A3 to A14 of docs/maintain/architecture.md."""
 
 from __future__ import annotations
 

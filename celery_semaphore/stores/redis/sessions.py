@@ -1,4 +1,4 @@
-"""Let sessions ask for the grants of their waits: docs/architecture.md, chapters 5 and 8."""
+"""Let sessions ask for the grants of their waits: docs/maintain/architecture.md, chapters 5 and 8."""
 
 from __future__ import annotations
 

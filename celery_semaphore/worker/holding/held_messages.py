@@ -2,7 +2,7 @@
 
 Only the event loop touches them (with gevent and eventlet, which have no loop, the greenlets of Celery's timer). A
 refusal may come in another thread, which only queues the message and wakes the loop. M1 and P1 are rows of
-docs/architecture.md, chapter 2.
+docs/maintain/architecture.md, chapter 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Session: ask for the grants of the held messages of one connection to the broker.
 
-The rows are those of docs/architecture.md, chapter 8. How it fails:
+The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
 
 * A stopped worker, or an event loop that hangs: each question waits until the loop has handled the answer to the last
   one. So the session falls asleep, and the grants go to other workers.

@@ -1,4 +1,4 @@
--- Let a session ask for its grants, or go to sleep: rows Q1 to Q6 of docs/architecture.md.
+-- Let a session ask for its grants, or go to sleep: rows Q1 to Q6 of docs/maintain/architecture.md.
 
 -- `_begun` are the nonces of grants that are being taken up, `_resources` their resources. `_looked` are the nonces of
 -- the waits to forecast; `_looked_at` has, for each, a resource where it may be in line. `expected` is

@@ -1,4 +1,4 @@
--- Know which sessions are awake. The rows are those of docs/architecture.md, chapters 4 and 5.
+-- Know which sessions are awake. The rows are those of docs/maintain/architecture.md, chapters 4 and 5.
 
 -- Return how long a grant waits for its session to take it up, in microseconds: GRANT_S in core/session.py.
 CREATE FUNCTION celery_semaphore.v1_grant_lasts() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 2000000::bigint $$;

@@ -1,4 +1,4 @@
--- Return the grants of a session, which is awake from now on: rows Q1 to Q5 of docs/architecture.md.
+-- Return the grants of a session, which is awake from now on: rows Q1 to Q5 of docs/maintain/architecture.md.
 --   arg 1 session  2 number of grants that are being taken up, then their nonces, then the nonces of waits to forecast
 -- Returns {epoch, 1 if it was not awake, sessions that are awake, {nonces with a grant},
 --          {nonce, microseconds until it can expect a permit}...}
