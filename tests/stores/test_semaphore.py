@@ -1,7 +1,6 @@
 """Semaphore among processes, on real servers; some are killed."""
 
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -9,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -309,24 +307,12 @@ def renewed(api: Semaphore) -> bool:
 
 
 def test_workers_and_others_share_one_limit(server: RedisServer) -> None:
-    """As the README says: the same prefix and lease."""
+    """As docs/howto/outside-tasks.md says: the same prefix and lease."""
     store = store_from_url(server.url)
     assert isinstance(store.acquire(claim(2), "a task"), Permit)
     with Semaphore("api", limit=2, url=server.url) as permit:
         assert store.snapshot("api").occupied == 2
         assert isinstance(permit, Permit)
-
-
-def test_the_example_of_the_readme(server: RedisServer, tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    (example,) = re.findall(r"```python\n(# backfill\.py\n.*?)```", text, re.DOTALL)
-    script = tmp_path / "backfill.py"
-    script.write_text(example.replace("redis://localhost:6379/0", server.url), "utf-8")
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, check=True
-    )
-    assert re.fullmatch(r"token \d+, 4 of 5 left\n7\n", said.stdout), said
 
 
 def test_no_driver_is_imported_before_it_is_needed() -> None:

@@ -1,4 +1,4 @@
-"""What the README says of other packages, with its own example."""
+"""What docs/howto/beside-other-packages.md says of other packages, with its own example."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.process import ROOT, wait_until
 from tests.support.worker import CeleryWorker
-from tests.test_readme import EXAMPLES
+from tests.test_documentation import module
 
 from .conftest import Site
 from .messages.test_parking import done
@@ -17,8 +17,8 @@ from .messages.test_parking import done
 
 @pytest.fixture
 def worker(site: Site, tmp_path: Path) -> CeleryWorker:
-    """A worker of the README's module."""
-    (tmp_path / "ends.py").write_text(dict(EXAMPLES)["ends"], "utf-8")
+    """A worker of the page's module."""
+    (tmp_path / "ends.py").write_text(module("ends.py"), "utf-8")
     env = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
     return site.start(
         app="tests.worker.recipes", concurrency=3, env=env, options=["--include", "ends"]
