@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-postgres test-all lint format bench mutants soak lock clean
+.PHONY: help demo example test test-postgres test-all lint format docs docs-html bench mutants soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -63,6 +63,13 @@ format: $(READY) ## what ruff can mend by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# In a virtual environment of its own: Sphinx and its extensions are of no use to the tests.
+docs: ## the documentation as a site, in docs/_build/html
+	@$(MAKE) --no-print-directory docs-html LOCK=requirements/docs.txt VENV=.venv-docs
+
+docs-html: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html $(ARGS)
+
 bench: $(READY) ## ratios against peers and against the floor
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -73,13 +80,14 @@ soak: $(READY) ## minutes of load and random kills
 	$(BIN)/python -m pytest -m soak --timeout=3600 $(ARGS)
 
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet \
-  --custom-compile-command "make lock" --all-extras --group dev pyproject.toml
+  --custom-compile-command "make lock" --all-extras pyproject.toml
 
 lock: ## the lock files anew (needs uv)
-	$(COMPILE) --upgrade -o requirements/dev.txt
-	echo "celery==5.6.*" | $(COMPILE) - --upgrade -o requirements/celery-5.6.txt
-	printf "celery==5.5.*\ndjango==4.2.*; python_version < '3.13'\n" | $(COMPILE) - --upgrade -o requirements/celery-5.5.txt
+	$(COMPILE) --group dev --upgrade -o requirements/dev.txt
+	$(COMPILE) --group docs --group build -c requirements/dev.txt --upgrade -o requirements/docs.txt
+	echo "celery==5.6.*" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.6.txt
+	printf "celery==5.5.*\ndjango==4.2.*; python_version < '3.13'\n" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.5.txt
 
 clean: ## everything that was made
-	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-* build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
