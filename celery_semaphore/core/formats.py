@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..errors import StoreUnavailable
 
-# Raise it when a record, a parked payload or our header changes its meaning for releases that read the old one.
-# A release reads its own format and the one before. What stands in a store goes over to a newer format only by an
-# operator's command, once no older worker is alive; what must hold meanwhile is in
-# docs/operate/upgrading.md.
+# Raise it when a record, a parked payload or our header changes its meaning for releases that read the old format.
+# A release reads its own format and the one before. A store is converted to a newer format only by an operator's
+# command, once no older worker is alive. docs/operate/upgrading.md describes the rules until then.
 FORMAT = 1
 
 

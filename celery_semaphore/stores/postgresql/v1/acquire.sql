@@ -9,18 +9,21 @@ CREATE FUNCTION celery_semaphore.v1_acquire(
     _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_answer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
     a celery_semaphore.v1_acquisition;
 BEGIN
     IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(_resources[1], _patience) THEN
-        a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter, _timeout,
+        a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
+            _timeout,
               _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
         IF _ticket = '' THEN
             answer := celery_semaphore.v1_acquire_new(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
         ELSE
-            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
+            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _take_up,
+                _known);
         END IF;
         IF answer.epoch IS NOT NULL THEN
             RETURN answer;

@@ -10,7 +10,8 @@ CREATE FUNCTION celery_semaphore.v1_ask(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
     OUT epoch bigint, OUT slept bool, OUT sessions bigint, OUT granted text[], OUT expected jsonb
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     taken_up text[];

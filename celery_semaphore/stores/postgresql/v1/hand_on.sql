@@ -1,6 +1,6 @@
--- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head are tried at
--- one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here, it blocks the
--- line, or heavy waits would starve. If the line is empty, a free permit goes to the next acquire.
+-- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head
+-- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
+-- it blocks the line, or heavy waits would starve. If the line is empty, a free permit goes to the next acquire.
 
 CREATE TYPE celery_semaphore.v1_handed AS (
     epoch bigint,

@@ -49,7 +49,8 @@ DECLARE
 BEGIN
     FOREACH one IN ARRAY _resources LOOP
         UPDATE celery_semaphore.waiter AS w
-        SET state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END, outbox = false
+        SET outbox = false,
+            state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'granted';
         PERFORM celery_semaphore.v1_mark_in_use(one, _now);
     END LOOP;
@@ -94,7 +95,8 @@ BEGIN
     IF _at.too_heavy_above IS NOT NULL AND (in_force <= _at.too_heavy_above) IS NOT TRUE THEN
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line' WHERE w.id = ANY (ARRAY(
             SELECT fits.id FROM celery_semaphore.waiter AS fits
-            WHERE fits.resource = _at.name AND fits.state = 'set_aside' AND fits.weight <= coalesce(in_force, fits.own_limit)
+            WHERE fits.resource = _at.name AND fits.state = 'set_aside'
+                AND fits.weight <= coalesce(in_force, fits.own_limit)
             ORDER BY fits.urgency, fits.place, fits.nonce));
         -- While some are left, search again, even if no limit is known: the store may have lost it.
         PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.state = 'set_aside' LIMIT 1;
@@ -134,7 +136,8 @@ DECLARE
     lowest bigint;
 BEGIN
     FOR each IN -- the loop reads in portions, no further than needed
-        SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket, w.session
+        SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
+            w.session
         FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
@@ -148,7 +151,8 @@ BEGIN
             lowest := least(lowest, coalesce(_in_force, each.own_limit));
         END IF;
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w
+    SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (asleep);
     UPDATE celery_semaphore.waiter AS w SET state = 'set_aside' WHERE w.id = ANY (shut_out);
     IF lowest IS NOT NULL THEN

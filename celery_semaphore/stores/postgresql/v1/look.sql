@@ -36,7 +36,8 @@ BEGIN
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
             SELECT true FROM celery_semaphore.released AS d
-            WHERE d.holder = celery_semaphore.v1_digest(_name, _holder) AND d.until + 0 > now -- not by the index on until
+            -- Not by the index on until
+            WHERE d.holder = celery_semaphore.v1_digest(_name, _holder) AND d.until + 0 > now
         ) IS NOT NULL
     INTO at
     FROM (

@@ -5,7 +5,8 @@
 CREATE FUNCTION celery_semaphore.v1_name(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text, _waits jsonb,
     OUT epoch bigint, OUT standings text[]
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     awake bool;
@@ -27,7 +28,8 @@ BEGIN
             PERFORM celery_semaphore.v1_erase(
                 celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
-                (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
+                (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights,
+                    limits,
                  claims, due, ends, name, session, keeps)
             SELECT
                 celery_semaphore.v1_digest(held.resources[1], t.nonce), held.resources[1], t.urgency, t.place, t.nonce,

@@ -35,7 +35,8 @@ BEGIN
     LOOP
         became := became || CASE
             WHEN NOT permit.resources <@ wanted THEN 'busy'
-            WHEN celery_semaphore.v1_renew_one_newer(permit.holder, permit.resources, permit.weights, now, _lease) THEN 'ok'
+            WHEN celery_semaphore.v1_renew_one_newer(permit.holder, permit.resources, permit.weights, now,
+                _lease) THEN 'ok'
             ELSE 'lost'
         END;
     END LOOP;

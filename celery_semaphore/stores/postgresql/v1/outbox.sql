@@ -7,7 +7,8 @@ CREATE FUNCTION celery_semaphore.v1_attach(
     _ticket text, _payload bytea, _name text, _ends_in bigint, _claims text,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_handed
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parsed(_ticket);
@@ -35,17 +36,20 @@ BEGIN
     -- A grant does not count if it ended on one claim or has another weight.
     given := celery_semaphore.v1_has(its_grant, _resources, _limits, _weights, m);
     granted := given.whole;
-    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL; -- E3: the worker that takes the outbox sends it
+    -- E3: the worker that takes the outbox sends it
+    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;
     IF given.part AND NOT granted THEN
         PERFORM celery_semaphore.v1_erase(its_grant, _resources, m.now);
     END IF;
     -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
-        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims,
+        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
+            claims,
          due, ends, name, payload)
     VALUES (
         celery_semaphore.v1_digest(_resources[home], ticket.nonce),
-        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'granted' ELSE 'in_line' END, sends,
+        _resources[home], ticket.urgency, ticket.place, ticket.nonce, CASE WHEN granted THEN 'granted'
+            ELSE 'in_line' END, sends,
         'park', _weights[home], _limits[home], _resources, _weights, _limits, _claims,
         m.now, m.now + _ends_in, _name, _payload)
     ON CONFLICT (id) DO UPDATE SET
@@ -68,7 +72,8 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_take(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[], _most int
 ) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     home text;
@@ -99,7 +104,9 @@ END $$;
 -- For a wait that ended, `ends` tells this end from a later one.
 CREATE FUNCTION celery_semaphore.v1_sent(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
-) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     sent record;
@@ -130,7 +137,9 @@ END $$;
 -- End the waits of parked messages. `again`: some moved to another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     handed celery_semaphore.v1_handed;
@@ -157,14 +166,17 @@ END $$;
 -- Move waits before all others in this line, as if they had the highest priority: E11.
 CREATE FUNCTION celery_semaphore.v1_promote(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _resource text, _nonces text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
     m := celery_semaphore.v1_enter(ARRAY[_resource], _clock, _lease, _take_up, _known, _patience, true);
     PERFORM celery_semaphore.v1_visit(_resource, NULL, m);
     UPDATE celery_semaphore.waiter AS w SET urgency = 0
-    WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce) FROM unnest(_nonces) AS each (nonce)))
+    WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce)
+        FROM unnest(_nonces) AS each (nonce)))
     AND w.state IN ('in_line', 'in_transit', 'set_aside');
     RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
 END $$;

@@ -7,7 +7,8 @@
 -- After the clock stepped back, a resource counts as overdue if its time is further ahead than it can be. The furthest
 -- is that of an idle resource, ten leases after its last use.
 CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     now bigint;
     names text[];
@@ -34,7 +35,9 @@ END $$;
 -- End what is overdue in these resources, and hand on what is free.
 CREATE FUNCTION celery_semaphore.v1_reap(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     handed celery_semaphore.v1_handed;
@@ -43,7 +46,8 @@ BEGIN
     m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_visit(home, NULL, m);
-        IF NOT m.in_grace THEN -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed
+        -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed
+        IF NOT m.in_grace THEN
             PERFORM celery_semaphore.v1_send_off_set_aside(home, m);
         END IF;
     END LOOP;

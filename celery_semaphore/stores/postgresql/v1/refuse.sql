@@ -65,7 +65,8 @@ END $$;
 
 -- Put the wait into the line of the claim that refused, and delete it from all others.
 CREATE FUNCTION celery_semaphore.v1_enqueue(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _due bigint, _m celery_semaphore.v1_moment
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _due bigint,
+        _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
@@ -78,7 +79,8 @@ BEGIN
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
     INSERT INTO celery_semaphore.waiter
-        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims,
+        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
+            claims,
          due, ends, name, payload, session, keeps)
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),

@@ -6,7 +6,9 @@
 CREATE FUNCTION celery_semaphore.v1_release(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
-) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) RETURNS celery_semaphore.v1_handed
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     home text := _resources[1];
     now bigint;

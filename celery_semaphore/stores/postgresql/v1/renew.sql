@@ -5,7 +5,8 @@
 CREATE FUNCTION celery_semaphore.v1_renew(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb, _waits bool,
     OUT epoch bigint, OUT became text[]
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
     permit record;
@@ -24,7 +25,8 @@ BEGIN
     LOOP
         IF permit.resources <@ wanted THEN
             became := became || celery_semaphore.v1_renew_one(
-                permit.holder, permit.token, permit.since, permit.epoch, permit.resources, permit.limits, permit.weights, m);
+                permit.holder, permit.token, permit.since, permit.epoch, permit.resources, permit.limits,
+                    permit.weights, m);
         ELSE
             became := became || 'busy'::text;
         END IF;
@@ -80,7 +82,8 @@ END $$;
 -- Return whether the store lost this permit and may restore it: only in the grace, not one of the present epoch, not of
 -- a holder with a tombstone, and not above the limit.
 CREATE FUNCTION celery_semaphore.v1_forgotten(
-    _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
+    _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[],
+        _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT _m.in_grace OR _epoch = _m.epoch THEN

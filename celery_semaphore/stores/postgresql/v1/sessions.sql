@@ -41,7 +41,8 @@ CREATE FUNCTION celery_semaphore.v1_send_off_set_aside(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w
+    SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
         SELECT aside.id FROM (
             SELECT each.id, each.session FROM celery_semaphore.waiter AS each
@@ -60,10 +61,13 @@ CREATE FUNCTION celery_semaphore.v1_not_taken_up(
 DECLARE
     its_session text;
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+    UPDATE celery_semaphore.waiter AS w
+    SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = _id AND w.session <> '' RETURNING w.session INTO its_session;
     DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
         SELECT late.ctid FROM celery_semaphore.session AS late
-        WHERE late.name = its_session AND late.asked <= greatest(_granted_at, _m.now - celery_semaphore.v1_grant_lasts()) FOR UPDATE SKIP LOCKED));
+        WHERE late.name = its_session
+            AND late.asked <= greatest(_granted_at, _m.now - celery_semaphore.v1_grant_lasts())
+        FOR UPDATE SKIP LOCKED));
     RETURN its_session IS NOT NULL;
 END $$;

@@ -8,7 +8,8 @@
 CREATE FUNCTION celery_semaphore.v1_snapshot(
     _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
@@ -16,7 +17,8 @@ BEGIN
     epoch := m.epoch;
     SELECT json_build_array(
         coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
-        (SELECT count(*) FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
+        (SELECT count(*) FROM celery_semaphore.waiter AS w
+            WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(
             CASE WHEN p.granted
                 THEN celery_semaphore.v1_written((p.urgency, p.place, celery_semaphore.v1_nonce_of(p.holder)))
@@ -55,13 +57,15 @@ DECLARE
     home text;
 BEGIN
     FOREACH home IN ARRAY _names LOOP
-        RETURN QUERY SELECT * FROM celery_semaphore.v1_snapshot(_clock, _lease, _take_up, _known, _patience, home, 0, 0);
+        RETURN QUERY SELECT *
+            FROM celery_semaphore.v1_snapshot(_clock, _lease, _take_up, _known, _patience, home, 0, 0);
     END LOOP;
 END $$;
 
 -- Return the resources in use after this name, in the order of their names.
 CREATE FUNCTION celery_semaphore.v1_resources(_behind text, _most int) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
@@ -73,7 +77,8 @@ END $$;
 
 -- Set a limit, or clear it if `_value` is null; return the resources that it concerns.
 CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     IF _value IS NULL THEN
@@ -89,6 +94,7 @@ BEGIN
         WHERE r.name >= _name || '/' AND r.name < _name || '0'); -- "0" comes after "/"
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint) LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.name, l.value FROM celery_semaphore.set_limit AS l
 $$;

@@ -1,7 +1,7 @@
--- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head are tried at
--- one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here, it blocks the
--- line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is empty, a free
--- permit goes to the next acquire.
+-- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head
+-- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
+-- it blocks the line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is
+-- empty, a free permit goes to the next acquire.
 local MOST = 100 -- tries in one call; the caller calls again for the rest
 local tries, undeclared, again = 0, {}, false
 local by_name = {}

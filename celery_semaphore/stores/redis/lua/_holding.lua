@@ -60,7 +60,8 @@ local function has_room_for_living(claim, own, other)
     local mine = own and read(at, own) or other and read(at, other)
     -- This epoch began with this permit. If all such permits may be alive, and none was restored beside them, skip the
     -- count: after a restart with a lowered limit, or a pause, thousands come at once.
-    if mine and mine.weight == claim.weight and not mine.restored and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then
+    if mine and mine.weight == claim.weight and not mine.restored
+        and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then
         local _, all_of_it = ceiling_of(at, limit)
         if all_of_it then
             return true

@@ -19,7 +19,8 @@ local function enqueue(at, ticket, info, payload)
     local before, stood = wait_info(at, nonce)
     ticket = before and stood < ticket and stood or ticket
     at.no_waiters = false
-    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info)) -- first: a server without free memory refuses this
+    -- First: a server without free memory refuses this.
+    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
     if before then
         step_out(at, stood)
         forget_name(at, before.name, nonce)

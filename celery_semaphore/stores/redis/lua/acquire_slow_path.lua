@@ -43,7 +43,8 @@ for _, claim in ipairs(claims) do
         end
     end
 end
-if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then -- A12: even if there is room now
+-- A12: even if there is room now.
+if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and left() <= 0 then
     no_room(claims[1])
     return refuse(1, "timed_out")
 end

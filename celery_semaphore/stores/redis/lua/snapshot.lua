@@ -1,7 +1,8 @@
 -- Return one resource at this instant.
 --   arg 1 number of waits at most  2 number of waits to skip
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
---          {holder or ticket, token, weight, since, ends, granted}..., {ticket, kind, weight, due, session, reachable}...}
+--          {holder or ticket, token, weight, since, ends, granted}...,
+--          {ticket, kind, weight, due, session, reachable}...}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
@@ -24,7 +25,8 @@ local function page(lines)
     return shown
 end
 
-for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, in_grace and "-inf" or "(" .. string.format("%.0f", now), "+inf")) do
+local since = in_grace and "-inf" or "(" .. string.format("%.0f", now)
+for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, since, "+inf")) do
     local mine = read(at, name)
     if mine then
         local granted = mine.by ~= ""
