@@ -6,14 +6,13 @@ from functools import cache, partial
 from threading import RLock, local
 from typing import Any
 
-from celery import current_app
-
 from ..core.store import Store
 from ..errors import ConfigurationError
 from ..ops.control import ask_workers, revoke
 from ..ops.directory import declared_by
 from ..ops.inspector import Inspector
 from ..settings import Settings
+from ..worker.celery_internals import app_behind_proxy
 from .names import Names
 
 ASK = 0.7  # seconds to wait for the workers' answers
@@ -25,7 +24,7 @@ _making = RLock()
 
 def celery_app() -> Any:
     """Return the project's Celery app; raise ``ConfigurationError`` if there is none."""
-    app = current_app._get_current_object()  # noqa: SLF001 - Celery's way to look behind its proxy
+    app = app_behind_proxy()
     if not app.fixups:  # Celery makes such an app if the project made none
         msg = (
             "no Celery app was made: let your project's __init__.py import it, as in"

@@ -107,9 +107,9 @@ def unlimited(app: Any = None) -> Iterator[None]:
 
 
 def current_app() -> Any:
-    import celery
+    from ..worker.celery_internals import app_behind_proxy
 
-    return celery.current_app._get_current_object()  # noqa: SLF001 - Celery's own plugin has no other way
+    return app_behind_proxy()
 
 
 def _local_store_of(app: Any) -> LocalStore | None:

@@ -185,8 +185,8 @@ PREFETCH = [
     holding(
         "the slow start ends without its rest",
         "the prefetch stays where it began",
-        "holding/prefetch",
-        "                c.qos.value += c.max_prefetch_count - c.initial_prefetch_count\n",
+        "celery_internals",
+        "            c.qos.value += c.max_prefetch_count - c.initial_prefetch_count\n",
         "",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
     ),
@@ -447,9 +447,9 @@ GIVEN_BACK = [
     holding(
         "all priorities are one",
         "an urgent task comes back as any other",
-        "holding/redelivery",
-        "channel._q_for_pri(queues[0], priority)",
-        "queues[0]",
+        "celery_internals",
+        "    name: str = channel._q_for_pri(queue, priority)\n",
+        "    name: str = queue\n",
         f"{REDELIVERY}::test_redis_keeps_priorities",
     ),
     holding(

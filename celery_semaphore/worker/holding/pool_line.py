@@ -6,12 +6,12 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
 
+from ..celery_internals import requests_for_pool
+
 
 def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
     """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
-    processes = c.controller.semaphore
-    # Celery offers no other access. Without this line, each request goes to the pool at once.
-    waiting: Any = () if processes is None else processes._waiting  # noqa: SLF001
+    waiting = requests_for_pool(c)
     before = len(waiting)
     hand_over()
     if len(waiting) > before:

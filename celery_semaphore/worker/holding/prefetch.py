@@ -8,6 +8,7 @@ from typing import Any
 
 from kombu.common import ignore_errors
 
+from ..celery_internals import restore_prefetch_by, restore_prefetch_now, restores_prefetch
 from .shutdown import ends
 
 MAX_RAISED_MESSAGES = 10_000  # the bound if ``worker_eta_task_limit`` is not set
@@ -20,14 +21,14 @@ def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -
     connection, each gets parts of the other's frames, and neither gets its answer. Celery's handler of QUIT can
     interrupt a frame in the same way.
     """
-    restore = c._restore_prefetch_count_after_connection_restart  # noqa: SLF001 - no other way to it
+    restore = restores_prefetch(c)
 
     def restore_now() -> None:
         if not ends():
             # If the connection is lost now, the loop notices it, and the next acknowledgement calls this again.
             ignore_errors(c, partial(restore, None))  # type: ignore[no-untyped-call]
 
-    c._restore_prefetch_count_after_connection_restart = lambda *_: in_loop(restore_now)  # noqa: SLF001 - as above
+    restore_prefetch_by(c, lambda *_: in_loop(restore_now))
 
 
 class Prefetch:
@@ -62,9 +63,4 @@ class Prefetch:
         Celery begins with a lower value, and raises it with each acknowledgement. It would take a value that already
         counts held messages for the full prefetch, which would fall to one when they leave.
         """
-        c = self._c
-        with c.qos._mutex:  # noqa: SLF001 - as Celery's own step does
-            if not c._maximum_prefetch_restored:  # noqa: SLF001 - no other way to know
-                c.qos.value += c.max_prefetch_count - c.initial_prefetch_count
-                c.initial_prefetch_count = c.max_prefetch_count
-                c._maximum_prefetch_restored = True  # noqa: SLF001 - as above
+        restore_prefetch_now(self._c)

@@ -17,6 +17,7 @@ from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
+from ..celery_internals import list_of, queues_of
 from .held import Held
 from .prefetch import MAX_RAISED_MESSAGES
 
@@ -138,7 +139,7 @@ class RedisRedelivery:
         channel, (exchange, key) = message.channel, _address(message)
         if not channel.ack_emulation:
             return False
-        if exchange and len(channel._lookup(exchange, key)) != 1:  # noqa: SLF001 - as kombu does
+        if exchange and len(queues_of(channel, exchange, key)) != 1:
             self._copied.add((exchange, key))
             return False
         self._copied.discard((exchange, key))
@@ -205,8 +206,7 @@ def _restored(channel: Any, text: Any) -> tuple[str, str] | None:
     with suppress(KeyError):  # as kombu does: not every sender is kombu
         raw["headers"]["redelivered"] = True
         raw["properties"]["delivery_info"]["redelivered"] = True
-    queues = channel._lookup(exchange, routing_key)  # noqa: SLF001 - as kombu restores it
+    queues = queues_of(channel, exchange, routing_key)
     if len(queues) != 1:
         return None
-    priority = channel._get_message_priority(raw, reverse=False)  # noqa: SLF001 - as above
-    return channel._q_for_pri(queues[0], priority), dumps(raw)  # type: ignore[no-untyped-call] # noqa: SLF001
+    return list_of(channel, queues[0], raw), dumps(raw)  # type: ignore[no-untyped-call]

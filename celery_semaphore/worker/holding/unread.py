@@ -18,6 +18,8 @@ from typing import Any
 
 from kombu.common import ignore_errors
 
+from ..celery_internals import forget_answer, read_answer, unanswered_connection
+
 LATE_S = 1.0  # how long to wait for an answer that is due
 BRPOP_TIMEOUT_S = 1  # of kombu 5.5, where channels have no such attribute
 
@@ -36,12 +38,12 @@ def give_back_unread(connection: Any) -> None:
 def _give_back(channel: Any) -> None:
     if _has_answered(channel):
         with contextlib.suppress(Empty):  # the answer was that there is no message
-            channel._brpop_read()  # noqa: SLF001 - kombu puts back what has no consumer
+            read_answer(channel)
 
 
 def _has_answered(channel: Any) -> bool:
     """Wait for the answer to a channel's BRPOP, and return whether it came."""
-    connection = channel._in_poll  # noqa: SLF001 - as above
+    connection = unanswered_connection(channel)
     longest = getattr(channel, "brpop_timeout", BRPOP_TIMEOUT_S)
     if connection.can_read(longest + LATE_S):
         return True
@@ -59,10 +61,10 @@ def give_up_unanswered(connection: Any) -> None:
     """
     give_back_unread(connection)
     for channel in unanswered(connection):
-        channel._in_poll = None  # noqa: SLF001 - as above
+        forget_answer(channel)
 
 
 def unanswered(connection: Any) -> Iterator[Any]:
     """Yield the channels with a pending BRPOP."""
     channels = getattr(connection.transport, "channels", None) or ()
-    return (channel for channel in list(channels) if getattr(channel, "_in_poll", None))
+    return (channel for channel in list(channels) if unanswered_connection(channel))

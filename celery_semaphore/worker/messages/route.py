@@ -19,6 +19,8 @@ from kombu.transport.native_delayed_delivery import (
 )
 from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
 
+from ..celery_internals import tags_by_queue
+
 GRANTED = ".granted"  # suffix of the short queue by which granted messages overtake a backlog
 
 
@@ -70,7 +72,7 @@ def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
     all waiting messages are back in their queues.
     """
     if consumer is not None and (tag := came_by.get("consumer_tag")) is not None:
-        for name, used in consumer._active_tags.items():  # noqa: SLF001 - no other way to know
+        for name, used in tags_by_queue(consumer).items():
             if used == tag:
                 return str(name)
     return None

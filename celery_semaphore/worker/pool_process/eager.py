@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from celery._state import _task_stack
-
 from ...core.events import Announcer, Event, PermitLost, PermitRestored
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
@@ -24,6 +22,7 @@ from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.semaphore import is_in_event_loop
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
+from ..celery_internals import running_tasks
 from ..limiter import Limiter
 from ..messages.headers import PENDING_RELEASE
 from .permit import permit_of
@@ -111,7 +110,7 @@ def _wait(
 def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
     """Return the permits of the outer bodies in this thread that cover a part of the claims, innermost first."""
     permits: dict[str, Permit] = {}
-    for outer in reversed(_task_stack.stack):
+    for outer in reversed(running_tasks.stack):
         for request in reversed(outer.request_stack.stack):
             permit = _still_held(request, store)
             if permit is not None:

@@ -1,0 +1,98 @@
+"""Touch the private parts of Celery and kombu that this library needs, and no other module does.
+
+All were read in Celery 5.5 to 5.7 and kombu 5.5 to 5.7. tests/worker/test_celery_internals.py fails when one is gone.
+"""
+
+# ruff: noqa: SLF001 - that is what this module is for
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from celery import current_app
+from celery._state import _task_stack
+
+# Attributes of Celery's Request that our subclass reads; Celery has no public name for them.
+REQUEST_ATTRIBUTES = (
+    "_already_cancelled",  # a cold shutdown or a lost connection ended it
+    "_already_revoked",
+    "_app",
+    "_decoded",  # what a second Request of the same message needs
+    "_delivery_info",  # exchange, routing key, priority, redelivered
+    "_request_dict",  # the headers that go to the process that runs the task
+)
+
+# The tasks that run in this thread, the innermost last: an eager run may be part of another.
+running_tasks = _task_stack
+
+
+def app_behind_proxy() -> Any:
+    """Return the current app itself: Celery's own pytest plugin has no other way to it."""
+    return current_app._get_current_object()
+
+
+# -- the worker
+
+
+def requests_for_pool(c: Any) -> Any:
+    """Return the requests that wait for a free process, in order; an empty tuple where they need not wait."""
+    processes = c.controller.semaphore
+    return () if processes is None else processes._waiting
+
+
+def restores_prefetch(c: Any) -> Callable[[Any], object]:
+    """Return what Celery calls after a lost connection, at each acknowledgement, until the prefetch is whole again."""
+    restore: Callable[[Any], object] = c._restore_prefetch_count_after_connection_restart
+    return restore
+
+
+def restore_prefetch_by(c: Any, restore: Callable[..., object]) -> None:
+    """Let Celery call this instead."""
+    c._restore_prefetch_count_after_connection_restart = restore
+
+
+def restore_prefetch_now(c: Any) -> None:
+    """Restore the full prefetch at once; the caller sends it to the broker."""
+    with c.qos._mutex:  # as Celery's own step does
+        if not c._maximum_prefetch_restored:
+            c.qos.value += c.max_prefetch_count - c.initial_prefetch_count
+            c.initial_prefetch_count = c.max_prefetch_count
+            c._maximum_prefetch_restored = True
+
+
+# -- kombu
+
+
+def tags_by_queue(consumer: Any) -> Mapping[str, str]:
+    """Return the tags under which a broker delivers to this consumer, by the names of its queues."""
+    tags: Mapping[str, str] = consumer._active_tags
+    return tags
+
+
+def unanswered_connection(channel: Any) -> Any:
+    """Return the connection on which a channel of Redis waits for the answer to its BRPOP; None if it waits for none."""
+    return getattr(channel, "_in_poll", None)
+
+
+def read_answer(channel: Any) -> None:
+    """Read that answer; kombu puts a message back that has no consumer. Raises ``Empty`` for an answer without one."""
+    channel._brpop_read()
+
+
+def forget_answer(channel: Any) -> None:
+    """Wait for that answer no more."""
+    channel._in_poll = None
+
+
+def queues_of(channel: Any, exchange: str, routing_key: Any) -> Sequence[str]:
+    """Return the queues that a virtual transport would put such a message into, as it does when it restores one."""
+    queues: Sequence[str] = channel._lookup(exchange, routing_key)
+    return queues
+
+
+def list_of(channel: Any, queue: str, message: Mapping[str, Any]) -> str:
+    """Return the list of Redis that holds the messages of this queue with this message's priority."""
+    priority = channel._get_message_priority(message, reverse=False)
+    name: str = channel._q_for_pri(queue, priority)
+    return name
