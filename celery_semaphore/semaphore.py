@@ -1,20 +1,43 @@
-"""Semaphore for users: the core's class, with the store that a URL names."""
+"""Semaphore: apply the same limits to code outside tasks."""
 
 from __future__ import annotations
 
-from .core import semaphore
-from .core.held_permits import OnLost
+import inspect
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from math import inf
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from .core.blocking_waiter import BlockingWaiter
+from .core.event_loop import is_in_event_loop
+from .core.held_permits import OnLost, held_permits_in
+from .core.limit import is_whole
+from .core.permit import HIGHEST, Claim, Held, Permit, Renewal
 from .core.seconds import positive
 from .core.store import Store
-from .errors import ConfigurationError
+from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .stores import store_from_url
 
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _opened: dict[tuple[str, str, float], Store] = {}
-instead: list[Store] = []  # for tests: the last one replaces the store of every URL
+test_stores: list[Store] = []  # the last one replaces the store of every URL
 
 
-class Semaphore(semaphore.Semaphore):
-    __doc__ = semaphore.Semaphore.__doc__
+class Semaphore:
+    """Limits the total ``weight`` that runs at once, for each ``key``, of tasks and other code together.
+
+    One object may be shared by threads, entered again while it is entered, and used after a fork: a child process
+    neither renews nor releases the permits of its parent. ``timeout`` bounds each wait; None waits for ever.
+    ``on_lost`` is called with the permit when its lease ended while its holder ran, each time in a thread of its own:
+    a callback that hangs delays neither renewals nor other callbacks.
+    """
 
     def __init__(
         self,
@@ -30,32 +53,163 @@ class Semaphore(semaphore.Semaphore):
         timeout: float | None = None,
         on_lost: OnLost | None = None,
     ) -> None:
-        """Keep permits in the store of ``url``, or in a ``store`` of your own.
+        """Keep permits in the store of ``url``, or in the given ``store``; exactly one of the two is required.
 
-        ``prefix`` and ``lease`` belong to ``url``, and must equal the workers' ``semaphore_prefix`` and
+        ``prefix`` and ``lease`` apply to ``url`` only, and must equal the workers' ``semaphore_prefix`` and
         ``semaphore_lease``.
         """
         if (url is None) == (store is None):
             msg = "Semaphore needs url= or store=, and not both: where permits are kept."
             raise ConfigurationError(msg)
         positive("lease", lease)
-        self._has_url = url is not None
-        super().__init__(
-            name,
-            limit,
-            store=_store(url, prefix, lease) if store is None else store,
-            key=key,
-            weight=weight,
-            timeout=timeout,
-            on_lost=on_lost,
-        )
+        _check(name, limit, key, weight)
+        self._claim = Claim(name, key, limit, weight)
+        self._has_url = store is None
+        self._kept_in = _shared_store(url, prefix, lease) if store is None else store
+        self._timeout = inf if timeout is None else _seconds(timeout)
+        self._on_lost = on_lost
+
+    def acquire(self, timeout: float | None = None) -> Permit:
+        """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
+
+        Raise ``SemaphoreTimeout``; while the store is out of reach, retry until then. In a signal handler give a
+        timeout, as the interrupted code may hold the permit. In the thread of a running asyncio loop only a timeout of
+        0 is allowed, as a wait would stop the loop; ``release`` may be called there.
+        """
+        seconds = self._timeout if timeout is None else _seconds(timeout)
+        if seconds > 0:
+            self._refuse_to_stop_a_loop()
+        held_permits = held_permits_in(self._store)
+        permit, since = BlockingWaiter(
+            self._store, (self._claim,), seconds, held_permits.check
+        ).acquire()
+        held_permits.add(permit, since, self._on_lost)
+        return permit
+
+    def release(self, permit: Permit) -> None:
+        """Release a permit; do nothing if this process does not hold it (any more)."""
+        if not held_permits_in(self._store).take(permit):
+            return
+        try:
+            self._store.release(permit.holder, permit.claims)
+        except StoreUnavailable as error:
+            logger.warning("%s was not released, its lease ends: %s", permit.holder, error)
+
+    def extend(self, permit: Permit) -> None:
+        """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
+        if not held_permits_in(self._store).has(permit):
+            msg = f"{permit.holder}: this process does not hold the permit"
+            raise PermitLost(msg)
+        renewal = self._store.renew([permit]).get(permit.holder)
+        if renewal is None:
+            msg = f"{permit.holder}: the store could not renew the permit now"
+            raise StoreUnavailable(msg)
+        if renewal is Renewal.LOST:
+            msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
+            raise PermitLost(msg)
+
+    def available(self) -> int:
+        """Return how much of the limit is free right now.
+
+        It is 0 if more than the limit is in use, because the limit was lowered or the store lost its data.
+        """
+        seen = self._store.snapshot(self._claim.resource, waiters=1)
+        limit = self._claim.limit if seen.limit is None else seen.limit
+        return max(0, limit - seen.occupied)
+
+    def holders(self) -> tuple[Held, ...]:
+        """Return the current holders of permits, tasks and other code, oldest first."""
+        return self._store.snapshot(self._claim.resource, waiters=1).holders
+
+    def _refuse_to_stop_a_loop(self) -> None:
+        """Raise if a wait would stop an event loop, and so any code in it that would release."""
+        if is_in_event_loop():
+            msg = (
+                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
+                " thread, `await loop.run_in_executor(executor, semaphore.acquire)`, with an executor for such waits"
+                " alone: asyncio.to_thread shares one that waiting calls fill. Or ask once: acquire(timeout=0)."
+            )
+            raise SemaphoreError(msg)
 
     @property
     def _store(self) -> Store:
-        return instead[-1] if instead and self._has_url else super()._store
+        return test_stores[-1] if test_stores and self._has_url else self._kept_in
+
+    def __enter__(self) -> Permit:
+        permit = self.acquire()
+        _entered.set((*_entered.get(), (self, permit)))
+        return permit
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        pairs = _entered.get()
+        mine = next((pair for pair in reversed(pairs) if pair[0] is self), None)
+        if mine is None:
+            msg = (
+                "a Semaphore is left where it was entered, not in another thread or asyncio task:"
+                " use acquire() and release() there"
+            )
+            raise RuntimeError(msg)
+        _entered.set(tuple(pair for pair in pairs if pair is not mine))
+        self.release(mine[1])
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate a function: each call of it holds a permit."""
+        _check_function(function)
+
+        @wraps(function)
+        def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return limited
 
 
-def _store(url: str | None, prefix: str, lease: float) -> Store:
+# Each thread, greenlet and asyncio task has its own, so that each releases the permit that it entered with.
+_entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
+
+
+def _check_function(function: object) -> None:
+    """Raise for an async or generator function: its body would run after the call, without the permit."""
+    later = (
+        inspect.iscoroutinefunction,
+        inspect.isasyncgenfunction,
+        inspect.isgeneratorfunction,
+    )
+    if not callable(function) or any(is_later(function) for is_later in later):
+        msg = f"Semaphore decorates functions that are neither async nor generators, not {function!r}."
+        raise ConfigurationError(msg)
+
+
+def _check(name: object, limit: object, key: object, weight: object) -> None:
+    # Annotations do not bind a user.
+    if not isinstance(name, str) or not name:
+        msg = f"name={name!r} must be a semaphore's name."
+        raise ConfigurationError(msg)
+    if key is not None and not isinstance(key, str):
+        msg = f"key={key!r} must be a text, or None."
+        raise ConfigurationError(msg)
+    for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
+        if not is_whole(value) or not least <= value <= HIGHEST:
+            msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
+            raise ConfigurationError(msg)
+    if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
+        msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
+        raise ConfigurationError(msg)
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        msg = f"timeout={timeout!r} must be a number of seconds, 0 or more, or None."
+        raise ConfigurationError(msg)
+    return float(timeout)
+
+
+def _shared_store(url: str | None, prefix: str, lease: float) -> Store:
     """Return one store for all semaphores of a process with the same URL, so that one keeper renews all permits."""
     where = (str(url), prefix, lease)
     if where not in _opened:

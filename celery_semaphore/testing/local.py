@@ -76,11 +76,11 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     add_steps(app)  # a test may define its tasks after its worker has started
     store = LocalStore()
     app.__dict__[LIMITER] = limiter = Limiter(app, store)
-    semaphore.instead.append(store)
+    semaphore.test_stores.append(store)
     try:
         yield store
     finally:
-        semaphore.instead.remove(store)
+        semaphore.test_stores.remove(store)
         if store in by_store:
             by_store.pop(store).close()
         limiter.close(SHUTDOWN_TIMEOUT_S, flush=SHUTDOWN_TIMEOUT_S)

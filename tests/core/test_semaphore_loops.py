@@ -121,7 +121,5 @@ def ask():
 
 def test_asyncio_is_not_imported_for_it() -> None:
     """Where a program does not use it, its import would cost more than all of ours."""
-    code = (
-        "import sys; from celery_semaphore.core import semaphore; print('asyncio' in sys.modules)"
-    )
+    code = "import sys; from celery_semaphore import semaphore; print('asyncio' in sys.modules)"
     assert run(code).split() == ["False"]

@@ -83,7 +83,7 @@ MUTANTS = [
     beside(
         "a wait stops an event loop",
         "the caller knows what it does",
-        "core/semaphore",
+        "core/event_loop",
         '    return loop is not None and getattr(loop, "_thread_id", here) == here\n',
         "    return False and here\n",
         f"{LOOPS}::TestInTheLoop::test_so_are_with_and_the_decorator",
@@ -91,7 +91,7 @@ MUTANTS = [
     beside(
         "nothing may be asked in an event loop",
         "each call of the store blocks",
-        "core/semaphore",
+        "semaphore",
         "        if seconds > 0:\n            self._refuse",
         "        if seconds >= 0:\n            self._refuse",
         f"{LOOPS}::TestInTheLoop::test_it_may_ask_once_and_release",
@@ -99,7 +99,7 @@ MUTANTS = [
     beside(
         "a loop in one greenlet stops all others",
         "they are in one thread",
-        "core/semaphore",
+        "core/event_loop",
         'return loop is not None and getattr(loop, "_thread_id", here) == here',
         "return loop is not None and bool(here)",
         f"{LOOPS}::TestBesideALoop::test_of_another_greenlet",

@@ -123,7 +123,7 @@ MUTANTS = [
         "each semaphore is kept in the test's store",
         "a test has one store",
         "semaphore",
-        "if instead and self._has_url else",
+        "if test_stores and self._has_url else",
         "if instead else",
         f"{PLUGIN}::test_semaphores_of_scripts_need_no_server_either",
     ),

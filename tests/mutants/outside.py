@@ -117,7 +117,7 @@ MUTANTS = [
     outside(
         "anybody may release",
         "the permit was passed on",
-        "core/semaphore",
+        "semaphore",
         "        if not held_permits_in(self._store).take(permit):\n            return\n",
         "        held_permits_in(self._store).take(permit)\n",
         f"{FORKS}::test_a_child_gives_nothing_back",
@@ -133,7 +133,7 @@ MUTANTS = [
     outside(
         "leaves with the permit that was entered last",
         "of whatever semaphore",
-        "core/semaphore",
+        "semaphore",
         "reversed(pairs) if pair[0] is self",
         "reversed(pairs)",
         f"{WAITS}::TestLimit::test_each_leaves_with_its_own_permit",

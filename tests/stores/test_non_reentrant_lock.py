@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from celery_semaphore.core.semaphore import Semaphore
 from celery_semaphore.errors import SemaphoreTimeout
+from celery_semaphore.semaphore import Semaphore
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall, NonReentrantLock
 from tests.support.held_permits import forgotten_after

@@ -318,7 +318,7 @@ def test_workers_and_others_share_one_limit(server: RedisServer) -> None:
 def test_no_driver_is_imported_before_it_is_needed() -> None:
     code = """
 import sys, celery_semaphore
-assert "celery_semaphore.core.semaphore" not in sys.modules
+assert "celery_semaphore.semaphore" not in sys.modules
 assert len(celery_semaphore.__all__) <= 12
 celery_semaphore.Semaphore("api", limit=5, url="memory://")
 assert "redis" not in sys.modules

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...core.event_loop import is_in_event_loop
 from ...core.events import Announcer, Event, PermitLost, PermitRestored
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
 from ...core.saturation import OnSaturated, WaitPolicy
-from ...core.semaphore import is_in_event_loop
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ..celery_internals import running_tasks
