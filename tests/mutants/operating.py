@@ -124,7 +124,7 @@ MUTANTS = [
         "a test has one store",
         "semaphore",
         "if test_stores and self._has_url else",
-        "if instead else",
+        "if test_stores else",
         f"{PLUGIN}::test_semaphores_of_scripts_need_no_server_either",
     ),
     operating(
