@@ -69,7 +69,7 @@ ADMISSION = [
         "somebody without a ticket must be new",
         "acquire",
         "at.plain and not at.record and not was_released",
-        "at.plain and not buried",
+        "at.plain and not was_released",
     ),
     lua(
         "the short way admits the buried",

@@ -148,7 +148,7 @@ OUTBOX = [
         "until somebody takes it up; so it is sent again",
         "sent",
         "        dequeue(at, nonce)\n",
-        "        local _ = leave\n",
+        "        local _ = dequeue\n",
     ),
     lua(
         "the time to take up begins with the grant",
@@ -232,7 +232,7 @@ OUTBOX = [
         "the next look is a lease away",
         "_line",
         "            mark_in_use(at, info.ends)\n",
-        "            local _ = use\n",
+        "            local _ = mark_in_use\n",
     ),
     lua(
         "parked without a name",
