@@ -5,11 +5,12 @@ LOCK ?= requirements/dev.txt
 ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
 JOBS ?= 6
+QUICK := tests/core tests/ops tests/testing tests/worker/options tests/worker/permits tests/test_documentation.py
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-postgres test-all lint format docs docs-html bench mutants soak lock clean
+.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html bench mutants soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -35,6 +36,9 @@ example: $(READY) ## a Django shop with web, worker and beat; its semaphores in 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)
 
+test-quick: $(READY) ## under a minute: what needs no worker and no server but an embedded one
+	$(BIN)/python -m pytest -m "not soak and not slow and not race" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
+
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL
 	TESTS_STORE=postgres $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
@@ -53,11 +57,22 @@ test-all: ## test and test-postgres on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5
 	  $(MAKE) --no-print-directory test test-postgres PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
 	done
 
-lint: $(READY) ## ruff, mypy --strict, the import contracts
+lint: $(READY) ## ruff, mypy --strict, the import contracts, prose, spelling, Lua, SQL, and the types that users see
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.prose
+	$(BIN)/python -m tests.lua
+	@$(MAKE) --no-print-directory lint-checks LOCK=requirements/checks.txt VENV=.venv-checks
+
+# luacheck, which tests.lua runs, is Debian's package lua-check; all others are wheels.
+lint-checks: $(READY)
+	$(BIN)/codespell
+	$(BIN)/sqlfluff lint --disable-progress-bar celery_semaphore/stores/postgresql
+	$(BIN)/mypy --config-file tests/typing/with_celery_types.ini tests/typing/usage.py
+	$(BIN)/mypy --config-file tests/typing/without_celery_types.ini tests/typing/usage.py
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error tests/typing/usage.py
 
 format: $(READY) ## what ruff can mend by itself
 	$(BIN)/ruff check --fix
@@ -84,6 +99,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 
 lock: ## the lock files anew (needs uv)
 	$(COMPILE) --group dev --upgrade -o requirements/dev.txt
+	$(COMPILE) --group checks --group build -c requirements/dev.txt --upgrade -o requirements/checks.txt
 	$(COMPILE) --group docs --group build -c requirements/dev.txt --upgrade -o requirements/docs.txt
 	echo "celery==5.6.*" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.6.txt
 	printf "celery==5.5.*\ndjango==4.2.*; python_version < '3.13'\n" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.5.txt
