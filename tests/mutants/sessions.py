@@ -348,7 +348,7 @@ POSTGRES = (
     many_or_busy(
         "sessions/a question needs its resources",
         "each call does",
-        "store.py",
+        "sessions.py",
         "            if not (begun and is_one_resources(error)):\n                raise\n",
         "            raise error\n",
     ),

@@ -199,7 +199,7 @@ LIMITING = (
         "the limit of one key is looked for everywhere",
         "a semaphore's limit is, too",
         "stores/redis/store.py",
-        "        if resource != semaphore_of(resource):\n            return self._look_at([resource])\n",
+        "        if resource != semaphore_of(resource):\n            return self._hand_on.reap_all([resource])\n",
         "",
         "tests/stores/test_many_keys.py::test_the_limit_of_one_key_concerns_one",
     ),
@@ -244,10 +244,10 @@ SENDING = (
         "stores/postgresql/store.py",
         "        for start in range(0, len(grants), BATCH):\n"
         "            some = grants[start : start + BATCH]\n"
-        '            ((epoch,),) = self._run("sent"',
+        '            ((epoch,),) = self._runner.run("sent"',
         "        for start in range(len(grants)):\n"
         "            some = grants[start : start + 1]\n"
-        '            ((epoch,),) = self._run("sent"',
+        '            ((epoch,),) = self._runner.run("sent"',
         *SENT,
     ),
 )
@@ -308,8 +308,8 @@ RENEWING = (
     upkeep(
         "what is busy comes next time",
         "it is free again in a moment",
-        "stores/postgresql/store.py",
-        "        return renewals | self._renewed_in_turn(busy)\n",
+        "stores/postgresql/renewals.py",
+        "        return renewals | self._renew_in_turn(busy)\n",
         "        return renewals\n",
         *STUCK,
     ),
@@ -326,7 +326,7 @@ RENEWING = (
     upkeep(
         "one that is stuck ends the looks at all",
         "it was claimed, so it must be free",
-        "stores/postgresql/store.py",
+        "stores/postgresql/runner.py",
         "            if not is_one_resources(error):\n                raise\n        outgoing",
         "            raise\n        outgoing",
         *STUCK,

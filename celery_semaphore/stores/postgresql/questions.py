@@ -5,11 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Grant, MessageId, Permit
+from ...core.permit import Claim, Grant, Kind, MessageId, Permit, Wait
 from ...core.session import EXPECTED, HeldWait
-from ...core.ticket import nonce_of
-from ..encoding import check_ticket, microseconds, packed, resource_claims
+from ...core.ticket import TicketFields, nonce_of
+from ..encoding import ResourceClaim, check_ticket, microseconds, packed, resource_claims
 from .names import stored
+
+_ANYHOW = Wait(Kind.REQUEUE)
+
+
+def waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Any, ...]:
+    """Return how the holder would wait; without a wait the kind and the claims are empty."""
+    how = wait or _ANYHOW
+    ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
+    return (
+        stored(ticket or ""),
+        str(wait.kind) if wait else "",
+        how.priority,
+        microseconds(how.shortest),
+        microseconds(how.longest),
+        how.jitter,
+        None if how.timeout is None else microseconds(how.timeout),
+        stored(how.session),
+        microseconds(how.keeps),
+        packed(claims) if wait else "",
+    )
+
+
+def columns(wanted: Sequence[ResourceClaim]) -> tuple[list[str], list[int], list[int]]:
+    """Return the resources, limits and weights of claims."""
+    return (
+        [ask.resource for ask in wanted],
+        [ask.limit for ask in wanted],
+        [ask.weight for ask in wanted],
+    )
 
 
 def brought_by(message_id: MessageId | None) -> tuple[str, str | None, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,17 +11,13 @@ from ...core.permit import (
     Answer,
     Claim,
     Grant,
-    Kind,
     MessageId,
     Permit,
-    Renewal,
     Renewals,
     Snapshot,
     Wait,
 )
-from ...core.session import NAMED, Standing
-from ...core.ticket import TicketFields
-from ...errors import SemaphoreError
+from ...core.session import Standing
 from ..encoding import (
     ROUNDS,
     check_holder,
@@ -37,13 +31,14 @@ from ..encoding import (
 )
 from . import answers
 from .answers import texts
-from .broken import Broken
-from .connection import Parameter, Row, is_one_resources, passed_over_if_busy
 from .health import examine
 from .link import Link
 from .names import stored
-from .questions import asked, brought_by, named, published, renewed
+from .questions import brought_by, columns, published, waiting
+from .renewals import Renewer
+from .runner import BATCH, Runner
 from .schema import SchemaName, install
+from .sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +47,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, Turns
     from ...core.store import Outgoing
 
-_ANYHOW = Wait(Kind.REQUEUE)
-BATCH = 100  # resources or permits in one call; more would delay others
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
-SHORTEST = 20  # milliseconds to wait for a lock of another call
-BUSY = "busy"  # answer instead of a renewal: another call has locked the resource
 TAKEN = 500  # messages of one resource in one call
 PAGE = 1000  # names in one call
 
@@ -83,13 +74,20 @@ class PostgresStore:
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
         self.lease = lease
-        self.epoch = epoch
         self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
         self._place = place
-        self._durations = [microseconds(lease), microseconds(take_up or lease)]
-        self._lock_timeout = round(timeout * 1000)  # milliseconds to wait for a lock
-        self._now = now
-        self._broken = Broken()
+        self._runner = Runner(self._link, place, (lease, take_up or lease), epoch, now)
+        self._renewer = Renewer(self._runner)
+        self._sessions = Sessions(self._runner)
+
+    @property
+    def epoch(self) -> int | None:
+        """The newest epoch that the server has answered."""
+        return self._runner.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int | None) -> None:
+        self._runner.epoch = epoch
 
     def check(self, *, parks: bool = False) -> list[str]:
         return examine(self._link, self._place, parks=parks)
@@ -102,26 +100,9 @@ class PostgresStore:
         message_id: MessageId | None = None,
     ) -> Answer:
         check_holder(holder, message_id)
-        wanted, how = resource_claims(claims), wait or _ANYHOW
-        ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
-        (answer,) = self._run(
-            "acquire",
-            stored(holder),
-            stored(ticket or ""),
-            str(wait.kind) if wait else "",
-            how.priority,
-            microseconds(how.shortest),
-            microseconds(how.longest),
-            how.jitter,
-            None if how.timeout is None else microseconds(how.timeout),
-            stored(how.session),
-            microseconds(how.keeps),
-            packed(claims) if wait else "",
-            *brought_by(message_id),
-            [ask.resource for ask in wanted],
-            [ask.limit for ask in wanted],
-            [ask.weight for ask in wanted],
-        )
+        wanted = resource_claims(claims)
+        words = stored(holder), *waiting(wait, claims), *brought_by(message_id)
+        (answer,) = self._runner.run("acquire", *words, *columns(wanted))
         epoch, token, since, ends, *refusal = answer
         self.epoch = int(epoch)
         if token is None:
@@ -141,44 +122,12 @@ class PostgresStore:
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        resources = [ask.resource for ask in wanted]
-        limits, weights = [ask.limit for ask in wanted], [ask.weight for ask in wanted]
         words = (stored(ticket), payload, stored(name), ends, packed(claims))
-        said = self._run("attach", *words, resources, limits, weights)
-        return self._handed_on(resources, said)
+        said = self._runner.run("attach", *words, *columns(wanted))
+        return self._runner.handed_on([ask.resource for ask in wanted], said)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
-        permits, renewals = list(permits), Renewals()
-        for start in range(0, len(permits), BATCH):
-            renewals |= self._renewed(permits[start : start + BATCH])
-        busy = [permit for permit in permits if permit.holder not in renewals]
-        return renewals | self._renewed_in_turn(busy)
-
-    def _renewed(self, permits: list[Permit], lock_timeout: int | None = None) -> Renewals:
-        """Renew them in one call; without ``lock_timeout`` those that another call has locked get no answer."""
-        asked = json.dumps([renewed(each) for each in permits]), lock_timeout is not None
-        try:
-            ((epoch, became),) = self._run("renew", *asked, lock_timeout=lock_timeout)
-            self.epoch = int(epoch)
-        except NewerFormat:
-            ((became,),) = self._in_newer("renew", *asked, lock_timeout=lock_timeout)
-        answered = zip(permits, texts(became), strict=True)
-        return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
-
-    def _renewed_in_turn(self, busy: list[Permit]) -> Renewals:
-        """Renew permits on locked resources one by one, all together within the time of one answer.
-
-        A busy resource is free again in a moment; a stuck one must cost no other permit its lease.
-        """
-        renewals = Renewals()
-        until = time.monotonic() + self._lock_timeout / 1000
-        lock_timeout = max(SHORTEST, self._lock_timeout // (len(busy) + 1))
-        for permit in random.sample(busy, len(busy)):  # else the same ones would always be too late
-            if time.monotonic() > until:
-                break
-            with passed_over_if_busy():
-                renewals |= self._renewed([permit], lock_timeout)
-        return renewals
+        return self._renewer.renew(list(permits))
 
     def release(
         self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
@@ -186,15 +135,17 @@ class PostgresStore:
         resources = [ask.resource for ask in resource_claims(claims)]
         words = (stored(holder), *brought_by(message_id), resources)
         try:
-            return self._handed_on(resources, self._run("release", *words))
+            return self._runner.handed_on(resources, self._runner.run("release", *words))
         except NewerFormat:
-            self._in_newer("release", *words)
+            self._runner.run_in_newer("release", *words)
             return frozenset()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
-            ((names,),) = self._call("overdue", self._clock(), self._durations[0], limit)
-            return self._looked_at(texts(names))
+            ((names,),) = self._runner.call(
+                "overdue", self._runner.clock(), self._runner.durations[0], limit
+            )
+            return self._runner.reap(texts(names))
         except NewerFormat:
             return frozenset()  # newer workers reap
 
@@ -203,8 +154,8 @@ class PostgresStore:
         for start in range(0, len(names), BATCH):
             some = [stored(name) for name in names[start : start + BATCH]]
             for _ in range(ROUNDS):
-                ((epoch, moved, needed, found),) = self._run("end", some)
-                outgoing |= self._handed_on(texts(found), [[epoch, "f", needed, found]])
+                ((epoch, moved, needed, found),) = self._runner.run("end", some)
+                outgoing |= self._runner.handed_on(texts(found), [[epoch, "f", needed, found]])
                 if moved != "t":
                     break
         return outgoing
@@ -213,67 +164,38 @@ class PostgresStore:
         outgoing: Outgoing = frozenset()
         nonces = [stored(check_ticket(ticket).nonce) for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
-            handed = self._run("promote", resource, nonces[start : start + BATCH])
-            outgoing |= self._handed_on([resource], handed)
+            handed = self._runner.run("promote", resource, nonces[start : start + BATCH])
+            outgoing |= self._runner.handed_on([resource], handed)
         return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         names = sorted(outgoing)
         grants: list[Grant] = []
         for start in range(0, len(names), BATCH):
-            grants += map(answers.grant, self._run("take", names[start : start + BATCH], TAKEN))
+            grants += map(
+                answers.grant, self._runner.run("take", names[start : start + BATCH], TAKEN)
+            )
         return grants
 
     def sent(self, grants: Sequence[Grant]) -> None:
         for start in range(0, len(grants), BATCH):
             some = grants[start : start + BATCH]
-            ((epoch,),) = self._run("sent", json.dumps([published(each) for each in some]))
+            ((epoch,),) = self._runner.run("sent", json.dumps([published(each) for each in some]))
             self.epoch = int(epoch)
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
     ) -> Turns:
-        check_name("session", session)
-        try:
-            return self._asked(session, begun, look, self._lock_timeout // 4)
-        except SemaphoreError as error:
-            if not (begun and is_one_resources(error)):
-                raise
-        # A stuck resource must not put the session to sleep.
-        return self._asked(session, (), look)
-
-    def _asked(
-        self,
-        session: str,
-        begun: Sequence[HeldWait],
-        look: Sequence[HeldWait],
-        lock_timeout: int | None = None,
-    ) -> Turns:
-        words = stored(session), *asked(begun, look)
-        (answer,) = self._run("ask", *words, lock_timeout=lock_timeout)
-        turns = answers.turns(answer)
-        self.epoch = turns.epoch
-        return turns
+        return self._sessions.ask(session, begun, look)
 
     def sleep(self, session: str) -> None:
-        ((epoch,),) = self._run("sleep", stored(session))
-        self.epoch = int(epoch)
+        self._sessions.sleep(session)
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
-        check_name("session", session)
-        standings: dict[str, Standing] = {}
-        waits = waits[:NAMED]
-        for start in range(0, len(waits), BATCH):
-            some = waits[start : start + BATCH]
-            told = json.dumps([named(wait) for wait in some])
-            ((epoch, found),) = self._run("name", stored(session), told)
-            self.epoch = int(epoch)
-            words = zip(some, texts(found), strict=True)
-            standings |= {wait.ticket: Standing(word) for wait, word in words}
-        return standings
+        return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
-        ((epoch, seen),) = self._run("snapshot", resource, waiters, skip)
+        ((epoch, seen),) = self._runner.run("snapshot", resource, waiters, skip)
         self.epoch = int(epoch)
         return answers.snapshot(resource, skip, seen)
 
@@ -283,14 +205,14 @@ class PostgresStore:
             # Alone: it may begin a new epoch, and other calls would wait until the end of a whole batch.
             yield self.snapshot(name, waiters=0)
         while some := list(islice(names, SEEN)):
-            for name, (epoch, seen) in zip(some, self._run("snapshots", some), strict=True):
+            for name, (epoch, seen) in zip(some, self._runner.run("snapshots", some), strict=True):
                 self.epoch = int(epoch)
                 yield answers.snapshot(name, 0, seen)
 
     def resources(self) -> Iterator[str]:
         last = ""
         while True:
-            ((found,),) = self._call("resources", last, PAGE)
+            ((found,),) = self._runner.call("resources", last, PAGE)
             names = texts(found)
             yield from names
             if len(names) < PAGE:
@@ -299,11 +221,11 @@ class PostgresStore:
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
-        ((concerned,),) = self._call("set_limit", resource, limit)
-        return self._looked_at(texts(concerned))
+        ((concerned,),) = self._runner.call("set_limit", resource, limit)
+        return self._runner.reap(texts(concerned))
 
     def limits(self) -> dict[str, int]:
-        return {name: int(limit) for name, limit in self._call("limits")}
+        return {name: int(limit) for name, limit in self._runner.call("limits")}
 
     def install(self) -> list[int]:
         """Create the missing tables and functions; return their versions."""
@@ -315,63 +237,3 @@ class PostgresStore:
 
     def close(self) -> None:
         self._link.close()
-
-    def _in_newer(
-        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
-    ) -> list[Row]:
-        """Call an operation that is still allowed in a store of a newer format."""
-        lease, _ = self._durations
-        waits = self._lock_timeout if lock_timeout is None else lock_timeout
-        return self._call(f"{operation}_newer", self._clock(), lease, waits, *parameters)
-
-    def _looked_at(self, names: list[str]) -> Outgoing:
-        """Reap these resources; skip those that another call has locked, which become overdue again."""
-        try:
-            return self._look_at(names, self._lock_timeout // 4)  # before the answer counts as lost
-        except SemaphoreError as error:
-            if not is_one_resources(error):
-                raise
-        outgoing: Outgoing = frozenset()
-        for name in names:
-            with passed_over_if_busy(), self._broken.passed_over(name):
-                outgoing |= self._look_at([name], SHORTEST)
-        return outgoing
-
-    def _look_at(self, names: list[str], lock_timeout: int | None = None) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        for start in range(0, len(names), BATCH):
-            some = names[start : start + BATCH]
-            outgoing |= self._handed_on(some, self._run("reap", some, lock_timeout=lock_timeout))
-        return outgoing
-
-    def _handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
-        """Continue the hand-on until it is done; return the resources with messages to send.
-
-        A head with claims on other resources is tried in a call that declares them all.
-        """
-        outgoing: Outgoing = frozenset()
-        for _ in range(ROUNDS):
-            ((epoch, again, needed, found),) = said
-            self.epoch = int(epoch)
-            outgoing |= frozenset(texts(found))
-            more = texts(needed)
-            if again != "t" and not more:
-                break
-            # Hand on at the given resources first.
-            names = list(dict.fromkeys([*names, *more]))
-            said = self._run("reap", names)
-        return outgoing
-
-    def _run(
-        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
-    ) -> list[Row]:
-        """Call an operation with the clock, the durations and the epoch."""
-        waits = self._lock_timeout if lock_timeout is None else lock_timeout
-        moment = (self._clock(), *self._durations, self.epoch, waits)
-        return self._call(operation, *moment, *parameters)
-
-    def _call(self, operation: str, *parameters: Parameter) -> list[Row]:
-        return self._link.call(self._place.function(operation), parameters)
-
-    def _clock(self) -> int | None:
-        return None if self._now is None else microseconds(self._now())

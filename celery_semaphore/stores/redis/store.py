@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
@@ -11,7 +11,6 @@ from ...core.permit import (
     Answer,
     Claim,
     Grant,
-    Kind,
     MessageId,
     Permit,
     Renewals,
@@ -20,7 +19,6 @@ from ...core.permit import (
 )
 from ...core.ticket import TicketFields
 from ..encoding import (
-    ROUNDS,
     ResourceClaim,
     check_holder,
     check_limit,
@@ -33,8 +31,10 @@ from ..encoding import (
 )
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
+from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .keys import Keys
+from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait, Standing, Turns
     from ...core.store import Outgoing
-
-
-_ANYHOW = Wait(Kind.REQUEUE)
 
 
 class RedisStore:
@@ -72,6 +69,7 @@ class RedisStore:
         self._link = Link(pool)
         self._keys = Keys(prefix)
         self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
+        self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
 
@@ -101,8 +99,8 @@ class RedisStore:
         check_holder(holder, message_id)
         wanted = resource_claims(claims)
         ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
-        words: list[Word] = [holder, ticket or "", _waiting(wait), packed(claims) if wait else ""]
-        words += [_brought_by(message_id), *figures_of(wanted)]
+        words: list[Word] = [holder, ticket or "", waiting(wait), packed(claims) if wait else ""]
+        words += [brought_by(message_id), *figures_of(wanted)]
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
@@ -123,7 +121,7 @@ class RedisStore:
         wanted = resource_claims(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket, payload, name, ends, packed(claims), *figures_of(wanted)]
-        return self._handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
+        return self._hand_on.handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         return self._renewer.renew(list(permits))
@@ -136,7 +134,9 @@ class RedisStore:
             words += [message_id.number, str(microseconds(message_id.remember_for))]
             key = self._key_of(wanted, message_id)
         try:
-            return self._handed_on(wanted, self._runner.run(scripts.RELEASE, wanted, words, key))
+            return self._hand_on.handed_on(
+                wanted, self._runner.run(scripts.RELEASE, wanted, words, key)
+            )
         except NewerFormat:
             self._runner.run(scripts.RELEASE_NEWER, wanted, words, key)
             return frozenset()  # a newer worker hands on
@@ -145,14 +145,14 @@ class RedisStore:
         try:
             _, names = self._runner.run(scripts.OVERDUE, [], [limit])
             calls: list[Call] = [([ResourceClaim(name.decode(), 0, 0)], ()) for name in names]
-            return self._all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
+            return self._hand_on.all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
         except NewerFormat:
             return frozenset()  # newer workers reap
 
     def end(self, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()
         for start in range(0, len(names), BATCH):
-            outgoing |= self._ended(names[start : start + BATCH])
+            outgoing |= self._hand_on.end(names[start : start + BATCH])
         return outgoing
 
     def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
@@ -163,7 +163,7 @@ class RedisStore:
         )
         for start in range(0, len(nonces), BATCH):
             answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
-            outgoing |= self._handed_on(wanted, answer)
+            outgoing |= self._hand_on.handed_on(wanted, answer)
         return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
@@ -221,9 +221,9 @@ class RedisStore:
         check_limit(limit, resource)
         self._runner.run(scripts.SET_LIMIT, [], [resource, "" if limit is None else limit])
         if resource != semaphore_of(resource):
-            return self._look_at([resource])
+            return self._hand_on.reap_all([resource])
         # Names are percent-encoded, so they have no special characters of a pattern.
-        return self._look_at(
+        return self._hand_on.reap_all(
             [n for n in self._found(f"{resource}*") if semaphore_of(n) == resource]
         )
 
@@ -234,35 +234,6 @@ class RedisStore:
     def close(self) -> None:
         self._link.close()
 
-    def _look_at(self, names: list[str]) -> Outgoing:
-        calls: list[Call] = [([ResourceClaim(name, 0, 0)], ()) for name in names]
-        return self._all_handed_on(calls, self._runner.run_all(scripts.REAP, calls))
-
-    def _all_handed_on(self, calls: list[Call], said: Sequence[list[Any] | None]) -> Outgoing:
-        answered = zip(calls, said, strict=True)
-        handed = (self._handed_on(call[0], answer) for call, answer in answered if answer)
-        return frozenset().union(*handed)
-
-    def _ended(self, names: Sequence[str]) -> Outgoing:
-        """Find where the messages are parked, then end their waits there; repeat for those that moved meanwhile."""
-        outgoing: Outgoing = frozenset()
-        before: list[bytes | None] = []
-        for _ in range(ROUNDS):
-            _, found = self._runner.run(scripts.FIND, [], names)
-            if found == before or not any(found):
-                break  # those that are left were granted, and are on their way
-            before = found
-            nonces: dict[str, list[Word]] = {}
-            for place in filter(None, found):
-                resource, _, nonce = answers.text(place).partition("\n")
-                nonces.setdefault(resource, []).append(nonce)
-            calls = [([ResourceClaim(name, 0, 0)], words) for name, words in nonces.items()]
-            for (wanted, _), answer in zip(
-                calls, self._runner.run_all(scripts.END, calls), strict=True
-            ):
-                outgoing |= self._handed_on(wanted, answer)
-        return outgoing
-
     def _key_of(
         self, wanted: list[ResourceClaim], message_id: MessageId | None
     ) -> tuple[int, bytes]:
@@ -270,38 +241,3 @@ class RedisStore:
         if message_id is None:
             return NONE
         return 1, pack([self._keys.messages(wanted[0].resource, message_id.task)])
-
-    def _handed_on(self, wanted: list[ResourceClaim], answer: list[Any]) -> Outgoing:
-        """Continue the hand-on until it is done; return the resources with messages to send.
-
-        A head with claims on other resources is tried in a call that declares them all.
-        """
-        outgoing: Outgoing = frozenset()
-        for _ in range(ROUNDS):
-            if len(answer) == 1:  # there is no wait
-                break
-            _, again, needed, names = answer
-            outgoing |= {name.decode() for name in names}
-            if not (again or needed):
-                break
-            more = {ask.resource: ask for ask in wanted}
-            more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
-            answer = self._runner.run(scripts.REAP, list(more.values()))
-        return outgoing
-
-
-def _waiting(wait: Wait | None) -> str:
-    kind, how = (wait.kind, wait) if wait else ("", _ANYHOW)
-    shortest, longest = microseconds(how.shortest), microseconds(how.longest)
-    timeout = "" if how.timeout is None else microseconds(how.timeout)
-    keeps = microseconds(how.keeps)
-    return (
-        f"{kind} {how.priority} {shortest} {longest} {how.jitter!r} {timeout} {keeps} {how.session}"
-    )
-
-
-def _brought_by(message_id: MessageId | None) -> str:
-    if message_id is None:
-        return ""
-    remember = microseconds(message_id.remember_for)
-    return str(remember) if message_id.is_first else f"{remember} {message_id.number}"

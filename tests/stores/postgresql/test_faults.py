@@ -254,7 +254,7 @@ class TestStuckResources:
         wait_until(lambda: len(server.run(DUE)) == 3, 5)
         with server.client() as client, client.transaction():
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
-            assert store._looked_at(["a", "b", "c"]) == frozenset()
+            assert store._runner.reap(["a", "b", "c"]) == frozenset()
             assert list(store.resources()) == ["b"]
 
 

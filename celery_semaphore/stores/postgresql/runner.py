@@ -1,0 +1,101 @@
+"""Call the functions of the server, with the arguments that all of them have, and continue what they began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import SemaphoreError
+from ..encoding import ROUNDS, microseconds
+from .answers import texts
+from .broken import Broken
+from .connection import Parameter, Row, is_one_resources, passed_over_if_busy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...core.store import Outgoing
+    from .link import Link
+    from .schema import SchemaName
+
+BATCH = 100  # resources or permits in one call; more would delay others
+SHORTEST_MS = 20  # to wait for a lock of another call
+
+
+class Runner:
+    """Calls functions over a link, and notes the store's epoch from their answers."""
+
+    def __init__(
+        self,
+        link: Link,
+        place: SchemaName,
+        durations: tuple[float, float],
+        epoch: int | None,
+        now: Callable[[], float] | None,
+    ) -> None:
+        self.epoch = epoch
+        self.durations = [microseconds(each) for each in durations]
+        self.lock_timeout = round(link.timeout * 1000)  # milliseconds to wait for a lock
+        self._link = link
+        self._place = place
+        self._now = now
+        self._broken = Broken()
+
+    def run_in_newer(
+        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
+    ) -> list[Row]:
+        """Call an operation that is still allowed in a store of a newer format."""
+        lease, _ = self.durations
+        waits = self.lock_timeout if lock_timeout is None else lock_timeout
+        return self.call(f"{operation}_newer", self.clock(), lease, waits, *parameters)
+
+    def reap(self, names: list[str]) -> Outgoing:
+        """Reap these resources; skip those that another call has locked, which become overdue again."""
+        try:
+            return self._reap(names, self.lock_timeout // 4)  # before the answer counts as lost
+        except SemaphoreError as error:
+            if not is_one_resources(error):
+                raise
+        outgoing: Outgoing = frozenset()
+        for name in names:
+            with passed_over_if_busy(), self._broken.passed_over(name):
+                outgoing |= self._reap([name], SHORTEST_MS)
+        return outgoing
+
+    def _reap(self, names: list[str], lock_timeout: int | None = None) -> Outgoing:
+        outgoing: Outgoing = frozenset()
+        for start in range(0, len(names), BATCH):
+            some = names[start : start + BATCH]
+            outgoing |= self.handed_on(some, self.run("reap", some, lock_timeout=lock_timeout))
+        return outgoing
+
+    def handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
+        """Continue the hand-on until it is done; return the resources with messages to send.
+
+        A head with claims on other resources is tried in a call that declares them all.
+        """
+        outgoing: Outgoing = frozenset()
+        for _ in range(ROUNDS):
+            ((epoch, again, needed, found),) = said
+            self.epoch = int(epoch)
+            outgoing |= frozenset(texts(found))
+            more = texts(needed)
+            if again != "t" and not more:
+                break
+            # Hand on at the given resources first.
+            names = list(dict.fromkeys([*names, *more]))
+            said = self.run("reap", names)
+        return outgoing
+
+    def run(
+        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
+    ) -> list[Row]:
+        """Call an operation with the clock, the durations and the epoch."""
+        waits = self.lock_timeout if lock_timeout is None else lock_timeout
+        moment = (self.clock(), *self.durations, self.epoch, waits)
+        return self.call(operation, *moment, *parameters)
+
+    def call(self, operation: str, *parameters: Parameter) -> list[Row]:
+        return self._link.call(self._place.function(operation), parameters)
+
+    def clock(self) -> int | None:
+        return None if self._now is None else microseconds(self._now())
