@@ -1,7 +1,6 @@
 """Provide ``celery -A app semaphore …``: the inspector on the command line.
 
-Celery loads this module with each of its commands, before the project's own modules. So it must be cheap to
-import, and must not import anything that depends on the project, such as LimitedTask.
+Celery loads it with each command, before the project's modules: it must be cheap, and not import LimitedTask.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from .inspector import ASK
 from .terminal import inspecting, known, said_in_one_line, say
 
 KEYS = 50  # how many keys of a semaphore are shown
-
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
 add_inspect_command()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,10 +13,10 @@ from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import Replies, ask_workers, named, revoke
 from .directory import Directory, declared_by, describe
+from .reader import PAGE, Reader
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
-PAGE = 1000  # waiters in one answer: to read a long line at once would block other callers
 
 AskWorkers = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
@@ -44,6 +43,7 @@ class Inspector:
         self._store = store
         self._declared = {resource_name(of, None): limit for of, limit in (declared or {}).items()}
         self._directory = Directory(store, self._declared)
+        self._reader = Reader(store, self._declared)
         self._ask = ask
         self._revoke = revoke
         self._purge = purge
@@ -87,19 +87,21 @@ class Inspector:
     def resource(self, resource: str, *, waiters: int = 100, skip: int = 0) -> ResourceView:
         """Show one key, or a semaphore without keys: its permits, and so many waiters after the first ``skip``."""
         self.check(resource)
-        view = self._seen(resource, waiters, skip)
+        view = self._reader.resource(resource, waiters, skip)
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return named(view, self._ask(ids)) if ids else view
 
     def releasable(self, holder: str, resource: str) -> PermitView:
         """Return the permit of this holder, or of this task; raise an error if it cannot be released."""
-        mine = [p for p in self._seen(resource, 0).permits if holder in (p.holder, p.task_id)]
+        mine = [
+            p for p in self._reader.resource(resource, 0).permits if holder in (p.holder, p.task_id)
+        ]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)
             why = (
                 f"has several: name one of {names}."
                 if mine
-                else f"has no permit{self._hint(resource)}."
+                else f"has no permit{self._reader.hint(resource)}."
             )
             msg = f"{describe(resource)}: {holder} {why}"
             raise SemaphoreError(msg)
@@ -114,7 +116,7 @@ class Inspector:
 
     def tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Return these waiting tasks; raise an error for the first that does not wait, or is no task."""
-        waiting = self._waiting_tasks(task_ids, resource)
+        waiting = self._reader.waiting_tasks(task_ids, resource)
         for view in waiting:
             if view.kind is Kind.BLOCK:
                 msg = f"{view.task_id} is no task but a process that waits outside of them."
@@ -123,11 +125,11 @@ class Inspector:
 
     def waiting(self, resource: str) -> int:
         """Count the waiters of a key, or of a semaphore with all its keys."""
-        return sum(seen.waiting for seen in self._store.snapshots(self._parts(resource)))
+        return sum(seen.waiting for seen in self._store.snapshots(self._reader.parts(resource)))
 
     def in_force(self, resource: str) -> ResourceView:
         """Return the limit in force, also of an unknown semaphore, without asking the workers."""
-        return self._seen(resource, 0)
+        return self._reader.resource(resource, 0)
 
     def is_paused(self, resource: str) -> bool:
         """Return True if an operator paused this very resource, not only its semaphore."""
@@ -166,7 +168,7 @@ class Inspector:
     def resume(self, resource: str) -> None:
         """End a pause, and clear the limit that was set before it."""
         if not self.is_paused(resource):
-            msg = f"{describe(resource)} is not paused{self._why_not_paused(resource)}."
+            msg = f"{describe(resource)} is not paused{self._reader.why_not_paused(resource)}."
             raise SemaphoreError(msg)
         self.set_limit(None, resource)
 
@@ -207,9 +209,9 @@ class Inspector:
         within seconds, tasks in transit when their messages are delivered.
         """
         self.check(resource)
-        parts = self._parts(resource)
+        parts = self._reader.parts(resource)
         ended = [task_id for name in parts for task_id in self._purge(name)]
-        line = (view for name in parts for view in self._line(name))
+        line = (view for name in parts for view in self._reader.line(name))
         kinds = {view.task_id: view.kind for view in line}
         others = [task_id for task_id, kind in kinds.items() if kind is not Kind.BLOCK]
         revoked = list[str]()
@@ -219,59 +221,6 @@ class Inspector:
                 break
             revoked += some
         return Purged(ended, revoked, len(others) - len(revoked), len(kinds) - len(others))
-
-    # -- reading the store
-
-    def _parts(self, resource: str) -> list[str]:
-        """List the resource and all its keys, as far as they are in use."""
-        return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
-
-    def _seen(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
-        view = ResourceView.of(self._store.snapshot(resource, waiters, skip))
-        if view.limit is None:
-            view = replace(view, limit=self._declared.get(semaphore_of(resource)))
-        return view
-
-    def _why_not_paused(self, resource: str) -> str:
-        limits = self._store.limits()
-        if resource in limits:
-            return f": its own limit, {limits[resource]}, is in force"
-        if limits.get(semaphore_of(resource)) == 0:
-            return ", but the whole semaphore is: resume that, or set a limit for this key"
-        return ""
-
-    def _hint(self, resource: str) -> str:
-        keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())
-        return "; each key has a line of its own: name it" if keyed else ""
-
-    def _waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
-        """Return these waiting tasks; raise an error for the first that does not wait."""
-        waiting = self._waiting(task_ids, resource)
-        for task_id in task_ids:
-            if task_id not in waiting:
-                why = f"does not wait here, or did not ask for a permit yet{self._hint(resource)}"
-                msg = f"{describe(resource)}: {task_id} {why}."
-                raise SemaphoreError(msg)
-        return [waiting[task_id] for task_id in task_ids]
-
-    def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
-        """Return the waiters by task id; stop reading the line once all wanted tasks are found."""
-        found = dict[str, WaiterView]()
-        for view in self._line(resource):
-            found.setdefault(view.task_id, view)
-            if found.keys() >= set(wanted):
-                break
-        return found
-
-    def _line(self, resource: str) -> Iterator[WaiterView]:
-        """Yield all waiters of the line; some may occur twice."""
-        skip = 0
-        while True:
-            waiters = self._seen(resource, PAGE, skip).waiters
-            yield from waiters
-            if len(waiters) < PAGE:
-                return
-            skip += PAGE * 3 // 4  # the overlap: a waiter that leaves moves the rest up
 
 
 def _purge(app: Any, store: Store, resource: str) -> list[str]:

@@ -139,7 +139,7 @@ RELEASING = [
         "released when revoked",
         "the signal was sent, so the task is over; but it cleans up, or does not listen",
         "worker/main_process/request",
-        "            ledger.ended(self.holder, _gone(self.worker_pid), message_id)\n",
+        "            ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id)\n",
         "            ledger.ended(self.holder, message_id=message_id)\n",
         "tests/worker/test_ends.py::test_a_permit_is_kept_while_its_process_runs",
     ),

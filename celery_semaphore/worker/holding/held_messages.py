@@ -10,10 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
-from itertools import count
 from math import inf
 from typing import Any
 
@@ -25,10 +23,10 @@ from .pool_line import goes_first
 from .prefetch import Prefetch
 from .redelivery import Redelivery
 from .session import Session
+from .timetable import Timetable
 
 logger = logging.getLogger(__name__)
 
-FEW = 100  # entries of messages no longer held that may stay in the timetable
 REVOKED_S = 0.5  # between two checks for revoked tasks
 RETRY_DELAY_S = 5.0  # after the broker did not take messages back
 
@@ -53,8 +51,7 @@ class HeldMessages:
         self._redelivery = redelivery
         self._arrivals: deque[Held] = deque()
         self._messages: set[Held] = set()
-        self._timetable: list[tuple[float, int, Held]] = []  # a heap; some are no longer held
-        self._numbers = count()
+        self._timetable = Timetable()
         self._wakes_at = inf
         self._looked_at = 0.0  # when it last checked for revoked tasks
 
@@ -108,7 +105,7 @@ class HeldMessages:
         hand_over = partial(self._c.on_task_request, request)
         request.granted = granted
         if granted and held.wait is not None:
-            self.session.begun(held.wait, request)
+            self.session.unstarted.add(held.wait, request)
             goes_first(self._c, hand_over)
         else:
             hand_over()
@@ -197,7 +194,7 @@ class HeldMessages:
             held.raised = self._window is None and self._prefetch.increase()
             self._messages.add(held)
             state.requests[held.request.id] = held.request  # where Celery's query_task finds it
-            self._note(held)
+            self._timetable.add(held)
             if held.wait is not None:
                 self.session.add(held, held.wait, held.expected, held.request.made_at)
         self._set_timer()
@@ -206,27 +203,18 @@ class HeldMessages:
     def _window(self) -> int | None:
         return None if self._redelivery is None else self._redelivery.window
 
-    def _note(self, held: Held) -> None:
-        heappush(self._timetable, (held.acts_at, next(self._numbers), held))
-
     def _leave(self, held: Held) -> None:
         self._messages.discard(held)
-        self._tidy()
+        self._timetable.tidy(self._messages)
         self.session.discard(held)
         state.task_ready(held.request)
         if held.raised:
             self._prefetch.decrease()
             held.raised = False
 
-    def _tidy(self) -> None:
-        """Drop old entries once they are the larger part: each keeps its message in memory, perhaps for an hour."""
-        if len(self._timetable) > 2 * len(self._messages) + FEW:
-            self._timetable = [each for each in self._timetable if each[2] in self._messages]
-            heapify(self._timetable)
-
     def _set_timer(self) -> None:
         """Wake when the first message is due; a timer that was set for a later time is ignored."""
-        if self._timetable and (at := self._timetable[0][0]) < self._wakes_at:
+        if (at := self._timetable.first()) is not None and at < self._wakes_at:
             self._wakes_at = at
             self._c.timer.call_after(max(at - time.monotonic(), 0.0), self._wake, (at,))
 
@@ -235,20 +223,15 @@ class HeldMessages:
             return
         self._wakes_at = inf
         late: list[Held] = []
-        for held in self._due():
+        for held in self._timetable.due(time.monotonic()):
+            if held not in self._messages:
+                continue
             if held.due <= held.keep_until:
                 self.begin(held)  # M1
             else:  # M2
                 late.append(held)
         self._give_back(late)
         self._set_timer()
-
-    def _due(self) -> Iterable[Held]:
-        now = time.monotonic()
-        while self._timetable and self._timetable[0][0] <= now:
-            held = heappop(self._timetable)[2]
-            if held in self._messages:
-                yield held
 
     def _give_back(self, late: list[Held]) -> None:
         """Return messages to the broker before it redelivers them, or closes the channel because of them."""
@@ -261,7 +244,7 @@ class HeldMessages:
             logger.warning("%d waiting tasks could not be given back yet: %r", len(late), error)
             for held in late:
                 held.keep_until = time.monotonic() + RETRY_DELAY_S
-                self._note(held)
+                self._timetable.add(held)
             return
         for held in late:
             self._leave(held)

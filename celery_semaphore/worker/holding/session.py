@@ -15,12 +15,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any
-
-from celery.worker import state
 
 from ...core.forecast import SLOWEST_S, Forecast
 from ...core.lease import BEATS
@@ -32,14 +29,13 @@ from ...core.ticket import nonce_of
 from ...errors import SemaphoreError
 from ..permits.signal_safe_event import SignalSafeEvent
 from .held import Held
+from .held_waits import HeldWaits
+from .unstarted import Unstarted
 
 logger = logging.getLogger(__name__)
 
 VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
 BUSY_S = 0.1  # between two checks for a free process
-
-
-Begun = tuple[HeldWait, Any, float]  # the wait, its fresh request, and the monotonic time
 
 
 class Session:
@@ -57,14 +53,13 @@ class Session:
         self.name = new_name()
         self.sessions = 1  # the known number of awake sessions
         self.visit: Callable[[], object] = lambda: None
+        self.unstarted = Unstarted()
         self._store = store
         self._in_loop = in_loop
         self._found = found
         self._event = SignalSafeEvent()
+        self._held = HeldWaits()
         # Changed by atomic operations, without a lock: the loop must not wait for this thread.
-        self._waiting: dict[str, list[Held]] = {}
-        self._held_for = Counter[str]()  # how many messages, by resource
-        self._begun: dict[str, Begun] = {}
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
@@ -76,11 +71,10 @@ class Session:
         self._visiting = False
         self._ended = False
         # Used by the thread only.
-        self._forecast = Forecast(self._waits)
+        self._forecast = Forecast(self._held.has)
         self._epoch: int | None = None
         self._named_at = 0.0
-        self._missed = False  # a question had no answer
-        self._asleep = False
+        self._missed = self._asleep = False  # a question had no answer; it sleeps
         self._thread = threading.Thread(
             target=self._run, name="celery-semaphore-turns", daemon=True
         )
@@ -97,8 +91,7 @@ class Session:
         ``turn`` is the monotonic time when its turn is expected, and ``made_at`` the one when its request was made.
         """
         nonce = nonce_of(wait.ticket)
-        self._waiting[nonce] = [*self._waiting.get(nonce, ()), held]
-        self._held_for.update(claim.resource for claim in wait.claims)
+        self._held.add(held, wait)
         now = time.monotonic()
         # It was refused while the session slept, or so long ago that its grant may have ended meanwhile.
         if made_at <= self._woke_at or now - made_at > GRANT_S:
@@ -109,26 +102,17 @@ class Session:
 
     def discard(self, held: Held) -> None:
         """Ask no more for a message that is not held any more."""
-        if held.wait is None:
-            return
-        nonce = nonce_of(held.wait.ticket)
-        before = self._waiting.pop(nonce, [])
-        left = [each for each in before if each is not held]
-        if left:
-            self._waiting[nonce] = left
-        if len(left) < len(before):
-            self._held_for.subtract(claim.resource for claim in held.wait.claims)
-            self._held_for += Counter()  # drops the resources with a count of 0
+        self._held.discard(held)
 
     def granted(self) -> Iterable[Held]:
         """Yield each granted message once. If one wait has two messages, both begin, and one runs."""
-        for nonce in self._granted & self._waiting.keys():
+        for nonce in self._granted.intersection(self._held.nonces()):
             self._granted.discard(nonce)
-            yield from self._waiting.get(nonce, ())
+            yield from self._held.messages(nonce)
 
     def freed(self, claims: Iterable[Claim]) -> None:
         """Ask soon if a held message waits for one of these, since this worker released a permit. For any thread."""
-        if any(self._held_for[claim.resource] for claim in claims):
+        if self._held.wants(claims):
             self._freed = True
             self._event.set()
 
@@ -136,14 +120,10 @@ class Session:
         """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""
         return self._forecast.turns()
 
-    def begun(self, wait: HeldWait, request: Any) -> None:
-        """Prolong the grant of this wait while its request waits for a process."""
-        self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
-
     def end(self) -> None:
         """Let the session sleep for good; its messages go elsewhere."""
         self._ended = True
-        self._waiting = {}
+        self._held.clear()
         self._event.set()
 
     def join(self, timeout: float) -> None:
@@ -177,7 +157,7 @@ class Session:
         if self._missed:
             self._granted = set()
             self._visit_loop()  # revoked tasks must end even without an answer
-        if self._is_stuck():
+        if self.unstarted.is_stuck():
             if not self._asleep:
                 self._sleep()
             return BUSY_S, 0.0
@@ -185,7 +165,7 @@ class Session:
         self._next_at = inf  # whatever arrives now sets the event
         self._freed = False
         self._expect_arrived()
-        begun, first = self._unstarted(), self._forecast.first()
+        begun, first = self.unstarted.now(), self._forecast.first()
         waits = [wait for wait, _, _ in begun.values()]
         expected: dict[str, float] = {}
         try:
@@ -194,14 +174,14 @@ class Session:
         finally:
             self._forecast.learn(first, expected, time.monotonic())
         for nonce in begun.keys() - turns.granted:
-            self._forget(nonce, begun[nonce])  # its grant was taken up, or has ended
+            self.unstarted.forget(nonce, begun[nonce])  # its grant was taken up, or has ended
         self._granted = set(turns.granted)
         self.sessions = turns.sessions
         self._visit_loop()
         self._name(turns)
         self._expect_arrived()
-        self._forecast.tidy(len(self._waiting))
-        if not (self._waiting or self._begun):
+        self._forecast.tidy(len(self._held))
+        if not (self._held or self.unstarted):
             return self._store.lease / BEATS, 0.0
         return self._forecast.pause(turns.sessions, time.monotonic())
 
@@ -209,38 +189,10 @@ class Session:
         while self._arrived:
             self._forecast.add(*self._arrived.popleft())
 
-    def _waits(self, wait: HeldWait) -> bool:
-        return any(each.wait is wait for each in self._waiting.get(nonce_of(wait.ticket), ()))
-
-    def _unstarted(self) -> dict[str, Begun]:
-        """Return the waits that began and have neither got a permit nor ended since."""
-        begun = self._begun.copy()
-        over = [
-            nonce
-            for nonce, (_, request, _) in begun.items()
-            if not request.granted or request not in state.reserved_requests
-        ]
-        for nonce in over:
-            self._forget(nonce, begun.pop(nonce))
-        return begun
-
-    def _forget(self, nonce: str, begun: Begun) -> None:
-        """Forget a wait that began, unless another message of it has begun meanwhile."""
-        if self._begun.get(nonce) is begun:
-            self._begun.pop(nonce, None)
-
-    def _is_stuck(self) -> bool:
-        """Return whether a granted request has waited for a process for longer than a grant lasts."""
-        long_ago = time.monotonic() - GRANT_S
-        return any(
-            since < long_ago and request.time_start is None
-            for _, request, since in self._unstarted().values()
-        )
-
     def _visit_loop(self) -> None:
         """Let the loop begin granted messages, and wait for it: without it there is no further question."""
         now = time.monotonic()
-        if not (self._granted & self._waiting.keys()) and now - self._visited_at < VISIT_S:
+        if self._granted.isdisjoint(self._held.nonces()) and now - self._visited_at < VISIT_S:
             return
         self._visiting = True
         self._in_loop(self._received)
@@ -270,9 +222,7 @@ class Session:
         all_of_them = lost or now - self._named_at > self._store.lease
         if all_of_them:
             self._unnamed.clear()
-            waits = [
-                each.wait for some in self._waiting.copy().values() for each in some if each.wait
-            ]
+            waits = self._held.waits()
         else:
             waits = [self._unnamed.popleft() for _ in range(len(self._unnamed))]
         for start in range(0, len(waits), NAMED):
@@ -285,7 +235,7 @@ class Session:
 
     def _failed(self, error: Exception) -> None:
         """Log each outage once, if a task waits."""
-        if not self._missed and self._waiting:
+        if not self._missed and self._held:
             reason = error if isinstance(error, SemaphoreError) else repr(error)
             unexpected = not isinstance(error, SemaphoreError)
             text = "permits of waiting tasks cannot be asked for, trying on: %s"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -186,7 +185,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             return  # its body has ended and its message is not acknowledged yet: it would run twice
         super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
         if self.worker_pid is not None and self._limiter.notes is not None:
-            self._limiter.process.ledger.ended(self.holder, _gone(self.worker_pid))
+            self._limiter.process.ledger.ended(self.holder, partial(is_gone, self.worker_pid))
 
     def _ended(self, *, reported: bool) -> None:
         """Release the permit: at once if the process ``reported`` the end, else once that process is gone."""
@@ -199,7 +198,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         if reported or self.worker_pid is None:
             ledger.ended(self.holder, message_id=message_id)
         elif self._limiter.notes is not None:
-            ledger.ended(self.holder, _gone(self.worker_pid), message_id)
+            ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id)
         # Else the task runs in this process, which goes on: task_postrun releases the permit.
 
     def _died_without_permit(self, exc: Any) -> bool:
@@ -244,10 +243,6 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
 class LimitedRequest(LimitedRequestMixin, Request):  # type: ignore[misc]
     """The ``Request`` class of a limited task."""
-
-
-def _gone(pid: int) -> Callable[[], bool]:
-    return lambda: is_gone(pid)
 
 
 def _bare(exc: Any) -> Any:

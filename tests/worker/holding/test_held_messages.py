@@ -22,7 +22,6 @@ from celery_semaphore.worker.holding import held_messages as module
 from celery_semaphore.worker.holding.answer import Answer
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.held_messages import (
-    FEW,
     RETRY_DELAY_S,
     REVOKED_S,
     HeldMessages,
@@ -31,6 +30,7 @@ from celery_semaphore.worker.holding.pool_line import goes_first
 from celery_semaphore.worker.holding.prefetch import Prefetch, restore_in_loop
 from celery_semaphore.worker.holding.redelivery import redelivery_of
 from celery_semaphore.worker.holding.session import Session
+from celery_semaphore.worker.holding.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.pool_process.refusal import Refused

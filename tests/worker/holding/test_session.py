@@ -68,7 +68,7 @@ class Worker:
             self.requests[held.request] = request
             if self.reserves:
                 state.reserved_requests.add(request)
-            self.session.begun(held.wait, request)
+            self.session.unstarted.add(held.wait, request)
             self.begun.append(held.request)
 
     def refused(self, name: str, *, asleep: bool = False) -> Held:

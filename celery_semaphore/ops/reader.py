@@ -1,0 +1,73 @@
+"""Read the views of a resource from the store, page by page where a line is long."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from ..core.key import semaphore_of
+from ..core.store import Store
+from ..errors import SemaphoreError
+from .directory import describe
+from .views import ResourceView, WaiterView
+
+PAGE = 1000  # waiters in one call
+
+
+class Reader:
+    """Reads what the store knows; ``declared`` are the limits in the app's code, by semaphore."""
+
+    def __init__(self, store: Store, declared: Mapping[str, int | None]) -> None:
+        self._store = store
+        self._declared = declared
+
+    def parts(self, resource: str) -> list[str]:
+        """List the resource and all its keys, as far as they are in use."""
+        return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
+
+    def resource(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
+        view = ResourceView.of(self._store.snapshot(resource, waiters, skip))
+        if view.limit is None:
+            view = replace(view, limit=self._declared.get(semaphore_of(resource)))
+        return view
+
+    def why_not_paused(self, resource: str) -> str:
+        limits = self._store.limits()
+        if resource in limits:
+            return f": its own limit, {limits[resource]}, is in force"
+        if limits.get(semaphore_of(resource)) == 0:
+            return ", but the whole semaphore is: resume that, or set a limit for this key"
+        return ""
+
+    def hint(self, resource: str) -> str:
+        keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())
+        return "; each key has a line of its own: name it" if keyed else ""
+
+    def waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+        """Return these waiting tasks; raise an error for the first that does not wait."""
+        waiting = self._waiting(task_ids, resource)
+        for task_id in task_ids:
+            if task_id not in waiting:
+                why = f"does not wait here, or did not ask for a permit yet{self.hint(resource)}"
+                msg = f"{describe(resource)}: {task_id} {why}."
+                raise SemaphoreError(msg)
+        return [waiting[task_id] for task_id in task_ids]
+
+    def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
+        """Return the waiters by task id; stop reading the line once all wanted tasks are found."""
+        found = dict[str, WaiterView]()
+        for view in self.line(resource):
+            found.setdefault(view.task_id, view)
+            if found.keys() >= set(wanted):
+                break
+        return found
+
+    def line(self, resource: str) -> Iterator[WaiterView]:
+        """Yield all waiters of the line; some may occur twice."""
+        skip = 0
+        while True:
+            waiters = self.resource(resource, PAGE, skip).waiters
+            yield from waiters
+            if len(waiters) < PAGE:
+                return
+            skip += PAGE * 3 // 4  # the overlap: a waiter that leaves moves the rest up

@@ -1,0 +1,60 @@
+"""Know which waits the held messages of one connection have, by nonce and by resource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ...core.permit import Claim
+from ...core.session import HeldWait
+from ...core.ticket import nonce_of
+from .held import Held
+
+
+class HeldWaits:
+    """Holds the messages of each wait. Changed by atomic operations, without a lock: the loop must not wait."""
+
+    def __init__(self) -> None:
+        self._by_nonce: dict[str, list[Held]] = {}
+        self._count = Counter[str]()  # of messages, by resource
+
+    def __len__(self) -> int:
+        return len(self._by_nonce)
+
+    def add(self, held: Held, wait: HeldWait) -> None:
+        nonce = nonce_of(wait.ticket)
+        self._by_nonce[nonce] = [*self._by_nonce.get(nonce, ()), held]
+        self._count.update(claim.resource for claim in wait.claims)
+
+    def discard(self, held: Held) -> None:
+        if held.wait is None:
+            return
+        nonce = nonce_of(held.wait.ticket)
+        before = self._by_nonce.pop(nonce, [])
+        left = [each for each in before if each is not held]
+        if left:
+            self._by_nonce[nonce] = left
+        if len(left) < len(before):
+            self._count.subtract(claim.resource for claim in held.wait.claims)
+            self._count += Counter()  # drops the resources with a count of 0
+
+    def clear(self) -> None:
+        self._by_nonce = {}
+
+    def nonces(self) -> Iterable[str]:
+        return self._by_nonce.keys()
+
+    def messages(self, nonce: str) -> Iterable[Held]:
+        """Return the messages of one wait: it has two if the broker delivered it again."""
+        return self._by_nonce.get(nonce, ())
+
+    def has(self, wait: HeldWait) -> bool:
+        return any(each.wait is wait for each in self.messages(nonce_of(wait.ticket)))
+
+    def wants(self, claims: Iterable[Claim]) -> bool:
+        """Return whether a message waits for one of these resources."""
+        return any(self._count[claim.resource] for claim in claims)
+
+    def waits(self) -> list[HeldWait]:
+        """Return all waits."""
+        return [each.wait for some in self._by_nonce.copy().values() for each in some if each.wait]

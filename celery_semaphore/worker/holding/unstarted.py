@@ -1,0 +1,52 @@
+"""Know which granted requests still wait for a process: their grants are prolonged until one takes them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from celery.worker import state
+
+from ...core.session import GRANT_S, HeldWait
+from ...core.ticket import nonce_of
+
+Begun = tuple[HeldWait, Any, float]  # the wait, its fresh request, and the monotonic time
+
+
+class Unstarted:
+    """Holds the waits that began. The loop adds, and the session's thread reads: by atomic operations, without a lock."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, Begun] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._begun)
+
+    def add(self, wait: HeldWait, request: Any) -> None:
+        """Prolong the grant of this wait while its request waits for a process."""
+        self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
+
+    def now(self) -> dict[str, Begun]:
+        """Return the waits that began and have neither got a permit nor ended since."""
+        begun = self._begun.copy()
+        over = [
+            nonce
+            for nonce, (_, request, _) in begun.items()
+            if not request.granted or request not in state.reserved_requests
+        ]
+        for nonce in over:
+            self.forget(nonce, begun.pop(nonce))
+        return begun
+
+    def forget(self, nonce: str, begun: Begun) -> None:
+        """Forget a wait that began, unless another message of it has begun meanwhile."""
+        if self._begun.get(nonce) is begun:
+            self._begun.pop(nonce, None)
+
+    def is_stuck(self) -> bool:
+        """Return whether a granted request has waited for a process for longer than a grant lasts."""
+        long_ago = time.monotonic() - GRANT_S
+        return any(
+            since < long_ago and request.time_start is None
+            for _, request, since in self.now().values()
+        )
