@@ -331,7 +331,7 @@ def test_a_long_key_may_be_given_as_it_is_shown(
     assert inspector.resource(view.resource).occupied == 1
     inspector.release("t1", view.resource)
     assert not list(store.resources())
-    with pytest.raises(SemaphoreError, match="more is needed than what is shown"):
+    with pytest.raises(SemaphoreError, match="must be given in full"):
         inspector.find("export", view.key)
     inspector.set_limit(3, inspector.find("export", long))
     assert inspector.find("export", view.key) == view.resource, "it is limited"
