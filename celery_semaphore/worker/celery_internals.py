@@ -71,7 +71,7 @@ def tags_by_queue(consumer: Any) -> Mapping[str, str]:
 
 
 def unanswered_connection(channel: Any) -> Any:
-    """Return the connection on which a channel of Redis waits for the answer to its BRPOP; None if it waits for none."""
+    """Return the connection on which a channel of Redis waits for the answer to its BRPOP, or None."""
     return getattr(channel, "_in_poll", None)
 
 

@@ -1,7 +1,7 @@
 """Random calls on three stores at once; a failure is printed as the shortest program that shows it.
 
-Tasks are letters. Each delivery of one is a holder of its own, such as ``a2``; its ticket, its permit and its message go
-with the letter.
+Tasks are letters. Each delivery of one is a holder of its own, such as ``a2``; its ticket, its permit and its message
+go with the letter.
 """
 
 from __future__ import annotations

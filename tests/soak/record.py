@@ -12,11 +12,11 @@ acknowledged then.
 A pop is only lost where something cut it: the stop of the server, or the death of the worker. How long a pop may be
 on its way is a guess, ``ON_ITS_WAY_S``. If a busy machine takes longer, a task is called lost that kombu lost. If our
 code makes kombu drop a message so shortly before a cut (by closing a channel whose pop is not answered yet), it is
-excused; at any other moment it is found. kombu 5.7 leaves an answer unread for as long as the prefetch is used up: where
-workers are killed at random they log since when, and the cut begins then.
+excused; at any other moment it is found. kombu 5.7 leaves an answer unread for as long as the prefetch is used up:
+where workers are killed at random they log since when, and the cut begins then.
 
-How this can err besides. It excuses too much if kombu popped a stale copy, the newest message of its task, while our code
-swallowed an older one. It excuses nothing that lay in a list at the end, that was kept once, or that never came.
+How this can err besides. It excuses too much if kombu popped a stale copy, the newest message of its task, while our
+code swallowed an older one. It excuses nothing that lay in a list at the end, that was kept once, or that never came.
 """
 
 from __future__ import annotations

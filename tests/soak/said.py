@@ -28,7 +28,7 @@ class Published(NamedTuple):
     delay: int
 
     def passed_on(self) -> Iterator[float]:
-        """Yield when RabbitMQ passes it on: there is a queue of delays for each bit of its delay, the longest is first."""
+        """Yield when RabbitMQ passes it on: there is a queue for each bit of its delay, the longest is first."""
         left = self.delay
         while left:
             left -= 1 << (left.bit_length() - 1)

@@ -33,7 +33,7 @@ BACK_SOON = {
     "visibility_timeout": 8,
     "unacked_restore_interval": 1,
     "unacked_restore_throttle": 1,
-    # A worker that is killed while it restores leaves kombu's lock: by default nobody restores anything for five minutes.
+    # A worker that is killed while it restores leaves kombu's lock: by default nothing is restored for five minutes.
     "unacked_mutex_expire": 2,
 }
 

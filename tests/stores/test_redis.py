@@ -466,7 +466,7 @@ class TestManyWaiters:
         for many in lines:
             store.acquire(claim(of=f"line{many}"), "holder")
             fill(valkey, store, f"line{many}", many)
-        # The least of three, in turns: what else runs on the machine makes the server slower, and nothing makes it faster.
+        # The least of three, in turns: other programs make the server slower, and nothing makes it faster.
         rounds = [{many: cost(valkey, store, f"line{many}") for many in lines} for _ in range(3)]
         figures = {many: min(each[many] for each in rounds) for many in lines}
         assert figures[300_000] < 2 * figures[1_000], rounds  # the tree is deeper, no more

@@ -1,4 +1,4 @@
-"""What users write, with all options; `make lint` checks it with mypy --strict and with pyright, and nothing runs it."""
+"""What users write, with all options; `make lint` checks it with mypy --strict and pyright, and nothing runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each private part of Celery and kombu that the library touches is still there; their meaning is tested by their users."""
+"""Each private part of Celery and kombu that the library touches is still there; other tests show what it means."""
 
 from __future__ import annotations
 

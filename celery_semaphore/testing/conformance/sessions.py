@@ -1,4 +1,7 @@
-"""Test sessions: a permit is granted to the first in line with an awake session (docs/maintain/architecture.md, 4, 5 and 8)."""
+"""Test sessions: a permit is granted to the first in line with an awake session.
+
+The rows are those of docs/maintain/architecture.md, chapters 4, 5 and 8.
+"""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 

@@ -14,7 +14,7 @@ Begun = tuple[HeldWait, Any, float]  # the wait, its fresh request, and the mono
 
 
 class Unstarted:
-    """Holds the waits that began. The loop adds, and the session's thread reads: by atomic operations, without a lock."""
+    """Holds the waits that began. The loop adds and the session's thread reads, by atomic operations without a lock."""
 
     def __init__(self) -> None:
         self._begun: dict[str, Begun] = {}

@@ -1,4 +1,4 @@
-"""Brokers that are several, one to read from and one to write to, or one after the other; and brokers that take nothing."""
+"""Several brokers: one to read from and one to write to, or one after the other; and brokers that take nothing."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def started(site: Site, resource: str) -> list[str]:
 def ran_once(
     site: Site, resource: str, results: list[AsyncResult], limit: int, *, parked: bool = True
 ) -> None:
-    """Each of them; a parked one was delivered twice at most, while one that is published comes as often as it is due."""
+    """Each of them; a parked one was delivered twice at most, one that is published comes as often as it is due."""
     stats = site.counter.stats(resource)
     assert stats["max_inside"] <= limit
     assert {i: t["entries"] for i, t in stats["tasks"].items()} == {r.id: 1 for r in results}
