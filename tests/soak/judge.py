@@ -22,8 +22,8 @@ has a permit, so more of them are in that moment.
 *Delayed.* RabbitMQ passes what is delayed from one queue to the next at least once: where it is stopped after it had
 published a message to the next queue, and before it had removed it from the first, both come, with one id. Of plain
 tasks with a countdown of 1 to 3 s, some 300 a second, it doubled 18 in 58 restarts, each due to be passed on within
-30 ms of the stop. So a task counts as repeated by the restart of the broker if its message was to be passed on then or while
-the broker was away. Plain tasks with a countdown are beside it.
+30 ms of the stop. So a task counts as repeated by the restart of the broker if its message was to be passed on then
+or while the broker was away. Plain tasks with a countdown are beside it.
 
 *Popped.* Redis loses a message that kombu popped and had not kept when the server stopped, or when a worker
 that hung or crashed was gone. The broker's record shows such a pop (see `record.py`), so no task is excused

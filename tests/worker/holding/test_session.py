@@ -15,7 +15,7 @@ from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing, Turns
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.holding import session as module
+from celery_semaphore.worker.holding import session as module, unstarted
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.session import BUSY_S, Session
 from celery_semaphore.worker.limiter import Limiter
@@ -99,7 +99,8 @@ class Worker:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock, sleep=lambda _: None))
+    for each in (module, unstarted):
+        monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=clock, sleep=lambda _: None))
     return clock
 
 

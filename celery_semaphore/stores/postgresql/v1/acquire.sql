@@ -17,8 +17,7 @@ DECLARE
 BEGIN
     IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(_resources[1], _patience) THEN
         a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
-            _timeout,
-              _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
+            _timeout, _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
         IF _ticket = '' THEN
             answer := celery_semaphore.v1_acquire_new(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
         ELSE

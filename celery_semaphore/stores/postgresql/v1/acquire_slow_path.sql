@@ -19,8 +19,7 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
     a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
-        _timeout,
-          _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
+        _timeout, _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
     FOR n IN 1..cardinality(_resources) LOOP
         ats[n] := celery_semaphore.v1_declare(
             celery_semaphore.v1_visit(_resources[n], _holder, m), _limits[n], m);
