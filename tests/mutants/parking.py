@@ -139,8 +139,8 @@ INTO_THE_STORE = [
         "who parks does not say so",
         "it is lost on the way to the main process, and the task requeued",
         "pool_process/refusal",
-        '"asked", "parks", "left",',
-        '"asked", "left",',
+        '"answer_known", "parks", "left",',
+        '"answer_known", "left",',
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
     ),
 ]

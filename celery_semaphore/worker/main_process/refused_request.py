@@ -102,7 +102,7 @@ class RefusedRequestMixin(EventsMixin):
             return
         ledger = self._limiter.process.ledger
         claims: tuple[Claim, ...] = ()
-        if refused.asked:
+        if refused.answer_known:
             claims = ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit

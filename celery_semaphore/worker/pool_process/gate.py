@@ -95,14 +95,14 @@ def _acquire(
         check_format("its header", headers.format)
     except NewerFormat as error:
         text = "its message cannot be read"
-        raise _unanswered(task, headers, policy, error, asked=True, text=text) from None
+        raise _unanswered(task, headers, policy, error, answer_known=True, text=text) from None
     process, observer = limiter.process, limiter.observer()
     if process.store.epoch is None:
         process.store.epoch = headers.epoch
     try:
         process.breaker.check()
     except StoreUnavailable as error:
-        raise _unanswered(task, headers, policy, error, asked=True) from None
+        raise _unanswered(task, headers, policy, error, answer_known=True) from None
     pending = PendingRelease(headers.holder, claims, headers.message_id)
     task.request.__dict__[PENDING_RELEASE] = pending
     observer.asked(headers.holder, claims)
@@ -131,7 +131,7 @@ def _answered(
         # The task will not run, even if a permit was granted. Release without the message's id: the message that is
         # put back must not be taken for a copy.
         task.request.__dict__[PENDING_RELEASE] = PendingRelease(holder, claims)
-        raise _unanswered(task, headers, policy, error, asked=False) from None
+        raise _unanswered(task, headers, policy, error, answer_known=False) from None
     except SemaphoreError:  # the store answered: an error of this task alone, which fails it
         process.breaker.succeeded()
         raise
@@ -153,11 +153,13 @@ def _unanswered(
     policy: WaitPolicy,
     error: StoreUnavailable,
     *,
-    asked: bool,
+    answer_known: bool,
     text: str = "the store cannot be asked",
 ) -> Refused:
     """Return the refusal of a task that must wait because the store did not answer."""
     delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
-    return Refused(text, delay=delay, ticket=headers.ticket, asked=asked, elsewhere=elsewhere)
+    return Refused(
+        text, delay=delay, ticket=headers.ticket, answer_known=answer_known, elsewhere=elsewhere
+    )

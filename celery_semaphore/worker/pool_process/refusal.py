@@ -26,7 +26,7 @@ class Refused(Ignore):  # type: ignore[misc]
         *,
         delay: float | None,
         ticket: str | None = None,
-        asked: bool = True,
+        answer_known: bool = True,
         parks: bool = False,
         left: float | None = None,
         elsewhere: bool = False,
@@ -36,14 +36,14 @@ class Refused(Ignore):  # type: ignore[misc]
         self.reason = reason
         self.delay = delay  # seconds until the message must come back; None drops it
         self.ticket = ticket
-        self.asked = asked  # False when the store's answer is not known
+        self.answer_known = answer_known  # False if an acquire got no answer: it may have a permit
         self.parks = parks  # the message in the store, or in its queue if the store cannot take it
         self.left = left  # seconds of its wait_timeout
         self.elsewhere = elsewhere  # only a worker of a newer release can run it: not held here, P6
         self.in_line = in_line  # whether its session learns when the task is granted a permit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("delay", "ticket", "asked", "parks", "left", "elsewhere", "in_line")
+        names = ("delay", "ticket", "answer_known", "parks", "left", "elsewhere", "in_line")
         fields = {name: getattr(self, name) for name in names}
         return partial(Refused, self.reason, **fields), ()
 

@@ -133,7 +133,7 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
     monkeypatch.setattr(limiter_of(app).mover, "put_back", lambda *_: None)
-    request._go_back(Refused("hung", delay=1.0, asked=False))
+    request._go_back(Refused("hung", delay=1.0, answer_known=False))
     assert releases == [None]
 
 
@@ -162,7 +162,7 @@ def test_a_copy_is_acknowledged_and_nothing_else(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refused,) = refusals(app, monkeypatch, Reason.COPY)
-    assert (refused.delay, refused.asked) == (None, True)
+    assert (refused.delay, refused.answer_known) == (None, True)
 
 
 def test_who_waits_for_its_other_message_comes_again(
