@@ -1,11 +1,14 @@
-# Needs python3 (3.11 or later) and make; everything else comes from the lock files into .venv.
+# Needs python3 (3.11 or later) and make; everything else comes from the lock files into .venv,
+# but for luacheck, Debian's lua-check, which `make lint` runs.
 PYTHON ?= python3
 VENV ?= .venv
 LOCK ?= requirements/dev.txt
 ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
 JOBS ?= 6
-QUICK := tests/core tests/ops tests/testing tests/worker/options tests/worker/permits tests/test_documentation.py
+QUICK := tests/core tests/worker/options tests/worker/test_celery_internals.py tests/worker/holding/test_session.py \
+  tests/worker/holding/test_held_messages.py tests/worker/messages/test_waiting.py tests/worker/permits/test_ledger.py \
+  tests/stores/test_conformance.py::TestMemoryStore tests/stores/test_conformance.py::TestValkeyStore
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
@@ -36,8 +39,8 @@ example: $(READY) ## a Django shop with web, worker and beat; its semaphores in 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)
 
-test-quick: $(READY) ## under a minute: what needs no worker and no server but an embedded one
-	$(BIN)/python -m pytest -m "not soak and not slow and not race" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
+test-quick: $(READY) ## under a minute: the core, a worker's parts without a worker, memory and Valkey
+	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
 
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL

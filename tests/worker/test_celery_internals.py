@@ -105,8 +105,12 @@ def test_redis_has_a_list_for_each_priority(priority: int, name: str) -> None:
 
 
 def test_an_app_is_found_behind_its_proxy() -> None:
-    app = Celery("behind", set_as_current=True)
-    assert celery_internals.app_behind_proxy() is app
+    before, app = celery_internals.app_behind_proxy(), Celery("behind", set_as_current=False)
+    app.set_current()
+    try:
+        assert celery_internals.app_behind_proxy() is app
+    finally:
+        before.set_current()
 
 
 def test_no_other_module_touches_private_parts_of_others() -> None:

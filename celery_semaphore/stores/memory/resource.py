@@ -58,7 +58,7 @@ class Resource:
     token: int = 0
     declared: int | None = None  # by the newest acquire
     mean: float | None = None
-    learnt: int = 0  # how many permits the mean has counted
+    mean_samples: int = 0  # how many permits the mean has counted
     # How long the last permit was held that was released while a task waited.
     latest: float | None = None
     ceiling: tuple[int, float] = (0, inf)  # an epoch, and the weight that can be alive in it
@@ -139,8 +139,8 @@ class Resource:
         if self.tickets:
             self.latest = held
         mean = held if self.mean is None else self.mean
-        self.learnt += 1
-        self.mean = mean + (held - mean) / min(self.learnt, LATELY)
+        self.mean_samples += 1
+        self.mean = mean + (held - mean) / min(self.mean_samples, LATELY)
 
     def cut(self, furthest: int) -> None:
         """Cut leases that end later than any can: the clock stepped back."""

@@ -78,9 +78,9 @@ class Link:
             self.close()  # the others are connected to the same lost server
             return self._ask(exchange)
 
-    def connect(self, *, lock_timeout: float | None = None) -> Connection:
-        """Open a connection, which the caller closes; ``lock_timeout`` may allow longer answers."""
-        return Connection(self._parameters, lock_timeout or self.timeout)
+    def connect(self, *, timeout: float | None = None) -> Connection:
+        """Open a connection, which the caller closes; ``timeout`` is for each answer, in seconds."""
+        return Connection(self._parameters, timeout or self.timeout)
 
     def _ask(self, exchange: Callable[[Connection], T]) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers

@@ -93,7 +93,7 @@ def install(link: Link, place: SchemaName) -> list[int]:
     creates anything, since a role without the right to create must not fail if there is nothing to do.
     """
     try:
-        with translated(), closing(link.connect(lock_timeout=INSTALL_TIMEOUT_S)) as connection:
+        with translated(), closing(link.connect(timeout=INSTALL_TIMEOUT_S)) as connection:
             if installed(connection, place) >= VERSION:
                 return []
             return _install(connection, place)

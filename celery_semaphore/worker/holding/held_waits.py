@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 
 from ...core.permit import Claim
 from ...core.session import HeldWait
@@ -41,7 +41,8 @@ class HeldWaits:
     def clear(self) -> None:
         self._by_nonce = {}
 
-    def nonces(self) -> Iterable[str]:
+    def nonces(self) -> KeysView[str]:
+        """Return a view: `set & view` costs as much as the smaller one, `set.intersection(view)` as the view."""
         return self._by_nonce.keys()
 
     def messages(self, nonce: str) -> Iterable[Held]:

@@ -106,7 +106,7 @@ class Session:
 
     def granted(self) -> Iterable[Held]:
         """Yield each granted message once. If one wait has two messages, both begin, and one runs."""
-        for nonce in self._granted.intersection(self._held.nonces()):
+        for nonce in self._granted & self._held.nonces():
             self._granted.discard(nonce)
             yield from self._held.messages(nonce)
 
@@ -192,7 +192,7 @@ class Session:
     def _visit_loop(self) -> None:
         """Let the loop begin granted messages, and wait for it: without it there is no further question."""
         now = time.monotonic()
-        if self._granted.isdisjoint(self._held.nonces()) and now - self._visited_at < VISIT_S:
+        if not (self._granted & self._held.nonces()) and now - self._visited_at < VISIT_S:
             return
         self._visiting = True
         self._in_loop(self._received)

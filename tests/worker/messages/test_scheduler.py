@@ -94,7 +94,7 @@ def test_what_fails_holds_up_nobody(scheduler: Scheduler) -> None:
 
 
 def test_the_end_waits_in_bounds(scheduler: Scheduler) -> None:
-    """For an errand that waits for a broker."""
+    """For a job that waits for a broker."""
     log: list[Any] = []
     job = Job(log)
     job.may_go.clear()

@@ -211,8 +211,8 @@ def test_an_end_while_the_permit_is_entered() -> None:
     assert (keeper.kept, released) == (set(), ["a"])
 
 
-def test_a_event() -> None:
-    """However often it was rung, it wakes once; it does not matter who came first."""
+def test_an_event_is_set_any_number_of_times() -> None:
+    """However often it was set, it wakes once; it does not matter which came first, the wait or the set."""
     event = SignalSafeEvent()
     assert not event.wait(0)
     event.set()
