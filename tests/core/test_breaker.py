@@ -6,7 +6,7 @@ import pytest
 
 from celery_semaphore.core.breaker import CircuitBreaker
 from celery_semaphore.errors import StoreUnavailable
-from tests.support.failing_store import Clock
+from celery_semaphore.testing import Clock
 
 
 def test_the_breaker() -> None:

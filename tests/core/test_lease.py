@@ -11,7 +11,8 @@ from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRes
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
-from tests.support.failing_store import FailingStore, permit as a_permit
+from celery_semaphore.testing import Clock
+from tests.support.failing_store import FailingStore, permit
 
 
 class Renewing:
@@ -43,13 +44,6 @@ class Renewing:
         return []
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def store() -> Renewing:
     return Renewing()
@@ -72,10 +66,6 @@ def keeper(store: Renewing, clock: Clock, events: list[Event]) -> LeaseKeeper:
     keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
     keeper.tick()
     return keeper
-
-
-def permit(holder: str) -> Permit:
-    return Permit(holder, 1, (), 0.0, 30.0, 1)
 
 
 def passes(keeper: LeaseKeeper, clock: Clock, seconds: float) -> None:
@@ -296,7 +286,7 @@ def test_a_renewal_counts_from_before_it_was_sent() -> None:
     def slow() -> None:
         clock.now += 15
 
-    keeper.add(a_permit("a"))
+    keeper.add(permit("a"))
     store.after_renew = slow
     keeper.tick()
     store.after_renew = lambda: None

@@ -1,4 +1,4 @@
-"""A store of a test: it renews and releases as the test decides; and a clock that the test moves."""
+"""A store of a test: it renews and releases as the test decides."""
 
 from __future__ import annotations
 
@@ -39,10 +39,3 @@ class FailingStore:
 
     def reap(self, limit: int = 100) -> frozenset[str]:
         return frozenset()
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now

@@ -176,3 +176,11 @@ def rabbit_site(
 ) -> Iterator[Site]:
     """A site with RabbitMQ as its broker."""
     yield from site_on(valkey, counter_server, broker=rabbitmq_url, **elsewhere(request))
+
+
+@pytest.fixture
+def app() -> Celery:
+    """An app without a server, for what a test does in its own process."""
+    app = Celery("here", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    return app

@@ -24,13 +24,6 @@ HERE = Path(celery_internals.__file__)
 LIBRARY = ROOT / "celery_semaphore"
 
 
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("internals", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
-
-
 def test_a_request_has_the_attributes(app: Celery) -> None:
     task = limited(app)
     request = Request(message_of(task), app=app, task=task)

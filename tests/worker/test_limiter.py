@@ -6,18 +6,10 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from celery import Celery
 
 from celery_semaphore.worker.limiter import limiter_of
 from tests.worker.requests import limited
-
-
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("caught", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
 
 
 def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:

@@ -14,6 +14,7 @@ from .suite import Suite, admitted, claim
 if TYPE_CHECKING:
     from ...core.permit import Answer
     from ...core.store import Store
+
 REMEMBERED = 3600.0
 
 

@@ -32,6 +32,7 @@ from .suite import (
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
+
 FIRST = MessageId("task:0", remember_for=3600.0)
 DISK = claim(of="disk")
 AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)

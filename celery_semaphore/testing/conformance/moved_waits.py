@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, MessageId
+from ...core.permit import Kind
 from ...core.ticket import nonce_of
 from .calling import granted
+from .changed_tasks import DISK, fill_both
 from .session_calls import S, held, holding
 from .suite import (
     TAKE_UP,
@@ -29,16 +30,6 @@ from .suite import (
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-FIRST = MessageId("task:0", remember_for=3600.0)
-DISK = claim(of="disk")
-AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)
-
-
-def fill_both(store: Store) -> None:
-    """Hold the only permit of each resource, and let the session be awake."""
-    admitted(store, claim(), "a")
-    admitted(store, DISK, "y")
-    store.ask(S)
 
 
 class MovedWaits(Suite):

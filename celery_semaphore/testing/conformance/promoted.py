@@ -18,6 +18,7 @@ from .suite import (
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
+
 BOTH = claim() + claim(of="disk")
 
 

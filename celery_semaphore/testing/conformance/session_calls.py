@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...core.session import Turns
     from ...core.store import Store
     from ..clock import Clock
+
 S, T = "worker-1", "worker-2"
 HOUR = 3600.0
 

@@ -22,13 +22,6 @@ from tests.worker.requests import limited
 ONE = Claim("one", None, 1)
 
 
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("caught", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
-
-
 def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tasks whose processes did not live to release them."""
     limited(app)

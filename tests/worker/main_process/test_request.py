@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from celery import Celery
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER
 from tests.worker.requests import limited, message_of
-
-
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("caught", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
 
 
 def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:

@@ -20,13 +20,6 @@ from celery_semaphore.worker.options.task_checks import check_tasks, warnings_of
 SETTINGS = Settings("memory://")
 
 
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("options", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
-
-
 def declare(app: Celery, **options: Any) -> Any:
     def body(tenant: str, region: str = "eu", *rest: int) -> None: ...
 

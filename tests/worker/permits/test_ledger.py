@@ -5,10 +5,10 @@ from __future__ import annotations
 from celery_semaphore.core.events import Announcer, Event, PermitReleased
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
-from celery_semaphore.testing import MemoryStore
+from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.releaser import Releaser
-from tests.support.failing_store import Clock, FailingStore, permit
+from tests.support.failing_store import FailingStore, permit
 
 API = (Claim("api", None, 5),)
 

@@ -9,28 +9,10 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
+from celery_semaphore.worker.messages.headers import EPOCH
 from celery_semaphore.worker.pool_process.refusal import Refused
 from tests.worker.main_process.test_request import request_dict
-from tests.worker.requests import limited
-
-
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("caught", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
-
-
-def delivered(task: Any, **headers: Any) -> None:
-    """Let a delivery come to its gate, in this process."""
-    limiter_of(task.app).serve(None)
-    request = {HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False, **headers}
-    task.push_request(**request)
-    try:
-        task.before_start("x", (), {})
-    finally:
-        task.pop_request()
+from tests.worker.requests import delivered, limited
 
 
 def test_a_lease_counts_from_before_the_store_was_asked(
@@ -56,5 +38,6 @@ def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
     task = limited(app)
     sent = request_dict(task, epoch=7)
     limiter_of(app).process.store.epoch = None
+    headers: dict[str, Any] = {EPOCH: sent.get(EPOCH)}
     with pytest.raises(Refused, match="recovering"):
-        delivered(task, **{EPOCH: sent.get(EPOCH)})
+        delivered(task, **headers)

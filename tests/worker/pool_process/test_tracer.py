@@ -19,13 +19,6 @@ from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER
 
 
-@pytest.fixture
-def app() -> Celery:
-    app = Celery("waits", broker="memory://", set_as_current=False)
-    app.conf.semaphore_url = "memory://"
-    return app
-
-
 def run(app: Celery, task: Any, *args: Any) -> Any:
     """As a process of the pool runs it; what it answers to the main process."""
     limiter_of(app).serve(None)
