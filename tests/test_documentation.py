@@ -220,6 +220,24 @@ def test_each_setting_and_option_is_described() -> None:
     assert options <= described("options.md")
 
 
+MAINTAIN = sorted((ROOT / "docs/maintain").glob("*.md"))
+CODE = re.compile(r"`([\w/]+\.(?:py|lua|sql))(?::(\w+))?`")
+
+
+@pytest.mark.parametrize("page", MAINTAIN, ids=name_of)
+def test_named_code_exists(page: Path) -> None:
+    for name, part in CODE.findall(page.read_text("utf-8")):
+        paths = [
+            root / name for root in (ROOT, ROOT / "celery_semaphore") if (root / name).exists()
+        ]
+        assert paths, f"{name_of(page)} names {name}"
+        text = paths[0].read_text("utf-8")
+        defined = re.search(
+            rf"\b(?:class|def|function|FUNCTION celery_semaphore\.)\s*{part}\b", text
+        )
+        assert not part or defined, f"{name_of(page)} names {part} of {name}"
+
+
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=name_of)
 def test_links_lead_to_files(page: Path) -> None:
     """Sphinx looks at those of its own pages."""
