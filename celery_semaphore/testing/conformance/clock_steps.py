@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
+from .acquisition import admitted, claim, parked, why
 from .calling import granted
+from .grants import messages, reaped, released
 from .session_calls import S, held
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    reaped,
-    released,
-    why,
-)
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, parked, refused, why
 from .calling import AGAIN, BOTH, SESSION, calling, calls, granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .grants import messages, reaped, released
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .suite import (
-    Suite,
-    admitted,
-    claim,
-)
+from .acquisition import admitted, claim
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Permit

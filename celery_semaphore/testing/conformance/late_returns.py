@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
-from .suite import GRACE, LEASE, Suite, admitted, claim, why
+from .acquisition import admitted, claim, why
+from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

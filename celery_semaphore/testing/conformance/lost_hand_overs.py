@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal
-from .suite import (
-    GRACE,
-    LEASE,
-    admitted,
-    came_back,
-    claim,
-    parked,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, why
+from .grants import released
+from .handed_over import HandedOver, names
+from .suite import GRACE, LEASE
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .handed_over import HandedOver, names
 
 
 class LostHandOvers(HandedOver):

@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING
 
 from ...core.session import HeldWait, Standing
 from ...core.ticket import TicketFields, nonce_of
+from .acquisition import admitted, claim, parked, refused
 from .calling import BOTH, granted
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
-)
+from .grants import messages, released
+from .session_calls import HOUR, S, T, held, holding, looked_at, nonces, reachable, tickets
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import HOUR, S, T, held, holding, looked_at, nonces, reachable, tickets
 
 
 class NamedWaits(Suite):

@@ -9,25 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal, Wait
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import messages, reaped, released
+from .handed_over import HandedOver, names
 from .session_calls import S, held
-from .suite import (
-    GRACE,
-    TAKE_UP,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .suite import GRACE, TAKE_UP
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .handed_over import HandedOver, names
 
 
 class RepeatedLosses(HandedOver):

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.permit import Kind, Wait
 from ...core.session import HeldWait
 from ...core.ticket import nonce_of
-from .suite import (
-    LEASE,
-    admitted,
-    claim,
-    refused,
-)
+from .acquisition import admitted, claim, refused
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

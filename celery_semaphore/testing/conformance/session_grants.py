@@ -7,19 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, refused
 from .calling import BOTH, granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    refused,
-)
+from .session_calls import S, T, held, holding, nonces, reachable
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import S, T, held, holding, nonces, reachable
 
 
 class SessionGrants(Suite):

@@ -10,24 +10,15 @@ import pytest
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, parked, refused, why
 from .calling import granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    limited,
-    messages,
-    parked,
-    refused,
-    released,
-    why,
-)
+from .grants import limited, messages, released
+from .session_calls import HOUR, S, T, held, holding, lived, looked_at, nonces, reachable
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import HOUR, S, T, held, holding, lived, looked_at, nonces, reachable
 
 
 class SessionLine(Suite):

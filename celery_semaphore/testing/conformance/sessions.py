@@ -12,21 +12,15 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Wait
 from ...core.session import GRANT_S, HeldWait
 from ...core.ticket import TicketFields, nonce_of
+from .acquisition import admitted, claim, parked, refused
 from .calling import granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    parked,
-    refused,
-    released,
-)
+from .grants import released
+from .session_calls import S, T, held, nonces, reachable
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import S, T, held, nonces, reachable
 
 
 class Sessions(Suite):
