@@ -58,6 +58,17 @@ def looked_at(store: Store) -> None:
     assert not store.release("unknown", claim())
 
 
+def forgotten_after_a_lease(store: Store, clock: Clock) -> None:
+    """Let a lease pass, at the end of which the only wait is forgotten, and no moment before."""
+    clock.advance(LEASE - 0.001)
+    store.reap()
+    assert store.snapshot("api").waiting == 1
+    clock.advance(0.001)
+    store.reap()
+    assert store.snapshot("api").waiting == 0
+    assert list(store.resources()) == []
+
+
 def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
     """Let time pass, while the session asks and these holders renew, three times in a lease."""
     turns = store.ask(S)

@@ -13,7 +13,18 @@ from ...core.session import GRANT_S
 from .acquisition import admitted, claim, parked, refused, why
 from .calling import granted
 from .grants import limited, messages, released
-from .session_calls import HOUR, S, T, held, holding, lived, looked_at, nonces, reachable
+from .session_calls import (
+    HOUR,
+    S,
+    T,
+    forgotten_after_a_lease,
+    held,
+    holding,
+    lived,
+    looked_at,
+    nonces,
+    reachable,
+)
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
@@ -114,13 +125,7 @@ class SessionLine(Suite):
         held(store, "b")
         store.sleep(S)
         looked_at(store)
-        clock.advance(LEASE - 0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 1
-        clock.advance(0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 0
-        assert list(store.resources()) == []
+        forgotten_after_a_lease(store, clock)
 
     def test_who_was_refused_asleep_is_forgotten_in_mid_line(
         self, store: Store, clock: Clock
