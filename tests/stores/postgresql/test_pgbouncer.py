@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,7 +10,8 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.postgresql import PostgresStore
 from tests.conftest import need
 from tests.stores.conftest import PARK, claim, refusal_of
-from tests.support.postgres import PgBouncer, PostgresServer
+from tests.support.pgbouncer import PgBouncer
+from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt
 
@@ -49,11 +51,8 @@ def test_a_crowd_through_few_sessions(pooled: PostgresStore) -> None:
                 inside -= 1
             pooled.release(holder, claim(2))
 
-    threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(run, range(8)))
     assert ran > 30
     assert most <= 2
     assert list(pooled.resources()) == []
