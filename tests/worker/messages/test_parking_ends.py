@@ -19,6 +19,13 @@ from .test_parking import BROKERS, ONE, PARK, done
 SWEEPS = 5.0  # seconds: two sweeps of two seconds each, and some
 
 
+def never_ran(site: Site, held: list[Any]) -> None:
+    """What waited for the held permit left the store without it."""
+    assert not held[0].ready()
+    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
+    assert site.counter.stats("never")["entries"] == 0
+
+
 @pytest.mark.parametrize("broker", BROKERS)
 def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     """It ends at once, though nobody releases, and one worker only says so."""
@@ -48,9 +55,7 @@ def test_many_revoked_at_once(site: Site) -> None:
     site.client.control.revoke([result.id for result in results])
     wait_until(lambda: all(result.ready() for result in results), 10, "they have a state")
     assert {result.state for result in results} == {"REVOKED"}
-    assert not held[0].ready()
-    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
-    assert site.counter.stats("never")["entries"] == 0
+    never_ran(site, held)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
@@ -62,9 +67,7 @@ def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> No
     wait_until(lambda: site.waiting() == 1, 20, "it is parked")
     wait_until(result.ready, 2 + SWEEPS, "it has a state")
     assert result.state == "REVOKED"
-    assert not held[0].ready()
-    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
-    assert site.counter.stats("never")["entries"] == 0
+    never_ran(site, held)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
