@@ -1,4 +1,4 @@
-"""What the tests of Semaphore are written with."""
+"""What the tests of blocking calls are written with."""
 
 import os
 import signal
@@ -12,7 +12,8 @@ from typing import Any
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.process import wait_until
+
+from .process import wait_until
 
 SOON = 10.0  # seconds in which everything happens that happens at all
 
