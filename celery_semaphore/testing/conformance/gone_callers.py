@@ -11,7 +11,7 @@ from ...core.session import GRANT_S
 from .acquisition import admitted, claim, parked, refused, why
 from .calling import AGAIN, BOTH, SESSION, calling, calls, granted
 from .grants import messages, reaped, released
-from .session_calls import forgotten_after_a_lease
+from .session_calls import forgotten_after
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class GoneCallers(Suite):
         calling(store, claim(), "dead")
         clock.advance(LEASE)
         store.release("unknown", claim())  # makes the store look at the line
-        forgotten_after_a_lease(store, clock)
+        forgotten_after(LEASE, store, clock)
+        assert list(store.resources()) == []
 
     def test_a_dead_callers_grant_goes_to_the_next(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")

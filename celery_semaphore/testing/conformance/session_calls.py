@@ -41,6 +41,15 @@ def held(
     return HeldWait(ticket, tuple(claims), keeps=how.get("keeps", 0.0))
 
 
+def held_in_turn(store: Store, clock: Clock, holders: str) -> list[HeldWait]:
+    """Let a task wait for each letter, at one place after the other."""
+    waits = []
+    for holder in holders:
+        waits.append(held(store, holder))
+        clock.advance(0.001)
+    return waits
+
+
 def tickets(waits: Sequence[HeldWait]) -> list[str]:
     return [wait.ticket for wait in waits]
 
@@ -58,15 +67,15 @@ def looked_at(store: Store) -> None:
     assert not store.release("unknown", claim())
 
 
-def forgotten_after_a_lease(store: Store, clock: Clock) -> None:
-    """Let a lease pass, at the end of which the only wait is forgotten, and no moment before."""
-    clock.advance(LEASE - 0.001)
+def forgotten_after(seconds: float, store: Store, clock: Clock) -> None:
+    """Let this time pass, at the end of which all waits are forgotten, and no moment before."""
+    waits = store.snapshot("api").waiting
+    clock.advance(seconds - 0.001)
     store.reap()
-    assert store.snapshot("api").waiting == 1
+    assert store.snapshot("api").waiting == waits > 0
     clock.advance(0.001)
     store.reap()
     assert store.snapshot("api").waiting == 0
-    assert list(store.resources()) == []
 
 
 def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:

@@ -17,8 +17,9 @@ from .session_calls import (
     HOUR,
     S,
     T,
-    forgotten_after_a_lease,
+    forgotten_after,
     held,
+    held_in_turn,
     holding,
     lived,
     looked_at,
@@ -92,10 +93,7 @@ class SessionLine(Suite):
     def test_a_raised_limit_is_handed_on_to_a_session(self, store: Store, clock: Clock) -> None:
         store.ask(S)
         admitted(store, claim(), "a")
-        waits = []
-        for holder in "bcd":
-            waits.append(held(store, holder))
-            clock.advance(0.001)
+        waits = held_in_turn(store, clock, "bcd")
         assert not limited(store, 3, "api")
         assert store.ask(S).granted == nonces(*waits[:2])
 
@@ -125,7 +123,8 @@ class SessionLine(Suite):
         held(store, "b")
         store.sleep(S)
         looked_at(store)
-        forgotten_after_a_lease(store, clock)
+        forgotten_after(LEASE, store, clock)
+        assert list(store.resources()) == []
 
     def test_who_was_refused_asleep_is_forgotten_in_mid_line(
         self, store: Store, clock: Clock
