@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from typing import Any
 
 import pytest
@@ -33,16 +33,12 @@ def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
 
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
-    stores: list[RedisStore] = []
-
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
         pool = pool_from_url(url, timeout=timeout, transport_options={}, ssl=None)
-        stores.append(RedisStore(pool, **options))
-        return stores[-1]
+        return stack.enter_context(closing(RedisStore(pool, **options)))
 
-    yield open_at
-    for store in stores:
-        store.close()
+    with ExitStack() as stack:
+        yield open_at
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 
-from .conftest import OpenAt, StartServer
+from .conftest import OpenAt, StartServer, crowd
 
 FORK = get_context("fork")
 
@@ -403,23 +402,8 @@ class TestOthersSettings:
     def test_another_isolation(self, open_at: OpenAt, isolated: str) -> None:
         """A snapshot from before the lock would show permits as free that are not."""
         store = open_at(isolated)
-        most, inside, lock = 0, 0, threading.Lock()
-
-        def run(thread: int) -> None:
-            nonlocal most, inside
-            for n in range(25):
-                holder = f"{thread}-{n}'\\"
-                if isinstance(store.acquire(claim(2), holder), Permit):
-                    with lock:
-                        inside += 1
-                        most = max(most, inside)
-                    with lock:
-                        inside -= 1
-                    store.release(holder, claim(2))
-
-        with ThreadPoolExecutor(6) as threads:
-            list(threads.map(run, range(6)))
-        assert 0 < most <= 2
+        inside = crowd(store, threads=6, times=25)
+        assert 0 < inside.most <= 2
         ticket = refusal_of([store.acquire(claim(0), "x", PARK)][0]).ticket
         assert ticket
         store.set_limit(1, "api")

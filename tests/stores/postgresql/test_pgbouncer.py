@@ -1,8 +1,6 @@
 """Behind a real PgBouncer in transaction mode."""
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,7 +11,7 @@ from tests.stores.conftest import PARK, claim, refusal_of
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 
-from .conftest import OpenAt
+from .conftest import OpenAt, crowd
 
 
 @pytest.fixture
@@ -36,25 +34,9 @@ def test_a_pair(pooled: PostgresStore) -> None:
 
 def test_a_crowd_through_few_sessions(pooled: PostgresStore) -> None:
     """Nothing of one transaction is left for the next, which may be another client's."""
-    inside, most, lock, ran = 0, 0, threading.Lock(), 0
-
-    def run(thread: int) -> None:
-        nonlocal inside, most, ran
-        for n in range(30):
-            holder = f"{thread}-{n}"
-            if not isinstance(pooled.acquire(claim(2), holder), Permit):
-                continue
-            with lock:
-                inside, ran = inside + 1, ran + 1
-                most = max(most, inside)
-            with lock:
-                inside -= 1
-            pooled.release(holder, claim(2))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(run, range(8)))
-    assert ran > 30
-    assert most <= 2
+    inside = crowd(pooled, threads=8, times=30)
+    assert inside.entries > 30
+    assert inside.most <= 2
     assert list(pooled.resources()) == []
 
 
