@@ -8,27 +8,36 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from tests.support.counter import Counter, CounterServer
-from tests.support.postgres import EmbeddedPostgresServer, PgBouncer, PostgresServer
+from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
+from tests.support.server import Server
 from tests.support.servers import ClusterServer, RedisServer, ValkeyServer, in_ci
 from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
 RABBIT_AT = "TESTS_RABBIT_AT"  # a RabbitMQ that several runs share
+S = TypeVar("S", bound=Server)
 
 
-def need(server: type[RedisServer | RabbitServer | PostgresServer | PgBouncer]) -> None:
+def need(server: type[Server | RabbitServer]) -> None:
     reason = server.why_missing()
     if reason and in_ci():
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+@contextmanager
+def running(server: type[S]) -> Iterator[S]:
+    need(server)
+    with server() as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -48,37 +57,32 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
-    need(ValkeyServer)
-    with ValkeyServer() as server:
+    with running(ValkeyServer) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
-    need(RedisServer)
-    with RedisServer() as server:
+    with running(RedisServer) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def cluster_server() -> Iterator[ClusterServer]:
-    need(ClusterServer)
-    with ClusterServer() as server:
+    with running(ClusterServer) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    need(PostgresServer)
-    with PostgresServer() as server:
+    with running(PostgresServer) as server:
         server.install()
         yield server
 
 
 @pytest.fixture(scope="session")
 def embedded_postgres_server() -> Iterator[PostgresServer]:
-    need(EmbeddedPostgresServer)
-    with EmbeddedPostgresServer() as server:
+    with running(EmbeddedPostgresServer) as server:
         server.install()
         yield server
 

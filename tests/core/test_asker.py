@@ -14,9 +14,8 @@ from celery_semaphore.core.asker import Asker, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, Turns
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
-
-from .calling import SOON, held_by, in_child, refusal_of, thread, waiting
 
 CLAIMS = (Claim("api", None, 1),)
 

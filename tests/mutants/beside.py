@@ -7,13 +7,13 @@ from .mutant import Mutant
 SECRETS = "tests/worker/options/test_hidden_url.py"
 CHECKS = "tests/worker/pool_process/test_permit.py"
 EAGER = "tests/worker/pool_process/test_eager.py"
-LOOPS = "tests/core/test_semaphore_loops.py"
+LOOPS = "tests/semaphore/test_loops.py"
 EVENTS = "tests/worker/main_process/test_events.py"
 SIGNALS = "tests/worker/test_signals.py"
 RECEIVERS = "tests/worker/permits/test_receivers.py"
 GUIDE = "tests/django/test_guide.py"
 PROJECT = "tests/django/test_project.py"
-PERMITS = "tests/core/test_semaphore_permits.py"
+PERMITS = "tests/semaphore/test_permits.py"
 
 
 def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-HERE = "tests/core/test_semaphore"
-WAITS, PERMITS = f"{HERE}.py", f"{HERE}_permits.py"
-FAULTS = f"{HERE}_faults.py::TestFailingStore"
+HERE = "tests/semaphore"
+WAITS, PERMITS = f"{HERE}/test_semaphore.py", f"{HERE}/test_permits.py"
+FAULTS = f"{HERE}/test_faults.py::TestFailingStore"
 TIMEOUT = f"{WAITS}::TestTimeout"
 FORKS = f"{PERMITS}::TestForks"
 ASKER = "tests/core/test_asker.py"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kombu import Connection
 
-from tests.conftest import need
+from tests.conftest import need, running
 from tests.support.postgres import PostgresServer
 from tests.support.rabbit import RabbitServer
 from tests.support.servers import ValkeyServer
@@ -125,8 +125,7 @@ class PostgresStore(PostgresServer):
 def broker_of(kind: str) -> Iterator[Place]:
     """Run a broker of this kind."""
     if kind == "redis":
-        need(ValkeyServer)
-        with ValkeyBroker() as valkey:
+        with running(ValkeyBroker) as valkey:
             yield valkey
         return
     need(RabbitServer)
@@ -138,12 +137,10 @@ def broker_of(kind: str) -> Iterator[Place]:
 def store_of(kind: str) -> Iterator[Place]:
     """Run a store of this kind."""
     if kind == "valkey":
-        need(ValkeyServer)
-        with ValkeyStore() as valkey:
+        with running(ValkeyStore) as valkey:
             yield valkey
         return
-    need(PostgresServer)
-    with PostgresStore() as postgres:
+    with running(PostgresStore) as postgres:
         postgres.install()
         yield postgres
 

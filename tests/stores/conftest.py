@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.store import Store
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.support.servers import RedisServer
@@ -32,16 +33,12 @@ def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
 
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
-    stores: list[RedisStore] = []
-
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
         pool = pool_from_url(url, timeout=timeout, transport_options={}, ssl=None)
-        stores.append(RedisStore(pool, **options))
-        return stores[-1]
+        return stack.enter_context(closing(RedisStore(pool, **options)))
 
-    yield open_at
-    for store in stores:
-        store.close()
+    with ExitStack() as stack:
+        yield open_at
 
 
 @pytest.fixture
@@ -82,7 +79,7 @@ def refusal_of(answer: Any) -> Refusal:
     return answer
 
 
-def park(store: RedisStore, holder: str) -> str:
+def park(store: Store, holder: str) -> str:
     ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
     assert ticket
     store.attach(ticket, claim(), holder.encode())

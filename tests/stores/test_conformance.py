@@ -14,26 +14,10 @@ from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, scripts
 from celery_semaphore.stores.redis.url import pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
-from celery_semaphore.testing.conformance.admission import Admission
-from celery_semaphore.testing.conformance.clock_steps import ClockSteps
-from celery_semaphore.testing.conformance.copies import Copies
-from celery_semaphore.testing.conformance.copies_of_waits import CopiesOfWaits
-from celery_semaphore.testing.conformance.epochs import Epochs
-from celery_semaphore.testing.conformance.failovers import Failovers
-from celery_semaphore.testing.conformance.fairness import Fairness
 from celery_semaphore.testing.conformance.formats import Formats
-from celery_semaphore.testing.conformance.late_returns import LateReturns
-from celery_semaphore.testing.conformance.leases import Leases
-from celery_semaphore.testing.conformance.lost_hand_overs import LostHandOvers
-from celery_semaphore.testing.conformance.named_waits import NamedWaits
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
-from celery_semaphore.testing.conformance.repeated_losses import RepeatedLosses
-from celery_semaphore.testing.conformance.session_grants import SessionGrants
-from celery_semaphore.testing.conformance.session_line import SessionLine
-from celery_semaphore.testing.conformance.sessions import Sessions
-from celery_semaphore.testing.conformance.timeouts import Timeouts
-from celery_semaphore.testing.conformance.waiting import Waiting
+from celery_semaphore.testing.conformance.parts import Acquisition, Losses, SessionWaits
 from tests.support.postgres import KeptLink, PostgresServer
 from tests.support.servers import RedisServer
 
@@ -171,27 +155,7 @@ FOR EACH ROW WHEN (NEW.row_no = 0) EXECUTE FUNCTION celery_semaphore.used_before
 
 
 class TestUsedPostgresStore(
-    OnPostgres,
-    Admission,
-    Leases,
-    Waiting,
-    Timeouts,
-    Copies,
-    CopiesOfWaits,
-    Fairness,
-    Outbox,
-    Operators,
-    Epochs,
-    LateReturns,
-    Failovers,
-    LostHandOvers,
-    RepeatedLosses,
-    ClockSteps,
-    Formats,
-    Sessions,
-    SessionGrants,
-    SessionLine,
-    NamedWaits,
+    OnPostgres, Acquisition, Outbox, Operators, Losses, Formats, SessionWaits
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

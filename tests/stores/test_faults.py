@@ -15,28 +15,19 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
-from .conftest import PARK, OpenAt, claim, park, permit_of, refusal_of
+from .conftest import PARK, OpenAt, claim, permit_of, refusal_of
+from .lost_answers import LostAnswers
 
 StartServer = Callable[..., RedisServer]
 
 
-class TestLostAnswers:
-    @pytest.fixture
-    def proxy(self, server: RedisServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
-        return start_proxy(server.port)
-
+class TestLostAnswers(LostAnswers):
     @pytest.fixture
     def cut_off(self, proxy: Proxy, open_at: OpenAt) -> RedisStore:
         """A store whose answers may be lost; it has been used."""
         store = open_at(f"redis://127.0.0.1:{proxy.port}/0", timeout=0.5)
         store.release("warm", claim(of="warm"))
         return store
-
-    def test_an_acquire_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
-        proxy.drop_answers()
-        permit_of(cut_off.acquire(claim(2), "a"))
-        assert proxy.answers_dropped == 1
-        assert cut_off.snapshot("api").occupied == 1
 
     def test_a_refusal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
         cut_off.acquire(claim(), "a")
@@ -45,33 +36,11 @@ class TestLostAnswers:
         assert (proxy.answers_dropped, refusal.position) == (1, 0)
         assert cut_off.snapshot("api").waiting == 1
 
-    def test_a_repeated_release_says_again_what_it_handed_on(
-        self, proxy: Proxy, cut_off: RedisStore
-    ) -> None:
-        cut_off.acquire(claim(), "a")
-        park(cut_off, "b")
-        proxy.drop_answers()
-        outgoing = cut_off.release("a", claim())
-        assert [grant.payload for grant in cut_off.take(outgoing)] == [b"b"]
-        assert proxy.answers_dropped == 1
-
-    def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: RedisStore) -> None:
-        permits = [permit_of(cut_off.acquire(claim(3), holder)) for holder in "abc"]
-        proxy.drop_answers()
-        assert set(cut_off.renew(permits).values()) == {Renewal.OK}
-
     def test_lost_twice_is_unavailable(self, proxy: Proxy, cut_off: RedisStore) -> None:
         proxy.drop_answers(2)
         with pytest.raises(StoreUnavailable):
             cut_off.acquire(claim(), "a")
         cut_off.release("a", claim())
-        permit_of(cut_off.acquire(claim(), "b"))
-
-    def test_a_server_out_of_reach(self, proxy: Proxy, cut_off: RedisStore) -> None:
-        proxy.cut()
-        with pytest.raises(StoreUnavailable):
-            cut_off.acquire(claim(), "a")
-        proxy.restore()
         permit_of(cut_off.acquire(claim(), "b"))
 
     def test_a_server_that_hangs(self, proxy: Proxy, cut_off: RedisStore) -> None:

@@ -32,6 +32,20 @@ def replica(start_redis: StartServer) -> Iterator[RedisServer]:
         yield replica
 
 
+def forbidding(command: str, server: RedisServer) -> str:
+    """The URL of a user who may not use this command."""
+    with server.client() as client:
+        client.acl_setuser(
+            "worker",
+            enabled=True,
+            passwords=[f"+{SECRET}"],
+            keys=["*"],
+            channels=["*"],
+            commands=["+@all", f"-{command}"],
+        )
+    return server.url.replace("//", f"//worker:{SECRET}@")
+
+
 def test_a_good_server(server: RedisServer) -> None:
     assert store_from_url(server.url).check() == []
 
@@ -49,18 +63,7 @@ def test_a_server_that_would_not(start_server: StartServer, policy: str) -> None
 
 
 def test_a_server_that_forbids_config(start_server: StartServer) -> None:
-    server = start_server()
-    with server.client() as client:
-        client.acl_setuser(
-            "worker",
-            enabled=True,
-            passwords=[f"+{SECRET}"],
-            keys=["*"],
-            channels=["*"],
-            commands=["+@all", "-config"],
-        )
-    url = server.url.replace("//", f"//worker:{SECRET}@")
-    (warning,) = store_from_url(url).check()
+    (warning,) = store_from_url(forbidding("config", start_server())).check()
     assert "maxmemory-policy" in warning
 
 
@@ -77,12 +80,7 @@ def test_a_server_that_would_lose_parked_tasks(server: RedisServer) -> None:
 
 
 def test_a_server_that_does_not_say_whether_it_loses_them(start_server: StartServer) -> None:
-    server = start_server()
-    with server.client() as client:
-        client.acl_setuser(
-            "worker", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-config"]
-        )
-    store = store_from_url(server.url.replace("//", "//worker:any@"))
+    store = store_from_url(forbidding("config", start_server()))
     assert any("make sure that it has an AOF" in warning for warning in store.check(parks=True))
 
 
@@ -95,16 +93,7 @@ def test_memory_loses_parked_tasks() -> None:
 
 def test_a_server_that_forbids_info(start_server: StartServer) -> None:
     server = start_server()
-    with server.client() as client:
-        client.acl_setuser(
-            "worker",
-            enabled=True,
-            passwords=[f"+{SECRET}"],
-            keys=["*"],
-            channels=["*"],
-            commands=["+@all", "-info"],
-        )
-    store = store_from_url(server.url.replace("//", f"//worker:{SECRET}@"))
+    store = store_from_url(forbidding("info", server))
     (warning,) = store.check()
     assert "INFO" in warning
     assert isinstance(store.acquire(claim(2), "a"), Permit)

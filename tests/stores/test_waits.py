@@ -10,20 +10,17 @@ from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import HIGHEST_PRIORITY
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.calling import calling, calls, granted
-from celery_semaphore.testing.conformance.suite import (
-    LEASE,
-    TAKE_UP,
+from celery_semaphore.testing.conformance.acquisition import (
     admitted,
     came_back,
     claim,
-    messages,
     named,
     parked,
-    reaped,
     refused,
-    released,
 )
+from celery_semaphore.testing.conformance.calling import calling, calls, granted
+from celery_semaphore.testing.conformance.grants import messages, reaped, released
+from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 from tests.support.servers import RedisServer
 
 from .conftest import OpenAt

@@ -19,7 +19,8 @@ from celery_semaphore.stores.postgresql.connection import Connection
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import SchemaName, install
 
-from .process import Process, free_port, listening, wait_until
+from .process import Process, wait_until
+from .server import Server
 
 DEFAULT = SchemaName()
 TABLES = """
@@ -59,7 +60,7 @@ def reachable(programs: Path) -> Path:
     return copied / package.name / programs.parent.name / programs.name
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """PostgreSQL, as Debian packages it; options are those of postgresql.conf.
 
     Without `fsync` it is quick, and loses nothing when only its processes are killed.
@@ -68,11 +69,9 @@ class PostgresServer:
     name: ClassVar[str] = "postgres"
 
     def __init__(self, env: Mapping[str, str] | None = None, **options: str) -> None:
-        self.port = free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+        super().__init__()
         self.data = self.directory / "data"
         self.options = {"fsync": "off", "max_connections": "200"} | options
-        self.process: Process | None = None
         self.env = env
 
     @classmethod
@@ -86,7 +85,6 @@ class PostgresServer:
 
     @classmethod
     def why_missing(cls) -> str | None:
-        """Say how to get it, where it is not there."""
         if cls.programs():
             return None
         return "no PostgreSQL: apt-get install postgresql, or brew install postgresql"
@@ -173,11 +171,6 @@ class PostgresServer:
         for name in ("epoch", "epoch_before"):
             self.run(f"UPDATE celery_semaphore.{name} SET format = {number}")  # noqa: S608
 
-    @property
-    def pid(self) -> int:
-        assert self.process
-        return self.process.pid
-
     def stop_immediately(self) -> None:
         """As a lost machine would: nothing is written that was not."""
         assert self.process
@@ -187,23 +180,12 @@ class PostgresServer:
         self.process.discard()
 
     def stop_politely(self) -> None:
-        assert self.process
-        self.process.signal(signal.SIGINT)
-        self.process.wait()
-        self.process.discard()
+        self.end(signal.SIGINT)
 
     def stop(self) -> None:
-        if self.process:
-            if self.process.running():
-                self.process.signal(signal.SIGQUIT)
-            self.process.discard()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        if self.process and self.process.running():
+            self.process.signal(signal.SIGQUIT)
+        super().stop()
 
 
 class EmbeddedPostgresServer(PostgresServer):
@@ -248,57 +230,3 @@ class KeptLink(Link):
         """Leave its connections to the next link."""
         while self._idle:
             self._of_server.append(self._idle.pop())
-
-
-class PgBouncer:
-    """A pooler in transaction mode before a server: a client's next transaction may be in another session."""
-
-    def __init__(self, server: PostgresServer, **options: str) -> None:
-        self.port = free_port()
-        self.server = server
-        self.directory = Path(tempfile.mkdtemp(prefix="pgbouncer-"))
-        self.options = {"pool_mode": "transaction", "default_pool_size": "3"} | options
-        self.process: Process | None = None
-
-    @classmethod
-    def binary(cls) -> Path | None:
-        found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-        return Path(found) if found else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        return None if cls.binary() else "no PgBouncer: apt-get install pgbouncer"
-
-    def start(self) -> Self:
-        binary = self.binary()
-        assert binary, self.why_missing()
-        given = {
-            "listen_addr": "127.0.0.1",
-            "listen_port": str(self.port),
-            "unix_socket_dir": "",
-            "auth_type": "any",
-        } | self.options
-        lines = [f"{name} = {value}" for name, value in given.items()]
-        behind = f"* = host=127.0.0.1 port={self.server.port} user=postgres"
-        file = self.directory / "pgbouncer.ini"
-        file.write_text("\n".join(["[databases]", behind, "[pgbouncer]", *lines, ""]))
-        self.directory.chmod(0o755)
-        command: list[str | Path] = [*as_somebody(), binary, file]
-        self.process = Process(f"pgbouncer-{self.port}", command).start()
-        self.process.wait_until(lambda: listening(self.port), 10, "a connection")
-        return self
-
-    @property
-    def url(self) -> str:
-        return self.server.database("postgres", port=self.port)
-
-    def stop(self) -> None:
-        if self.process:
-            self.process.discard()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()

@@ -1,19 +1,19 @@
-"""Servers of the tests' own: on free loopback ports, in directories of their own."""
+"""Servers of the Redis family."""
 
 import contextlib
 import os
 import shutil
 import signal
-import tempfile
 from pathlib import Path
 from typing import Any, Self
 
 import redis
 
 from .process import Process, free_port
+from .server import Server
 
 
-class RedisServer:
+class RedisServer(Server):
     """Redis, as Debian packages it; options are those of redis.conf, with underscores.
 
     `RedisServer(appendonly="yes")` keeps its data over `kill()` and `start()`.
@@ -22,11 +22,9 @@ class RedisServer:
     name = "redis"
 
     def __init__(self, **options: str) -> None:
-        self.port = free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+        super().__init__()
         self.socket = self.directory / "s"
         self.options = {"save": "", "appendonly": "no", "databases": "64"} | options
-        self.process: Process | None = None
 
     @classmethod
     def binary(cls) -> Path | None:
@@ -35,7 +33,6 @@ class RedisServer:
 
     @classmethod
     def why_missing(cls) -> str | None:
-        """Say how to get it, where it is not there."""
         if cls.binary():
             return None
         return "no redis-server in PATH: apt-get install redis-server, or brew install redis"
@@ -61,11 +58,6 @@ class RedisServer:
         return False
 
     @property
-    def pid(self) -> int:
-        assert self.process
-        return self.process.pid
-
-    @property
     def url(self) -> str:
         return self.database(0)
 
@@ -89,10 +81,7 @@ class RedisServer:
 
     def stop_politely(self) -> None:
         """End it with SIGTERM: it writes what it has to keep, and `start()` finds it."""
-        assert self.process
-        self.process.signal(signal.SIGTERM)
-        self.process.wait()
-        self.process.discard()
+        self.end(signal.SIGTERM)
 
     def restart(self, *, keep_data: bool) -> None:
         """Kill it and start it again on the same port."""
@@ -115,17 +104,6 @@ class RedisServer:
     def resume(self) -> None:
         assert self.process
         self.process.resume()
-
-    def stop(self) -> None:
-        if self.process:
-            self.process.discard()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 class ValkeyServer(RedisServer):

@@ -29,6 +29,17 @@ def fault(site: Site, tmp_path: Path, what: str) -> dict[str, str]:
     }
 
 
+def ends_with(state: str, site: Site, tmp_path: Path, name: str) -> None:
+    """Send the task of this name, whose process dies: it ends in this state, and its permit comes back."""
+    resource = uuid4().hex
+    result = site.send(name, "success", resource)
+    wait_until(result.ready, 30, "it has a state")
+    assert (tmp_path / "struck").exists()
+    assert result.state == state
+    assert site.counter.stats(resource)["completed"] == (state == "SUCCESS")
+    site.wait_all_back(ONE, 15)
+
+
 @pytest.mark.parametrize("when", BEFORE_THE_PERMIT_IS_NOTED)
 @pytest.mark.parametrize(
     ("name", "state"), [("early", "SUCCESS"), ("late", "FAILURE"), ("late_lost", "SUCCESS")]
@@ -39,13 +50,7 @@ def test_child_dies_before_its_permit_is_noted(
     """With early acks the task is delivered again: it had not begun. With late acks Celery decides."""
     site.lease = 60.0
     site.start(concurrency=1, env=fault(site, tmp_path, f"child: {when}"))
-    resource = uuid4().hex
-    result = site.send(name, "success", resource)
-    wait_until(result.ready, 30, "it has a state")
-    assert (tmp_path / "struck").exists()
-    assert result.state == state
-    assert site.counter.stats(resource)["completed"] == (state == "SUCCESS")
-    site.wait_all_back(ONE, 15)
+    ends_with(state, site, tmp_path, name)
 
 
 @pytest.mark.parametrize(("name", "state"), [("early", "FAILURE"), ("late_lost", "SUCCESS")])
@@ -55,13 +60,7 @@ def test_child_dies_after_its_permit_was_noted(
     """Celery's own window: with early acks the message is acknowledged, the task fails."""
     site.lease = 60.0
     site.start(concurrency=1, env=fault(site, tmp_path, "child: after held"))
-    resource = uuid4().hex
-    result = site.send(name, "success", resource)
-    wait_until(result.ready, 30, "it has a state")
-    assert (tmp_path / "struck").exists()
-    assert result.state == state
-    assert site.counter.stats(resource)["completed"] == (state == "SUCCESS")
-    site.wait_all_back(ONE, 15)
+    ends_with(state, site, tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["early", "late"])

@@ -29,61 +29,36 @@ and all others run. ``set_format`` sets the number of the format in the server's
 
 from __future__ import annotations
 
-from .admission import Admission
 from .attached_grants import AttachedGrants
 from .callers import Callers
 from .calling import Calling
 from .changed_tasks import ChangedTasks
-from .clock_steps import ClockSteps
-from .copies import Copies
-from .copies_of_waits import CopiesOfWaits
 from .crowd import Crowd
 from .ended_waits import EndedWaits
-from .epochs import Epochs
-from .failovers import Failovers
-from .fairness import Fairness
 from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .in_transit import InTransit
-from .late_returns import LateReturns
-from .leases import Leases
-from .lost_hand_overs import LostHandOvers
 from .messages import Messages
 from .moved_waits import MovedWaits
-from .named_waits import NamedWaits
 from .names import Names
 from .nonces import Nonces
 from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
+from .parts import Acquisition, Losses, SessionWaits
 from .promoted_waits import PromotedWaits
 from .promotions import Promotions
-from .repeated_losses import RepeatedLosses
-from .session_grants import SessionGrants
-from .session_line import SessionLine
-from .sessions import Sessions
 from .set_aside import SetAside
-from .timeouts import Timeouts
-from .waiting import Waiting
 
 __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    Admission,
-    Leases,
-    Waiting,
-    Timeouts,
-    Copies,
-    CopiesOfWaits,
-    Fairness,
+    Acquisition,
     InTransit,
     SetAside,
-    Sessions,
-    SessionGrants,
-    SessionLine,
-    NamedWaits,
+    SessionWaits,
     Parking,
     AttachedGrants,
     Messages,
@@ -99,12 +74,7 @@ class StoreConformance(
     GoneCallers,
     Callers,
     Operators,
-    Epochs,
-    LateReturns,
-    Failovers,
-    LostHandOvers,
-    RepeatedLosses,
-    ClockSteps,
+    Losses,
     Formats,
     Names,
     Crowd,

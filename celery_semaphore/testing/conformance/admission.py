@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import LEASE, Suite, admitted, claim, refused, why
+from .acquisition import admitted, claim, refused, why
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

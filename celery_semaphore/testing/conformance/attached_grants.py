@@ -7,21 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Wait
+from .acquisition import admitted, came_back, claim, parked, refused
 from .calling import BOTH, granted
+from .grants import attached, messages, released
 from .session_calls import S
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    attached,
-    came_back,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
-)
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
-from .suite import Suite, admitted, claim
+from .acquisition import admitted, claim
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Answer

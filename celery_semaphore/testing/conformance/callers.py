@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.blocking_waiter import BlockingWaiter
+from .acquisition import admitted, claim
 from .crowd import Bodies
-from .suite import LEASE, Suite, admitted, claim
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

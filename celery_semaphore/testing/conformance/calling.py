@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
 from ...core.ticket import nonce_of
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import messages, released
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

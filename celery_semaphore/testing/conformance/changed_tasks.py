@@ -11,23 +11,11 @@ import pytest
 from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from ...core.ticket import nonce_of
+from .acquisition import admitted, came_back, claim, parked, refused, why
 from .calling import granted
+from .grants import limited, messages, reaped, released
 from .session_calls import S, held, holding
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    limited,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

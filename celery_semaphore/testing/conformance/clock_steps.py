@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
+from .acquisition import admitted, claim, parked, why
 from .calling import granted
+from .grants import messages, reaped, released
 from .session_calls import S, held
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    reaped,
-    released,
-    why,
-)
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -40,15 +32,20 @@ def waited(store: Store, clock: Clock) -> float:
     return clock.now - began
 
 
+def grace_ends_after_a_step(store: Store, clock: Clock) -> None:
+    """Step back in the grace, which ends all the same."""
+    assert why(store, claim(), "b") is Reason.RECOVERING
+    clock.advance(-STEP)
+    assert why(store, claim(), "c") is Reason.RECOVERING
+    clock.advance(FURTHEST)
+    admitted(store, claim(), "d")
+
+
 class ClockSteps(Suite):
     def test_the_grace_ends(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         self.forget(store)
-        assert why(store, claim(), "b") is Reason.RECOVERING
-        clock.advance(-STEP)
-        assert why(store, claim(), "c") is Reason.RECOVERING
-        clock.advance(FURTHEST)
-        admitted(store, claim(), "d")
+        grace_ends_after_a_step(store, clock)
 
     def test_a_dead_holders_permit_comes_back(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
@@ -61,11 +58,7 @@ class ClockSteps(Suite):
         admitted(store, claim(), "a")
         lose_the_rest = self.remember(store)
         lose_the_rest()
-        assert why(store, claim(), "b") is Reason.RECOVERING
-        clock.advance(-STEP)
-        assert why(store, claim(), "c") is Reason.RECOVERING
-        clock.advance(FURTHEST)
-        admitted(store, claim(), "d")
+        grace_ends_after_a_step(store, clock)
 
     def test_those_that_live_renew(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import MessageId, Permit, Reason, Refusal
-from .suite import LEASE, admitted, claim
+from .acquisition import admitted, claim
+from .brought import Task, WithTasks
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .brought import Task, WithTasks
 
 
 class Copies(WithTasks):

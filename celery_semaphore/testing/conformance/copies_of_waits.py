@@ -7,12 +7,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal
-from .suite import LEASE, admitted, claim
+from .acquisition import admitted, claim
+from .brought import REMEMBERED, Task, WithTasks
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .brought import REMEMBERED, Task, WithTasks
 
 
 class CopiesOfWaits(WithTasks):

@@ -10,7 +10,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Kind, Permit, Wait
-from .suite import Suite, attached, claim, released
+from .acquisition import claim
+from .grants import attached, released
+from .suite import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

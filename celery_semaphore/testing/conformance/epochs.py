@@ -7,7 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Permit, Reason, Renewal, Wait
-from .suite import GRACE, LEASE, Suite, admitted, claim, parked, reaped, refused, why
+from .acquisition import admitted, claim, parked, refused, why
+from .grants import reaped
+from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

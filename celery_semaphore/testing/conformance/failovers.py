@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal
-from .suite import (
-    GRACE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    parked,
-    reaped,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, why
+from .grants import reaped, released
+from .suite import GRACE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
+from .acquisition import admitted, came_back, claim, refused, requeued, why
 from .calling import granted
 from .session_calls import S, held
-from .suite import Suite, admitted, came_back, claim, refused, requeued, why
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

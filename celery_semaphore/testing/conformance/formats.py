@@ -13,21 +13,9 @@ from ...core.formats import FORMAT
 from ...core.permit import Kind, MessageId, Reason, Renewal, Wait
 from ...core.session import HeldWait
 from ...errors import StoreUnavailable
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    named,
-    parked,
-    reaped,
-    released,
-    requeued,
-    why,
-)
+from .acquisition import admitted, came_back, claim, named, parked, requeued, why
+from .grants import messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

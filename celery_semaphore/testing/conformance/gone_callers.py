@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, parked, refused, why
 from .calling import AGAIN, BOTH, SESSION, calling, calls, granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .grants import messages, reaped, released
+from .session_calls import forgotten_after
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -34,12 +26,7 @@ class GoneCallers(Suite):
         calling(store, claim(), "dead")
         clock.advance(LEASE)
         store.release("unknown", claim())  # makes the store look at the line
-        clock.advance(LEASE - 0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 1
-        clock.advance(0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 0
+        forgotten_after(LEASE, store, clock)
         assert list(store.resources()) == []
 
     def test_a_dead_callers_grant_goes_to_the_next(self, store: Store, clock: Clock) -> None:

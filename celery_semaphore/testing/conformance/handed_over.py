@@ -1,14 +1,14 @@
 """What the tests of lost hand-overs have in common."""
 
+# ruff: noqa: S101 - asserting figures is what tests do
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .suite import (
-    Suite,
-    admitted,
-    claim,
-)
+from ...core.permit import Reason
+from .acquisition import admitted, claim, why
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Permit
@@ -30,3 +30,17 @@ class HandedOver(Suite):
         living = admitted(store, claim(), "b")
         lose_the_rest()
         return dead, living
+
+    def handed_over_before_a_lower_limit(self, store: Store) -> tuple[list[Permit], Permit, Permit]:
+        """Declare 4 in the old version of a program, and 2 in the new one; lose what came after.
+
+        Return the permits of the living "a", "b" and "c", of the dead "d", and of "e", which followed "d".
+        """
+        living = [admitted(store, claim(4), holder) for holder in "abc"]
+        dead = admitted(store, claim(4), "d")
+        assert why(store, claim(2), "x") is Reason.SATURATED
+        lose_the_rest = self.remember(store)
+        store.release("d", claim(4))
+        follower = admitted(store, claim(4), "e")
+        lose_the_rest()
+        return living, dead, follower

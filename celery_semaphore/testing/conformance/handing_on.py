@@ -7,21 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    limited,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import limited, messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Wait
+from .acquisition import admitted, came_back, claim, parked, refused, requeued
 from .calling import BOTH, calling, granted
+from .grants import messages, released
 from .session_calls import HOUR, S, holding
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
-    requeued,
-)
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

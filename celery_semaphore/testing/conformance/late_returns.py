@@ -7,23 +7,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason, Renewal
-from .suite import GRACE, LEASE, Suite, admitted, claim, why
+from .acquisition import admitted, claim, why
+from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
     from ...core.store import Store
     from ..clock import Clock
 
 
 class LateReturns(Suite):
-    def test_a_newcomer_may_come_first(self, store: Store, clock: Clock) -> None:
-        """Begin the new epoch by a client that knew no other; the grace begins with one that did."""
-        permit = admitted(store, claim(2), "a")
+    def admit_newcomer(self, store: Store, clock: Clock, claims: Sequence[Claim]) -> None:
+        """Forget all, and admit a newcomer by a client that knew no other epoch."""
         known = store.epoch
         self.forget(store)
         clock.advance(1)
         store.epoch = None
-        admitted(store, claim(2), "newcomer")
+        admitted(store, claims, "newcomer")
         store.epoch = known
+
+    def test_a_newcomer_may_come_first(self, store: Store, clock: Clock) -> None:
+        """Begin the grace with a client that knew the epoch before."""
+        permit = admitted(store, claim(2), "a")
+        self.admit_newcomer(store, clock, claim(2))
         clock.advance(LEASE / 2)
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         store.epoch = None
@@ -50,22 +58,12 @@ class LateReturns(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         admitted(store, claim(3), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        admitted(store, claim(3), "newcomer")
-        store.epoch = known
+        self.admit_newcomer(store, clock, claim(3))
         assert why(store, claim(3), "b") is Reason.RECOVERING
 
     def test_who_knew_an_old_memory_may_come_too_late(self, store: Store, clock: Clock) -> None:
         permit = admitted(store, claim(), "a")
-        known = store.epoch
-        self.forget(store)
-        clock.advance(1)
-        store.epoch = None
-        admitted(store, claim(), "newcomer")
-        store.epoch = known
+        self.admit_newcomer(store, clock, claim())
         clock.advance(LEASE)
         assert store.renew([permit]) == {"a": Renewal.LOST}
         admitted(store, claim(), "b")

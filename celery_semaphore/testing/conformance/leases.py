@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Reason, Renewal
-from .suite import GRACE, LEASE, Suite, admitted, claim, why
+from .acquisition import admitted, claim, why
+from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal
-from .suite import (
-    GRACE,
-    LEASE,
-    admitted,
-    came_back,
-    claim,
-    parked,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, why
+from .grants import released
+from .handed_over import HandedOver, names
+from .suite import GRACE, LEASE
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .handed_over import HandedOver, names
 
 
 class LostHandOvers(HandedOver):
@@ -118,14 +111,7 @@ class LostHandOvers(HandedOver):
     def test_a_limit_lowered_before_takes_nothing_from_the_living(
         self, store: Store, first: str
     ) -> None:
-        """Declare 4 in the old version of a program, and 2 in the new one."""
-        living = [admitted(store, claim(4), holder) for holder in "abc"]
-        dead = admitted(store, claim(4), "d")
-        assert why(store, claim(2), "x") is Reason.SATURATED
-        lose_the_rest = self.remember(store)
-        store.release("d", claim(4))
-        restored = admitted(store, claim(4), "e")
-        lose_the_rest()
+        living, dead, restored = self.handed_over_before_a_lower_limit(store)
         order = [*living, restored] if first == "living" else [restored, *living]
         assert store.renew(order) == dict.fromkeys("abc", Renewal.OK) | {"e": Renewal.RESTORED}
         assert store.renew([dead]) == {"d": Renewal.LOST}

@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Wait
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    attached,
-    came_back,
-    claim,
-    limited,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    requeued,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, requeued
+from .grants import attached, limited, messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

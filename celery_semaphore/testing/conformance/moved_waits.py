@@ -10,22 +10,12 @@ import pytest
 
 from ...core.permit import Kind
 from ...core.ticket import nonce_of
+from .acquisition import admitted, came_back, claim, parked, refused
 from .calling import granted
 from .changed_tasks import DISK, fill_both
+from .grants import attached, messages, reaped, released
 from .session_calls import S, held, holding
-from .suite import (
-    TAKE_UP,
-    Suite,
-    admitted,
-    attached,
-    came_back,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-)
+from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 from ...core.session import HeldWait, Standing
 from ...core.ticket import TicketFields, nonce_of
+from .acquisition import admitted, claim, parked, refused
 from .calling import BOTH, granted
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
+from .grants import messages, released
+from .session_calls import (
+    HOUR,
+    S,
+    T,
+    forgotten_after,
+    held,
+    holding,
+    looked_at,
+    nonces,
+    reachable,
+    tickets,
 )
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import HOUR, S, T, held, holding, looked_at, nonces, reachable, tickets
 
 
 class NamedWaits(Suite):
@@ -91,12 +94,7 @@ class NamedWaits(Suite):
         clock.advance(HOUR)
         store.name(S, [known, unknown])
         assert (reachable(store), store.snapshot("api").waiting) == ([], 2)
-        clock.advance(HOUR - 0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 2
-        clock.advance(0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 0
+        forgotten_after(HOUR, store, clock)
 
     def test_several_claims_stand_again(self, store: Store) -> None:
         store.ask(S)

@@ -18,7 +18,9 @@ from ...core.names import LONGEST_NAME
 from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
 from ...stores.encoding import brief
-from .suite import Suite, admitted, came_back, claim, messages, parked, refused, released, why
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import messages, released
+from .suite import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

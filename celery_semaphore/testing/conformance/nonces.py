@@ -11,20 +11,10 @@ import pytest
 from ...core.permit import Kind, MessageId, Permit, Refusal, Renewal
 from ...core.session import GRANT_S
 from ...core.ticket import HIGHEST_PRIORITY, TicketFields
+from .acquisition import admitted, came_back, claim, named, parked, refused, requeued
 from .calling import SESSION, calling, calls, granted
-from .suite import (
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    named,
-    parked,
-    refused,
-    released,
-    requeued,
-)
+from .grants import messages, released
+from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

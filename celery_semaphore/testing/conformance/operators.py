@@ -11,7 +11,8 @@ import pytest
 from ...core.key import resource_name
 from ...core.permit import HIGHEST, Claim, Kind, Reason, Refusal, Wait
 from ...errors import SemaphoreError, StoreUnavailable
-from .suite import LEASE, Suite, admitted, claim, parked, refused, requeued, why
+from .acquisition import admitted, claim, parked, refused, requeued, why
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

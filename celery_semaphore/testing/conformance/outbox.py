@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    limited,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import limited, messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

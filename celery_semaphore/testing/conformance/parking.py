@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import (
-    LEASE,
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    requeued,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, requeued, why
+from .grants import messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

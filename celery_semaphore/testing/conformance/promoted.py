@@ -7,13 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
-from .suite import (
-    admitted,
-    came_back,
-    claim,
-    named,
-    released,
-)
+from .acquisition import admitted, came_back, claim, named
+from .grants import released
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -7,24 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
-from .suite import (
-    TAKE_UP,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    limited,
-    messages,
-    named,
-    reaped,
-    refused,
-    released,
-)
+from .acquisition import admitted, came_back, claim, named, refused
+from .grants import limited, messages, reaped, released
+from .promoted import BOTH, line, order, overtaking, queued
+from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .promoted import BOTH, line, order, overtaking, queued
 
 
 class PromotedWaits(Suite):

@@ -8,24 +8,15 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import Standing
+from .acquisition import admitted, came_back, claim, named, refused, requeued
+from .grants import limited, messages, released
+from .promoted import line, order, queued
 from .session_calls import S, held, holding
-from .suite import (
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    limited,
-    messages,
-    named,
-    refused,
-    released,
-    requeued,
-)
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .promoted import line, order, queued
 
 
 class Promotions(Suite):

@@ -9,28 +9,34 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Renewal, Wait
+from .acquisition import admitted, came_back, claim, parked, refused, why
+from .grants import messages, reaped, released
+from .handed_over import HandedOver, names
 from .session_calls import S, held
-from .suite import (
-    GRACE,
-    TAKE_UP,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    reaped,
-    refused,
-    released,
-    why,
-)
+from .suite import GRACE, TAKE_UP
 
 if TYPE_CHECKING:
+    from ...core.permit import Permit
     from ...core.store import Store
     from ..clock import Clock
-from .handed_over import HandedOver, names
 
 
 class RepeatedLosses(HandedOver):
+    def lost_take_up(self, store: Store) -> tuple[str, Permit]:
+        """Take the grant of "b" up, release it and admit "c"; lose all that, but not the grant.
+
+        Return the ticket of "b" and the permit of the living "c".
+        """
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()))
+        lose_the_rest = self.remember(store)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        store.release("b2", claim())
+        living = admitted(store, claim(), "c")
+        lose_the_rest()
+        return ticket, living
+
     def test_several_claims(self, store: Store, clock: Clock) -> None:
         both = claim() + claim(of="disk")
         dead = admitted(store, both, "a")
@@ -95,13 +101,7 @@ class RepeatedLosses(HandedOver):
         self, store: Store
     ) -> None:
         """Give one of the holders no time to renew between the losses."""
-        living = [admitted(store, claim(4), holder) for holder in "abc"]
-        dead = admitted(store, claim(4), "d")
-        assert why(store, claim(2), "x") is Reason.SATURATED
-        lose_the_rest = self.remember(store)
-        store.release("d", claim(4))
-        restored = admitted(store, claim(4), "e")
-        lose_the_rest()
+        living, dead, restored = self.handed_over_before_a_lower_limit(store)
         said = store.renew([restored, *living[:2]])
         assert said == {"e": Renewal.RESTORED, "a": Renewal.OK, "b": Renewal.OK}
         self.remember(store)()
@@ -126,15 +126,7 @@ class RepeatedLosses(HandedOver):
     def test_a_grant_of_before_is_not_taken_up_beside_the_living(
         self, store: Store, clock: Clock
     ) -> None:
-        """Take the grant up and release it; then its message comes once more."""
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
-        store.sent(released(store, "a", claim()))
-        lose_the_rest = self.remember(store)
-        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
-        store.release("b2", claim())
-        living = admitted(store, claim(), "c")
-        lose_the_rest()
+        ticket, living = self.lost_take_up(store)
         assert store.renew([living]) == {"c": Renewal.RESTORED}
         answer = refused(store, claim(), "b3", came_back(ticket, Kind.PARK))
         assert (answer.reason, answer.ticket) == (Reason.RECOVERING, ticket)
@@ -147,14 +139,7 @@ class RepeatedLosses(HandedOver):
         admitted(store, claim(), "b5", again)
 
     def test_nor_when_it_comes_before_the_living(self, store: Store, clock: Clock) -> None:
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
-        store.sent(released(store, "a", claim()))
-        lose_the_rest = self.remember(store)
-        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
-        store.release("b2", claim())
-        living = admitted(store, claim(), "c")
-        lose_the_rest()
+        ticket, living = self.lost_take_up(store)
         assert why(store, claim(), "b3", came_back(ticket, Kind.PARK)) is Reason.RECOVERING
         clock.advance(1)
         assert store.renew([living]) == {"c": Renewal.RESTORED}

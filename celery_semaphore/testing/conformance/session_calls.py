@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.permit import Kind, Wait
 from ...core.session import HeldWait
 from ...core.ticket import nonce_of
-from .suite import (
-    LEASE,
-    admitted,
-    claim,
-    refused,
-)
+from .acquisition import admitted, claim, refused
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +41,15 @@ def held(
     return HeldWait(ticket, tuple(claims), keeps=how.get("keeps", 0.0))
 
 
+def held_in_turn(store: Store, clock: Clock, holders: str) -> list[HeldWait]:
+    """Let a task wait for each letter, at one place after the other."""
+    waits = []
+    for holder in holders:
+        waits.append(held(store, holder))
+        clock.advance(0.001)
+    return waits
+
+
 def tickets(waits: Sequence[HeldWait]) -> list[str]:
     return [wait.ticket for wait in waits]
 
@@ -60,6 +65,17 @@ def reachable(store: Store, resource: str = "api") -> list[str]:
 def looked_at(store: Store) -> None:
     """Let the store look at the line; a reap may find that it need not."""
     assert not store.release("unknown", claim())
+
+
+def forgotten_after(seconds: float, store: Store, clock: Clock) -> None:
+    """Let this time pass, at the end of which all waits are forgotten, and no moment before."""
+    waits = store.snapshot("api").waiting
+    clock.advance(seconds - 0.001)
+    store.reap()
+    assert store.snapshot("api").waiting == waits > 0
+    clock.advance(0.001)
+    store.reap()
+    assert store.snapshot("api").waiting == 0
 
 
 def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:

@@ -7,19 +7,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, refused
 from .calling import BOTH, granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    refused,
-)
+from .session_calls import S, T, held, holding, nonces, reachable
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
+    from ...core.session import HeldWait
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import S, T, held, holding, nonces, reachable
+
+
+def granted_to_the_first(store: Store, clock: Clock) -> tuple[HeldWait, HeldWait]:
+    """Return two waits of one session; the first one was granted a permit."""
+    store.ask(S)
+    admitted(store, claim(), "a")
+    first = held(store, "b")
+    clock.advance(0.001)
+    second = held(store, "c")
+    store.release("a", claim())
+    return first, second
 
 
 class SessionGrants(Suite):
@@ -76,12 +83,7 @@ class SessionGrants(Suite):
 
     def test_a_grant_ends_after_two_seconds(self, store: Store, clock: Clock) -> None:
         """E7: its session asked since, so this wait alone is in transit, at its place."""
-        store.ask(S)
-        admitted(store, claim(), "a")
-        first = held(store, "b")
-        clock.advance(0.001)
-        second = held(store, "c")
-        store.release("a", claim())
+        first, second = granted_to_the_first(store, clock)
         clock.advance(GRANT_S - 0.001)
         store.ask(S)
         assert granted(store) == [first.ticket]
@@ -151,11 +153,6 @@ class SessionGrants(Suite):
         assert store.ask(S, begun=[wait]).granted == frozenset()
 
     def test_a_grant_that_is_given_up_goes_to_the_next(self, store: Store, clock: Clock) -> None:
-        store.ask(S)
-        admitted(store, claim(), "a")
-        first = held(store, "b")
-        clock.advance(0.001)
-        second = held(store, "c")
-        store.release("a", claim())
+        first, second = granted_to_the_first(store, clock)
         store.release(first.ticket, claim())
         assert store.ask(S).granted == nonces(second)

@@ -10,24 +10,27 @@ import pytest
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
+from .acquisition import admitted, claim, parked, refused, why
 from .calling import granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    limited,
-    messages,
-    parked,
-    refused,
-    released,
-    why,
+from .grants import limited, messages, released
+from .session_calls import (
+    HOUR,
+    S,
+    T,
+    forgotten_after,
+    held,
+    held_in_turn,
+    holding,
+    lived,
+    looked_at,
+    nonces,
+    reachable,
 )
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import HOUR, S, T, held, holding, lived, looked_at, nonces, reachable
 
 
 class SessionLine(Suite):
@@ -90,10 +93,7 @@ class SessionLine(Suite):
     def test_a_raised_limit_is_handed_on_to_a_session(self, store: Store, clock: Clock) -> None:
         store.ask(S)
         admitted(store, claim(), "a")
-        waits = []
-        for holder in "bcd":
-            waits.append(held(store, holder))
-            clock.advance(0.001)
+        waits = held_in_turn(store, clock, "bcd")
         assert not limited(store, 3, "api")
         assert store.ask(S).granted == nonces(*waits[:2])
 
@@ -123,12 +123,7 @@ class SessionLine(Suite):
         held(store, "b")
         store.sleep(S)
         looked_at(store)
-        clock.advance(LEASE - 0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 1
-        clock.advance(0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 0
+        forgotten_after(LEASE, store, clock)
         assert list(store.resources()) == []
 
     def test_who_was_refused_asleep_is_forgotten_in_mid_line(

@@ -12,21 +12,15 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Wait
 from ...core.session import GRANT_S, HeldWait
 from ...core.ticket import TicketFields, nonce_of
+from .acquisition import admitted, claim, parked, refused
 from .calling import granted
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    claim,
-    parked,
-    refused,
-    released,
-)
+from .grants import released
+from .session_calls import S, T, held, held_in_turn, nonces, reachable
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .session_calls import S, T, held, nonces, reachable
 
 
 class Sessions(Suite):
@@ -81,10 +75,7 @@ class Sessions(Suite):
         store.ask(S)
         store.ask(T)
         admitted(store, claim(), "a")
-        waits = []
-        for holder in "bcdefg":
-            waits.append(held(store, holder))
-            clock.advance(0.001)
+        waits = held_in_turn(store, clock, "bcdefg")
         other = held(store, "other", T)
         store.release("a", claim())
         assert granted(store) == [waits[0].ticket]
@@ -147,10 +138,7 @@ class Sessions(Suite):
         clock.advance(4)
         store.release("a", claim())
         admitted(store, claim(), "a2")
-        waits = []
-        for n in range(3):
-            waits.append(held(store, f"{n}"))
-            clock.advance(0.001)
+        waits = held_in_turn(store, clock, "012")
         first, second, third = (nonce_of(wait.ticket) for wait in waits)
         assert store.ask(S, look=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
         store.set_limit(2, "api")

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .acquisition import admitted, came_back, claim, parked, refused, requeued
+from .grants import messages, released
 from .session_calls import HOUR, S, holding
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    messages,
-    parked,
-    refused,
-    released,
-    requeued,
-)
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Permit

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import Suite, admitted, came_back, claim, parked, refused, requeued
+from .acquisition import admitted, came_back, claim, parked, refused, requeued
+from .suite import Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

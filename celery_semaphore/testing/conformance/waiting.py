@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .suite import (
-    LEASE,
-    Suite,
-    admitted,
-    came_back,
-    claim,
-    parked,
-    refused,
-    released,
-    requeued,
-    why,
-)
+from .acquisition import admitted, came_back, claim, parked, refused, requeued, why
+from .grants import released
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store

@@ -1,15 +1,19 @@
 """Stores on PostgreSQL servers."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from tests.conftest import need
+from tests.stores.conftest import claim
+from tests.support.calling import Inside
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 
 OpenAt = Callable[..., PostgresStore]
@@ -40,16 +44,13 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
 
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
-    stores: list[PostgresStore] = []
-
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> PostgresStore:
         parameters = parameters_from_url(url, timeout=timeout, ssl=None)
-        stores.append(PostgresStore(parameters, timeout=timeout, **options))
-        return stores[-1]
+        store = PostgresStore(parameters, timeout=timeout, **options)
+        return stack.enter_context(closing(store))
 
-    yield open_at
-    for store in stores:
-        store.close()
+    with ExitStack() as stack:
+        yield open_at
 
 
 @pytest.fixture
@@ -63,3 +64,20 @@ def database(server: PostgresServer) -> str:
     name = uuid4().hex
     server.add_database(name)
     return name
+
+
+def crowd(store: PostgresStore, threads: int, times: int) -> Inside:
+    """Let threads acquire one of two permits many times, and count those that have one."""
+    inside = Inside()
+
+    def run(thread: int) -> None:
+        for n in range(times):
+            holder = f"{thread}-{n}'\\"
+            if isinstance(store.acquire(claim(2), holder), Permit):
+                with inside():
+                    pass
+                store.release(holder, claim(2))
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, range(threads)))
+    return inside

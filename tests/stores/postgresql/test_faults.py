@@ -2,10 +2,10 @@
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import ClassVar
 
@@ -16,21 +16,15 @@ from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
-from tests.stores.conftest import PARK, claim, permit_of, refusal_of
+from tests.stores.conftest import PARK, claim, park, permit_of, refusal_of
+from tests.stores.lost_answers import LostAnswers
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 
-from .conftest import OpenAt, StartServer
+from .conftest import OpenAt, StartServer, crowd
 
 FORK = get_context("fork")
-
-
-def park(store: PostgresStore, holder: str) -> str:
-    ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
-    assert ticket
-    store.attach(ticket, claim(), holder.encode())
-    return ticket
 
 
 def test_what_it_cannot_keep_is_no_outage(server: PostgresServer, open_at: OpenAt) -> None:
@@ -48,45 +42,13 @@ def test_a_limit_of_the_program_is_no_outage(store: PostgresStore) -> None:
     assert not isinstance(caught.value, StoreUnavailable)
 
 
-class TestLostAnswers:
-    @pytest.fixture
-    def proxy(self, server: PostgresServer, start_proxy: Callable[[int], Proxy]) -> Proxy:
-        return start_proxy(server.port)
-
+class TestLostAnswers(LostAnswers):
     @pytest.fixture
     def cut_off(self, server: PostgresServer, proxy: Proxy, open_at: OpenAt) -> PostgresStore:
         """A store whose answers may be lost; it has been used."""
         store = open_at(server.database("postgres", port=proxy.port), timeout=1.0)
         store.release("warm", claim(of="warm"))
         return store
-
-    def test_an_acquire_is_repeated(self, proxy: Proxy, cut_off: PostgresStore) -> None:
-        proxy.drop_answers()
-        permit_of(cut_off.acquire(claim(2), "a"))
-        assert proxy.answers_dropped == 1
-        assert cut_off.snapshot("api").occupied == 1
-
-    def test_a_repeated_release_says_again_what_it_handed_on(
-        self, proxy: Proxy, cut_off: PostgresStore
-    ) -> None:
-        cut_off.acquire(claim(), "a")
-        park(cut_off, "b")
-        proxy.drop_answers()
-        outgoing = cut_off.release("a", claim())
-        assert [grant.payload for grant in cut_off.take(outgoing)] == [b"b"]
-        assert proxy.answers_dropped == 1
-
-    def test_a_renewal_is_repeated(self, proxy: Proxy, cut_off: PostgresStore) -> None:
-        permits = [permit_of(cut_off.acquire(claim(3), holder)) for holder in "abc"]
-        proxy.drop_answers()
-        assert set(cut_off.renew(permits).values()) == {Renewal.OK}
-
-    def test_a_server_out_of_reach(self, proxy: Proxy, cut_off: PostgresStore) -> None:
-        proxy.cut()
-        with pytest.raises(StoreUnavailable):
-            cut_off.acquire(claim(), "a")
-        proxy.restore()
-        permit_of(cut_off.acquire(claim(), "b"))
 
     def test_a_server_that_hangs(self, proxy: Proxy, cut_off: PostgresStore) -> None:
         """One answer, and one connecting, for which libpq takes two seconds at least."""
@@ -192,6 +154,23 @@ class TestRestarts:
         assert wait_until(came, 10) == [b"b"]
 
 
+@contextmanager
+def stuck(server: PostgresServer) -> Iterator[None]:
+    """Meanwhile, another session has the lock of the resource "b"."""
+    with server.client() as client, client.transaction():
+        client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+        yield
+
+
+@contextmanager
+def three_due_but_one_stuck(store: PostgresStore, server: PostgresServer) -> Iterator[None]:
+    for name in "abc":
+        store.acquire(claim(of=name), "killed")
+    wait_until(lambda: len(server.run(DUE)) == 3, 5)
+    with stuck(server):
+        yield
+
+
 class TestStuckResources:
     def test_the_permits_of_others_are_renewed(
         self, store: PostgresStore, server: PostgresServer
@@ -199,8 +178,7 @@ class TestStuckResources:
         asked = {name: claim(2, of=name) for name in "abc"}
         asked["d"] = claim(2, of="d") + claim(2, of="b")
         permits = [permit_of(store.acquire(wanted, holder)) for holder, wanted in asked.items()]
-        with server.client() as client, client.transaction():
-            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+        with stuck(server):
             began = time.monotonic()
             assert store.renew(permits) == {"a": Renewal.OK, "c": Renewal.OK}
             assert (
@@ -214,8 +192,7 @@ class TestStuckResources:
         store = open_at(server.url, timeout=0.5)
         permits = [permit_of(store.acquire(claim(of=name), name)) for name in "abc"]
         server.set_format(FORMAT + 1)
-        with server.client() as client, client.transaction():
-            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+        with stuck(server):
             assert store.renew(permits) == {"a": Renewal.OK, "c": Renewal.OK}
         assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
 
@@ -225,19 +202,14 @@ class TestStuckResources:
         """Its turn comes in a moment: it must not be passed over each time."""
         permits = [permit_of(store.acquire(claim(of=name), name)) for name in "ab"]
         with ThreadPoolExecutor() as others:
-            with server.client() as client, client.transaction():
-                client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+            with stuck(server):
                 asked = others.submit(store.renew, permits)
                 wait_until(lambda: server.run(WAITING), 5)
             assert asked.result() == dict.fromkeys("ab", Renewal.OK)
 
     def test_others_are_reaped(self, server: PostgresServer, open_at: OpenAt) -> None:
         store = open_at(server.url, lease=0.1, timeout=20.0)
-        for name in "abc":
-            store.acquire(claim(of=name), "killed")
-        wait_until(lambda: len(server.run(DUE)) == 3, 5)
-        with server.client() as client, client.transaction():
-            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+        with three_due_but_one_stuck(store, server):
             began = time.monotonic()
             store.reap()
             assert time.monotonic() - began < 4, "it waits for nothing"
@@ -249,11 +221,7 @@ class TestStuckResources:
         self, server: PostgresServer, open_at: OpenAt
     ) -> None:
         store = open_at(server.url, lease=0.1, timeout=0.5)
-        for name in "abc":
-            store.acquire(claim(of=name), "killed")
-        wait_until(lambda: len(server.run(DUE)) == 3, 5)
-        with server.client() as client, client.transaction():
-            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['b'])")
+        with three_due_but_one_stuck(store, server):
             assert store._runner.reap(["a", "b", "c"]) == frozenset()
             assert list(store.resources()) == ["b"]
 
@@ -434,26 +402,8 @@ class TestOthersSettings:
     def test_another_isolation(self, open_at: OpenAt, isolated: str) -> None:
         """A snapshot from before the lock would show permits as free that are not."""
         store = open_at(isolated)
-        most, inside, lock = 0, 0, threading.Lock()
-
-        def run(thread: int) -> None:
-            nonlocal most, inside
-            for n in range(25):
-                holder = f"{thread}-{n}'\\"
-                if isinstance(store.acquire(claim(2), holder), Permit):
-                    with lock:
-                        inside += 1
-                        most = max(most, inside)
-                    with lock:
-                        inside -= 1
-                    store.release(holder, claim(2))
-
-        threads = [threading.Thread(target=run, args=[n]) for n in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert 0 < most <= 2
+        inside = crowd(store, threads=6, times=25)
+        assert 0 < inside.most <= 2
         ticket = refusal_of([store.acquire(claim(0), "x", PARK)][0]).ticket
         assert ticket
         store.set_limit(1, "api")

@@ -1,6 +1,5 @@
 """Behind a real PgBouncer in transaction mode."""
 
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,9 +8,10 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.postgresql import PostgresStore
 from tests.conftest import need
 from tests.stores.conftest import PARK, claim, refusal_of
-from tests.support.postgres import PgBouncer, PostgresServer
+from tests.support.pgbouncer import PgBouncer
+from tests.support.postgres import PostgresServer
 
-from .conftest import OpenAt
+from .conftest import OpenAt, crowd
 
 
 @pytest.fixture
@@ -34,28 +34,9 @@ def test_a_pair(pooled: PostgresStore) -> None:
 
 def test_a_crowd_through_few_sessions(pooled: PostgresStore) -> None:
     """Nothing of one transaction is left for the next, which may be another client's."""
-    inside, most, lock, ran = 0, 0, threading.Lock(), 0
-
-    def run(thread: int) -> None:
-        nonlocal inside, most, ran
-        for n in range(30):
-            holder = f"{thread}-{n}"
-            if not isinstance(pooled.acquire(claim(2), holder), Permit):
-                continue
-            with lock:
-                inside, ran = inside + 1, ran + 1
-                most = max(most, inside)
-            with lock:
-                inside -= 1
-            pooled.release(holder, claim(2))
-
-    threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert ran > 30
-    assert most <= 2
+    inside = crowd(pooled, threads=8, times=30)
+    assert inside.entries > 30
+    assert inside.most <= 2
     assert list(pooled.resources()) == []
 
 

@@ -7,18 +7,16 @@ import pytest
 from celery_semaphore.core.permit import Grant, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.suite import (
-    LEASE,
-    TAKE_UP,
+from celery_semaphore.testing.conformance.acquisition import (
     admitted,
     came_back,
     claim,
     named,
-    reaped,
     refused,
-    released,
     requeued,
 )
+from celery_semaphore.testing.conformance.grants import reaped, released
+from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt

@@ -331,18 +331,24 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
     ran_each_once(broker, "w", results)
 
 
-@pytest.mark.parametrize("how", ["warm", "cold"])
-@MANY_ARE_HELD
-def test_the_first_in_line_is_delivered_first(
-    site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float
-) -> None:
-    """A newcomer stands behind them."""
+def held_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list[Any]]:
+    """Return the store, in which another program has the permit, the worker, and what it holds."""
     site.lease = 60.0
     store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     worker = site.start(concurrency=1, conf=LONG)
     results = [site.send("hold", 0.0, "w") for _ in range(count)]
     wait_until_held(site, worker, count)
+    return store, worker, results
+
+
+@pytest.mark.parametrize("how", ["warm", "cold"])
+@MANY_ARE_HELD
+def test_the_first_in_line_is_delivered_first(
+    site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float
+) -> None:
+    """A newcomer stands behind them."""
+    store, worker, results = held_behind_another(site, count)
     getattr(worker, how)()
     worker.wait(seconds)
     newcomer = site.send("hold", 0.0, "w")
@@ -359,12 +365,7 @@ def test_rabbitmq_delivers_the_first_in_line_first(
     rabbit_site: Site, rabbitmq_server: Rabbit, count: int, seconds: float
 ) -> None:
     site = rabbit_site
-    site.lease = 60.0
-    store = site.store()
-    assert isinstance(store.acquire([ONE], "outside"), Permit)
-    worker = site.start(concurrency=1, conf=LONG)
-    results = [site.send("hold", 0.0, "w") for _ in range(count)]
-    wait_until_held(site, worker, count)
+    store, worker, results = held_behind_another(site, count)
     worker.warm()
     worker.wait(seconds)
     store.close()

@@ -330,6 +330,16 @@ def test_a_grant_lasts_while_its_request_waits_for_a_process(
     assert grant.granted
 
 
+def the_next_begins_in_time(worker: Worker, store: MemoryStore, clock: Clock) -> None:
+    """The grant of "b" lapses, though its session asks; "c" is granted a permit."""
+    clock.now += GRANT_S - 0.1
+    worker.session.ask()
+    clock.now += 0.2
+    store.reap()
+    worker.session.ask()
+    assert worker.begun == ["b", "c"]
+
+
 def test_a_grant_of_a_request_that_ended_lapses(
     worker: Worker, store: MemoryStore, clock: Clock
 ) -> None:
@@ -339,12 +349,7 @@ def test_a_grant_of_a_request_that_ended_lapses(
         worker.hold(worker.refused(name))
     store.release("a", CLAIMS)
     worker.session.ask()
-    clock.now += GRANT_S - 0.1
-    worker.session.ask()
-    clock.now += 0.2
-    store.reap()
-    worker.session.ask()
-    assert worker.begun == ["b", "c"]
+    the_next_begins_in_time(worker, store, clock)
 
 
 def test_a_grant_of_a_request_that_runs_lapses(
@@ -356,12 +361,7 @@ def test_a_grant_of_a_request_that_runs_lapses(
     store.release("a", CLAIMS)
     worker.session.ask()
     worker.requests["b"].granted = False  # its permit is noted
-    clock.now += GRANT_S - 0.1
-    worker.session.ask()
-    clock.now += 0.2
-    store.reap()
-    worker.session.ask()
-    assert worker.begun == ["b", "c"]
+    the_next_begins_in_time(worker, store, clock)
 
 
 def test_what_was_revoked_ends_while_the_store_is_away(

@@ -43,6 +43,14 @@ def end(worker: CeleryWorker, number: int, until: str) -> None:
     worker.wait_until(lambda: until in worker.log(), 10, until)
 
 
+def next_reads(site: Site, worker: CeleryWorker, queue: str) -> None:
+    """Send a message; the worker ends, and the next one gets it."""
+    result = site.send("free", queue=queue)
+    worker.wait(20)
+    started(site)
+    result.get(timeout=15)
+
+
 @pytest.mark.parametrize("queue", QUEUES)
 def test_of_a_worker_that_shuts_down_warm(site: Site, queue: str) -> None:
     """Another worker gets it while this one still waits for its running task."""
@@ -61,20 +69,14 @@ def test_of_a_worker_that_shuts_down_cold(site: Site, conf: dict[str, Any], queu
     worker = started(site, **conf)
     site.occupy()
     end(worker, signal.SIGQUIT, "Cold shutdown")
-    result = site.send("free", queue=queue)
-    worker.wait(20)
-    started(site)
-    result.get(timeout=15)
+    next_reads(site, worker, queue)
 
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_of_an_idle_worker_that_shuts_down(site: Site, queue: str) -> None:
     worker = started(site)
     end(worker, signal.SIGTERM, STOPPING)
-    result = site.send("free", queue=queue)
-    worker.wait(20)
-    started(site)
-    result.get(timeout=15)
+    next_reads(site, worker, queue)
 
 
 @pytest.mark.parametrize("queue", QUEUES)

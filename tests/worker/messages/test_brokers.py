@@ -35,6 +35,17 @@ def another(broker: str, request: pytest.FixtureRequest) -> str:
     return rabbit.virtual_host()
 
 
+def wait_and_run(count: int, site: Site, conf: dict[str, Any], brokers: dict[str, str]) -> None:
+    """So many tasks wait in the way of `conf` with these brokers, and run once."""
+    site.start(concurrency=2, conf=conf | brokers)
+    held = site.occupy()
+    results = [site.send("hold", 0.0, "w") for _ in range(count)]
+    wait_until(lambda: site.waiting() == count, 20, "they wait")
+    site.let_go()
+    done([*held, *results], 20)
+    ran_once(site, "w", results, 1, parked=conf is PARK)
+
+
 @pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_what_waits_stays_with_the_broker_that_workers_read(
@@ -42,13 +53,7 @@ def test_what_waits_stays_with_the_broker_that_workers_read(
 ) -> None:
     site: Site = request.getfixturevalue(broker)
     two = {"broker_read_url": site.broker, "broker_write_url": another(broker, request)}
-    site.start(concurrency=2, conf=conf | two)
-    held = site.occupy()
-    results = [site.send("hold", 0.0, "w") for _ in range(5)]
-    wait_until(lambda: site.waiting() == 5, 20, "they wait")
-    site.let_go()
-    done([*held, *results], 20)
-    ran_once(site, "w", results, 1, parked=conf is PARK)
+    wait_and_run(5, site, conf, two)
 
 
 # -- several URLs of one broker
@@ -65,13 +70,7 @@ def test_the_first_two_of_three_urls_are_down(
 ) -> None:
     site: Site = request.getfixturevalue(broker)
     down = [at_port(site.broker, free_port()) for _ in range(2)]
-    site.start(concurrency=2, conf=conf | {"broker_url": ";".join([*down, site.broker])})
-    held = site.occupy()
-    results = [site.send("hold", 0.0, "w") for _ in range(3)]
-    wait_until(lambda: site.waiting() == 3, 20, "they wait")
-    site.let_go()
-    done([*held, *results], 20)
-    ran_once(site, "w", results, 1, parked=conf is PARK)
+    wait_and_run(3, site, conf, {"broker_url": ";".join([*down, site.broker])})
 
 
 def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:

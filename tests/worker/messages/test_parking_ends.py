@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 import pytest
+from celery.result import AsyncResult
 from celery.worker.state import revoked
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
@@ -17,6 +18,22 @@ from ..conftest import Site
 from .test_parking import BROKERS, ONE, PARK, done
 
 SWEEPS = 5.0  # seconds: two sweeps of two seconds each, and some
+
+
+def parked(site: Site, *task: Any, **options: Any) -> tuple[list[AsyncResult], AsyncResult]:
+    """The results of a task that has the permit, and of this one, which waits for it in the store."""
+    site.start(concurrency=2, conf=PARK)
+    held = site.occupy()
+    result = site.send(*task, **options)
+    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    return held, result
+
+
+def never_ran(site: Site, held: list[Any]) -> None:
+    """What waited for the held permit left the store without it."""
+    assert not held[0].ready()
+    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
+    assert site.counter.stats("never")["entries"] == 0
 
 
 @pytest.mark.parametrize("broker", BROKERS)
@@ -48,32 +65,22 @@ def test_many_revoked_at_once(site: Site) -> None:
     site.client.control.revoke([result.id for result in results])
     wait_until(lambda: all(result.ready() for result in results), 10, "they have a state")
     assert {result.state for result in results} == {"REVOKED"}
-    assert not held[0].ready()
-    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
-    assert site.counter.stats("never")["entries"] == 0
+    never_ran(site, held)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
 def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
-    site.start(concurrency=2, conf=PARK)
-    held = site.occupy()
-    result = site.send("hold", 0, "never", expires=2.0)
-    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    held, result = parked(site, "hold", 0, "never", expires=2.0)
     wait_until(result.ready, 2 + SWEEPS, "it has a state")
     assert result.state == "REVOKED"
-    assert not held[0].ready()
-    wait_until(lambda: site.waiting() == 0, 5, "it left the store")
-    assert site.counter.stats("never")["entries"] == 0
+    never_ran(site, held)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
 def test_wait_timeout_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
-    site.start(concurrency=2, conf=PARK)
-    held = site.occupy()
-    result = site.send("impatient", "never")
-    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    held, result = parked(site, "impatient", "never")
     wait_until(result.ready, 1.5 + SWEEPS, "it gave up")
     assert not held[0].ready()
     assert type(result.result).__name__ == "SemaphoreTimeout"

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
-from celery.worker import state
 
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
@@ -209,12 +208,6 @@ def _published(publisher: Publisher) -> bool:
 @pytest.fixture
 def store() -> Store:
     return Store()
-
-
-@pytest.fixture
-def revoked() -> Iterator[Any]:
-    yield state.revoked
-    state.revoked.clear()
 
 
 def test_a_sweep_looks_for_the_revoked(store: Store, revoked: Any) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
-from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
@@ -109,12 +107,6 @@ class Store(MemoryStore):
 @pytest.fixture
 def store() -> Store:
     return Store()
-
-
-@pytest.fixture
-def revoked() -> Iterator[Any]:
-    yield state.revoked
-    state.revoked.clear()
 
 
 def refused(store: MemoryStore, holder: str) -> str:

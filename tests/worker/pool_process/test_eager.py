@@ -27,7 +27,7 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.pool_process.permit import TaskPermit
 from tests.conftest import StartServer
-from tests.core.calling import in_child
+from tests.support.calling import in_child
 from tests.support.process import wait_until
 
 from ..conftest import Site

@@ -1,16 +1,19 @@
-"""What the tests of Semaphore are written with."""
+"""What the tests of blocking calls are written with."""
 
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
+from typing import Any
 
-from celery_semaphore.core.permit import Answer, Claim, MessageId, Permit, Refusal, Wait
+from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.process import wait_until
+
+from .process import wait_until
 
 SOON = 10.0  # seconds in which everything happens that happens at all
 
@@ -94,18 +97,16 @@ class Asked:
         self._acquire = store.acquire
         store.acquire = self.acquire  # type: ignore[method-assign]
 
-    def acquire(
-        self,
-        claims: Sequence[Claim],
-        holder: str,
-        wait: Wait | None = None,
-        message_id: MessageId | None = None,
-    ) -> Answer:
-        self.waits.append(wait)
+    def acquire(self, *question: Any, **named: Any) -> Answer:
+        self.waits.append(signature(self._acquire).bind(*question, **named).arguments.get("wait"))
+        self.asked()
         self.at.append(time.monotonic())
-        answer = self.answered(self._acquire(claims, holder, wait, message_id))
+        answer = self.answered(self._acquire(*question, **named))
         self.answers.append(answer)
         return answer
+
+    def asked(self) -> None:
+        """Called before the store is."""
 
     def answered(self, answer: Answer) -> Answer:
         return answer
@@ -128,15 +129,7 @@ class LostAnswers(Asked):
 class Failing(LostAnswers):
     """Does not even do it."""
 
-    def acquire(
-        self,
-        claims: Sequence[Claim],
-        holder: str,
-        wait: Wait | None = None,
-        message_id: MessageId | None = None,
-    ) -> Answer:
-        if self.times <= 0:
-            return super().acquire(claims, holder, wait, message_id)
-        self.times -= 1
-        self.waits.append(wait)
-        raise StoreUnavailable("gone")
+    def asked(self) -> None:
+        if self.times > 0:
+            self.times -= 1
+            raise StoreUnavailable("gone")

@@ -14,9 +14,17 @@ from celery_semaphore.core.permit import Answer, Claim, Reason
 from celery_semaphore.core.session import Turns
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import (
+    SOON,
+    Asked,
+    Failing,
+    LostAnswers,
+    occupied,
+    refusal_of,
+    thread,
+    waiting,
+)
 from tests.support.process import wait_until
-
-from .calling import SOON, Asked, Failing, LostAnswers, occupied, refusal_of, thread, waiting
 
 
 class TestFailingStore:

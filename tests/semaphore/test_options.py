@@ -7,8 +7,7 @@ import pytest
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores.memory import MemoryStore
-
-from .calling import occupied
+from tests.support.calling import occupied
 
 
 class TestDecorator:

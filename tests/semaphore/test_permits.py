@@ -11,9 +11,8 @@ from celery_semaphore import PermitLost, Semaphore
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import SOON, in_child, occupied
 from tests.support.process import wait_until
-
-from .calling import SOON, in_child, occupied
 
 
 class TestEnds:

@@ -8,10 +8,9 @@ import pytest
 
 from celery_semaphore import Semaphore, SemaphoreError, SemaphoreTimeout
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import SOON, occupied, thread, waiting
 from tests.support.greenlets import GreenletPool, greenlets
 from tests.test_imports import run
-
-from .calling import SOON, occupied, thread, waiting
 
 
 class TestInTheLoop:

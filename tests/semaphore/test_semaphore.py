@@ -14,9 +14,7 @@ from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.asker import Waiting, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.process import wait_until
-
-from .calling import (
+from tests.support.calling import (
     SOON,
     Asked,
     Inside,
@@ -26,6 +24,7 @@ from .calling import (
     thread,
     waiting,
 )
+from tests.support.process import wait_until
 
 
 class TestLimit:

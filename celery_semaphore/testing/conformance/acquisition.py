@@ -1,0 +1,78 @@
+"""Acquire permits and places in line, each with the answer that the test expects."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.store import Store
+
+
+def claim(
+    limit: int = 1, *, of: str = "api", key: str | None = None, weight: int = 1
+) -> list[Claim]:
+    return [Claim(of, key, limit, weight)]
+
+
+def admitted(
+    store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
+) -> Permit:
+    answer = store.acquire(claims, holder, wait)
+    assert isinstance(answer, Permit), answer
+    return answer
+
+
+def refused(
+    store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
+) -> Refusal:
+    answer = store.acquire(claims, holder, wait)
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None) -> Reason:
+    return refused(store, claims, holder, wait).reason
+
+
+def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+    """Refuse a requeued task without a session; return the ticket of its wait in transit."""
+    ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
+    assert ticket
+    return ticket
+
+
+def parked(
+    store: Store,
+    claims: Sequence[Claim],
+    holder: str,
+    *,
+    name: str = "",
+    ends_in: float | None = None,
+    **how: Any,
+) -> str:
+    """Return the ticket of a parked waiter; its message is the name of its holder."""
+    ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
+    assert ticket
+    assert not store.attach(ticket, claims, holder.encode(), name=name, ends_in=ends_in)
+    return ticket
+
+
+def named(
+    store: Store,
+    holder: str,
+    ends_in: float | None = None,
+    claims: Sequence[Claim] = tuple(claim()),
+    **how: Any,
+) -> str:
+    """Return the ticket of a parked waiter; an operator finds its message by its holder's name."""
+    return parked(store, claims, holder, name=holder, ends_in=ends_in, **how)
+
+
+def came_back(ticket: str, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
+    return Wait(kind, ticket=ticket, **how)

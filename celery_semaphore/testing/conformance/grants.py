@@ -1,0 +1,32 @@
+"""Free permits, and take the granted messages out of the outbox as a process with a broker does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim, Grant
+    from ...core.store import Store
+
+
+def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+    """Release the permit; return the granted messages."""
+    return store.take(store.release(holder, claims))
+
+
+def reaped(store: Store) -> list[Grant]:
+    return store.take(store.reap())
+
+
+def attached(store: Store, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+    return store.take(store.attach(ticket, claims, payload))
+
+
+def limited(store: Store, limit: int | None, semaphore: str) -> list[Grant]:
+    return store.take(store.set_limit(limit, semaphore))
+
+
+def messages(grants: list[Any]) -> list[bytes]:
+    return [grant.payload for grant in grants]

@@ -1,0 +1,33 @@
+"""Group the tests that concern one part of a store, so that a part can be tested alone."""
+
+from __future__ import annotations
+
+from .admission import Admission
+from .clock_steps import ClockSteps
+from .copies import Copies
+from .copies_of_waits import CopiesOfWaits
+from .epochs import Epochs
+from .failovers import Failovers
+from .fairness import Fairness
+from .late_returns import LateReturns
+from .leases import Leases
+from .lost_hand_overs import LostHandOvers
+from .named_waits import NamedWaits
+from .repeated_losses import RepeatedLosses
+from .session_grants import SessionGrants
+from .session_line import SessionLine
+from .sessions import Sessions
+from .timeouts import Timeouts
+from .waiting import Waiting
+
+
+class Acquisition(Admission, Leases, Waiting, Timeouts, Copies, CopiesOfWaits, Fairness):
+    """Holds the tests of acquiring and renewing, and of refused waits."""
+
+
+class SessionWaits(Sessions, SessionGrants, SessionLine, NamedWaits):
+    """Holds the tests of waits that sessions ask for."""
+
+
+class Losses(Epochs, LateReturns, Failovers, LostHandOvers, RepeatedLosses, ClockSteps):
+    """Holds the tests of lost data, and of clocks that step."""
