@@ -23,7 +23,7 @@ IDLE_S = 10.0  # without a waiting call, after which the thread ends
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingCall:
     """A waiting call. ``notified`` is set when it should try to acquire its permit."""
 
     wait: HeldWait
@@ -42,16 +42,16 @@ class Asker:
         self._store = store
         # Changed by atomic operations, without a lock, because a signal handler may acquire. The lock of an Event might
         # be held by the thread that the handler interrupted.
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingCall] = {}
         self._new = deque[HeldWait]()  # calls that wait since the last question
         self._forecast = Forecast(self._waits)
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
-    def add(self, wait: HeldWait) -> Waiting:
+    def add(self, wait: HeldWait) -> WaitingCall:
         """Ask for the grant of this wait from now on."""
-        waiting = Waiting(wait)
+        waiting = WaitingCall(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
         self._new.append(wait)
         with self._starting:
@@ -112,7 +112,7 @@ class Asker:
         self._forecast.tidy(len(waiting))
         return self._forecast.pause(turns.sessions, now)
 
-    def _tell(self, waiting: dict[str, Waiting], turns: Turns, *, all_of_them: bool) -> None:
+    def _tell(self, waiting: dict[str, WaitingCall], turns: Turns, *, all_of_them: bool) -> None:
         for nonce, each in waiting.items():
             if all_of_them or nonce in turns.granted:
                 each.notified.set()

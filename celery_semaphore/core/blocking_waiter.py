@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
-from .asker import Waiting, asker_of
+from .asker import WaitingCall, asker_of
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
@@ -41,7 +41,7 @@ class BlockingWaiter:
         self._holder = new_name()
         self._ticket: str | None = None
         self._asker = asker_of(store)
-        self._waiting: Waiting | None = None
+        self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
         self._unanswered = False
         self._why = ""

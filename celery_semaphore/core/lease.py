@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
-from .events import Announcer, PermitLost, PermitRestored
+from .events import Announcer, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
 from .store import Outgoing, Store
 
@@ -100,7 +100,7 @@ class LeaseKeeper:
             elif self._is_overdue(kept):
                 kept.lost = True
                 reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
-                self._announce(PermitLost(kept.permit, reason))
+                self._announce(PermitLostEvent(kept.permit, reason))
 
     def _beat(self) -> float:
         """Renew all permits; return the seconds until the next renewal."""
@@ -168,7 +168,7 @@ class LeaseKeeper:
         if renewal is not Renewal.LOST:
             kept.confirmed, kept.lost = before, False
             if renewal is Renewal.RESTORED:
-                self._announce(PermitRestored(kept.permit))
+                self._announce(PermitRestoredEvent(kept.permit))
             return
         # It does not count as lost yet: its own process may have released it, with the note still on its way.
         kept.missed = self._clock()
@@ -177,7 +177,9 @@ class LeaseKeeper:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
             self._announce(
-                PermitLost(kept.permit, "its lease ended in the store, or it was removed there")
+                PermitLostEvent(
+                    kept.permit, "its lease ended in the store, or it was removed there"
+                )
             )
 
     def _is_overdue(self, kept: _Kept) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRestored
+from celery_semaphore.core.events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
@@ -107,7 +107,7 @@ def test_a_lost_permit_is_told_once_and_renewed_no_more(
     keeper.add(permit("a"))
     store.answers["a"] = Renewal.LOST
     passes(keeper, clock, 60)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
     assert store.renewed[-1] == []
 
 
@@ -168,7 +168,7 @@ def test_unrenewed_for_almost_a_lease_counts_as_lost(
     passes(keeper, clock, 26)
     assert events == []
     passes(keeper, clock, 3)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
 
 
 def test_the_lease_counts_from_before_the_acquire_was_sent(
@@ -177,7 +177,7 @@ def test_the_lease_counts_from_before_the_acquire_was_sent(
     keeper.add(permit("a"), since=clock.now - 20)
     store.fails = True
     passes(keeper, clock, 8)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
 
 
 def test_goes_on_renewing_while_the_store_fails_and_recovers(
@@ -189,7 +189,7 @@ def test_goes_on_renewing_while_the_store_fails_and_recovers(
     store.fails = False
     store.answers["a"] = Renewal.RESTORED
     passes(keeper, clock, 2)
-    assert [type(event) for event in events] == [PermitLost, PermitRestored]
+    assert [type(event) for event in events] == [PermitLostEvent, PermitRestoredEvent]
     store.answers["a"] = Renewal.OK
     passes(keeper, clock, 25)
     assert len(events) == 2
@@ -240,7 +240,7 @@ def test_one_that_the_store_refuses_costs_no_other_its_lease(
         keeper.add(permit(f"h{n}"))
     store.poison = {"h3"}
     passes(keeper, clock, 3 * store.lease)
-    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["h3"]
+    assert [each.permit.holder for each in events if isinstance(each, PermitLostEvent)] == ["h3"]
     assert len(events) == 1
     asked = [len(holders) for holders in store.renewed]
     assert max(asked) == 9
@@ -264,7 +264,7 @@ def test_one_that_is_busy_is_asked_for_again_soon(
     assert events == []
     store.busy = {"b"}
     passes(keeper, clock, store.lease)
-    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["b"]
+    assert [each.permit.holder for each in events if isinstance(each, PermitLostEvent)] == ["b"]
 
 
 def test_reaping_that_fails_ends_no_renewals(

@@ -58,7 +58,7 @@ INTO_THE_STORE = [
         "what is left to the broker counts against the prefetch",
         "it is unacknowledged",
         "main_process/refused_request",
-        "self._answer.give(partial(leave_to_broker, self.message))",
+        "self._reply.give(partial(leave_to_broker, self.message))",
         "pass",
         LATE,
     ),

@@ -116,7 +116,7 @@ class Releaser:
         self._before()
         for _ in range(left):
             self._jobs.popleft()()
-        self._bury()
+        self._check_dying()
         if self._releases and time.monotonic() >= self._retry_at:
             self._release(self._releases.popleft())
 
@@ -126,7 +126,7 @@ class Releaser:
             pause = min(pause, max(0.0, self._retry_at - time.monotonic()))
         return pause
 
-    def _bury(self) -> None:
+    def _check_dying(self) -> None:
         for each in list(self._dying):
             if each.over():
                 self._dying.remove(each)

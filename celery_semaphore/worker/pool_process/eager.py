@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.event_loop import is_in_event_loop
-from ...core.events import Announcer, Event, PermitLost, PermitRestored
+from ...core.events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
 from ...core.saturation import OnSaturated, WaitPolicy
@@ -181,7 +181,7 @@ def _sleep(task: Any, refusal: Refusal, deadline: float, bound: float) -> None:
 
 def _log(event: Event) -> None:
     match event:
-        case PermitLost(permit, reason):
+        case PermitLostEvent(permit, reason):
             logger.error("%s lost its permit: %s", permit.holder, reason)
-        case PermitRestored(permit):
+        case PermitRestoredEvent(permit):
             logger.warning("%s: the store forgot its permit and took it back", permit.holder)
