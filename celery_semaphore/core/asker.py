@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..errors import SemaphoreError
+from .background_thread import BackgroundThread
 from .forecast import SLOWEST_S, Forecast
 from .names import new_name
 from .session import HeldWait, Turns
@@ -46,7 +47,7 @@ class Asker:
         self._new = deque[HeldWait]()  # calls that wait since the last question
         self._forecast = Forecast(self._waits)
         self._starting = threading.RLock()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None  # only while calls wait
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
     def add(self, wait: HeldWait) -> WaitingCall:
@@ -56,8 +57,8 @@ class Asker:
         self._new.append(wait)
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="celery-semaphore-turns", daemon=True
+                self._thread = BackgroundThread(
+                    "celery-semaphore-turns", self._ask_then_pause, self._is_idle
                 )
                 self._thread.start()
         return waiting
@@ -69,13 +70,12 @@ class Asker:
         waiting = self._waiting.get(nonce_of(wait.ticket))
         return waiting is not None and waiting.wait is wait
 
-    def _run(self) -> None:
-        while not self._is_idle():
-            while self._new:
-                self._forecast.add(self._new.popleft(), 0.0)  # ask first: its turn is unknown
-            pause, least = self._question()
-            time.sleep(least)  # many new calls at once must not cause a question each
-            self._pause(pause - least)
+    def _ask_then_pause(self) -> None:
+        while self._new:
+            self._forecast.add(self._new.popleft(), 0.0)  # ask first: its turn is unknown
+        pause, least = self._question()
+        time.sleep(least)  # many new calls at once must not cause a question each
+        self._pause(pause - least)
 
     def _pause(self, seconds: float) -> None:
         """Sleep for these seconds, or until another call waits."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
+from .background_thread import BackgroundThread
 from .events import Announcer, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
 from .store import Outgoing, Store
@@ -55,23 +56,20 @@ class LeaseKeeper:
         # had the lock would stop all renewals.
         self._kept: dict[str, _Kept] = {}
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(
+            "celery-semaphore-leases", self._wait_then_tick, self._stopped.is_set
+        )
         self._due = clock()
         self._warned = False  # whether the current outage was logged
 
     def start(self) -> None:
         """Start the thread; once is enough."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="celery-semaphore-leases", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; the remaining permits are no longer renewed."""
+        """End the thread, which may call this itself; the remaining permits are no longer renewed."""
         self._stopped.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=self._store.lease)
+        self._thread.join(self._store.lease)
 
     def add(
         self,
@@ -185,11 +183,6 @@ class LeaseKeeper:
     def _is_overdue(self, kept: _Kept) -> bool:
         return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease
 
-    def _run(self) -> None:
-        pause = min(RETRY_DELAY_S / 2, self._store.lease / 12)
-        while not self._stopped.wait(pause):
-            try:
-                self.tick()
-            except Exception:
-                # If this thread died, every lease of this process would expire without a log line.
-                logger.exception("a renewal failed; the lease keeper goes on")
+    def _wait_then_tick(self) -> None:
+        if not self._stopped.wait(min(RETRY_DELAY_S / 2, self._store.lease / 12)):
+            self.tick()

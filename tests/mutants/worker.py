@@ -194,9 +194,9 @@ RELEASING = [
     worker(
         "the end waits for an errand as long as it takes",
         "it is nearly done",
-        "worker/messages/scheduler",
-        "            self._thread.join(timeout)\n",
-        "            self._thread.join()\n",
+        "core/background_thread",
+        "        thread.join(timeout)\n",
+        "        thread.join()\n",
         f"{HERE}/messages/test_scheduler.py::test_the_end_waits_in_bounds",
     ),
     worker(
