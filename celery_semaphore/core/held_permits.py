@@ -28,7 +28,7 @@ class HeldPermits:
         self._starting = threading.RLock()  # reentrant: a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
-        self._keeper = LeaseKeeper(store, announce)
+        self._keeper = LeaseKeeper(store, announce, store.reap)
 
     def check(self) -> None:
         """Check once that the store can keep permits; raise what its ``check`` raises."""

@@ -12,7 +12,7 @@ from ..errors import StoreUnavailable
 from .background_thread import BackgroundThread
 from .events import Announcer, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
-from .store import Outgoing, Store
+from .store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +44,14 @@ class LeaseKeeper:
         self,
         store: Store,
         announce: Announcer,
-        handed_on: Callable[[Outgoing], None] = lambda _: None,
+        reap: Callable[[], object] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Call ``reap`` after each renewal, for processes in which no other thread ends what is overdue."""
         self._store = store
         self._announce = announce
-        self._handed_on = handed_on
+        self._reap = reap
         self._clock = clock
         # Changed by atomic operations, without a lock: a signal handler that sleeps (a soft shutdown) while its thread
         # had the lock would stop all renewals.
@@ -104,11 +105,11 @@ class LeaseKeeper:
         """Renew all permits; return the seconds until the next renewal."""
         try:
             all_answered = self._renew()
-            self._reap()
+            self._end_overdue()
         except StoreUnavailable as error:
             self._warn(error)
             return self._soon()
-        if self._warned:
+        if self._warned and self._kept:  # without a permit the store was not asked
             logger.warning("the store answers again, permits are renewed")
             self._warned = False
         return self._store.lease / BEATS if all_answered else self._soon()
@@ -117,15 +118,13 @@ class LeaseKeeper:
         """Return a delay short enough to fall into the grace of a store that comes back without its data."""
         return min(RETRY_DELAY_S, self._store.lease / 10)
 
-    def _reap(self) -> None:
+    def _end_overdue(self) -> None:
         try:
-            outgoing = self._store.reap()
+            self._reap()
         except StoreUnavailable:
             raise
         except Exception:
             logger.exception("what is overdue could not be ended; permits are renewed all the same")
-            return
-        self._handed_on(outgoing)
 
     def _warn(self, error: StoreUnavailable) -> None:
         """Log a failure once per outage, and only if there are permits to lose."""

@@ -189,7 +189,7 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         announce.subscribe(self._happened)
-        keeper = LeaseKeeper(store, announce, self.handed_on)
+        keeper = LeaseKeeper(store, announce)  # the sweeper reaps
         releaser = Releaser(store, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)

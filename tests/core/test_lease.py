@@ -27,6 +27,7 @@ class Renewing:
         self.poison: set[str] = set()  # holders of which the store makes an error of its own
         self.busy: set[str] = set()  # holders that it cannot look at now
         self.reaps_badly = False
+        self.reaped = 0
 
     def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:
         holders = [permit.holder for permit in permits]
@@ -41,6 +42,7 @@ class Renewing:
     def reap(self, limit: int = 100) -> list[object]:
         if self.reaps_badly:
             raise ZeroDivisionError
+        self.reaped += 1
         return []
 
 
@@ -63,7 +65,7 @@ def events() -> list[Event]:
 def keeper(store: Renewing, clock: Clock, events: list[Event]) -> LeaseKeeper:
     announce = Announcer()
     announce.subscribe(events.append)
-    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+    keeper = LeaseKeeper(store, announce, store.reap, clock=clock)  # type: ignore[arg-type]
     keeper.tick()
     return keeper
 
@@ -265,6 +267,31 @@ def test_one_that_is_busy_is_asked_for_again_soon(
     store.busy = {"b"}
     passes(keeper, clock, store.lease)
     assert [each.permit.holder for each in events if isinstance(each, PermitLostEvent)] == ["b"]
+
+
+def test_the_end_of_an_outage_is_not_told_of_a_store_that_was_not_asked(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a permit there is nothing to renew, and no store is called for it."""
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 10)
+    keeper.discard("a")
+    store.fails = False
+    passes(keeper, clock, 30)
+    assert len(caplog.messages) == 1
+    keeper.add(permit("b"))
+    passes(keeper, clock, 10)
+    assert caplog.messages[1:] == ["the store answers again, permits are renewed"]
+
+
+def test_it_reaps_after_each_renewal(keeper: LeaseKeeper, store: Renewing, clock: Clock) -> None:
+    keeper.add(permit("a"))
+    passes(keeper, clock, 30)
+    assert store.reaped == len(store.renewed) == 4
+    store.fails = True
+    passes(keeper, clock, 30)
+    assert store.reaped == 4
 
 
 def test_reaping_that_fails_ends_no_renewals(

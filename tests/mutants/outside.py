@@ -204,6 +204,22 @@ MUTANTS = [
         f"{THREAD}::test_it_runs_one_thread_until_it_is_over",
     ),
     outside(
+        "a process without a worker reaps nothing",
+        "workers sweep; but there may be none",
+        "core/held_permits",
+        "LeaseKeeper(store, announce, store.reap)",
+        "LeaseKeeper(store, announce)",
+        f"{PERMITS}::TestEnds::test_what_is_overdue_ends_where_no_worker_sweeps",
+    ),
+    outside(
+        "a store that was not asked answers",
+        "nothing failed",
+        "core/lease",
+        "        if self._warned and self._kept:",
+        "        if self._warned:",
+        "tests/core/test_lease.py",
+    ),
+    outside(
         "a forked child asks by its parent's session",
         "it has a copy of it",
         "core/asker",

@@ -343,7 +343,7 @@ NOBODY_RELEASES = [
     ),
     parking(
         "nobody sweeps",
-        "renewing reaps as well; but only a sweep looks for the revoked",
+        "a call at a resource ends what is overdue there; but only a sweep looks for the revoked",
         "main_process/bootstep",
         "        self.limiter.sweeper.start()\n",
         "",

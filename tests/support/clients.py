@@ -79,7 +79,7 @@ class Client:
         self._store: Any = Watched(store, self._running, file)
         announce = Announcer()
         announce.subscribe(self._end_lost)
-        self._keeper = LeaseKeeper(self._store, announce)
+        self._keeper = LeaseKeeper(self._store, announce, self._store.reap)
 
     def _end_lost(self, event: Event) -> None:
         inside = self._running.get(event.permit.holder)

@@ -52,7 +52,7 @@ class EagerHolder:
         self._handed_on = handed_on
         announce = Announcer()
         announce.subscribe(_log)
-        self._keeper = LeaseKeeper(store, announce, handed_on)
+        self._keeper = LeaseKeeper(store, announce, lambda: handed_on(store.reap()))
 
     def keep(self, permit: Permit, since: float) -> None:
         """Renew the permit from now on."""

@@ -23,7 +23,7 @@ from celery_semaphore import (
 )
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Claim, Permit
-from celery_semaphore.core.store import Store
+from celery_semaphore.core.store import Outgoing, Store
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.pool_process.permit import TaskPermit
 from tests.conftest import StartServer
@@ -108,6 +108,19 @@ class TestLeavesNothing:
             wait_until(lambda: expires() > first + 1.0)
 
         task(app, body).apply()
+
+    def test_what_is_overdue_ends_while_it_runs(self, app: Celery) -> None:
+        """No worker may be there that sweeps."""
+        app.conf.semaphore_lease = 0.5
+        reaped = threading.Event()
+        reap = store_of(app).reap
+
+        def noted(limit: int = 100) -> Outgoing:
+            reaped.set()
+            return reap(limit)
+
+        store_of(app).reap = noted  # type: ignore[method-assign]
+        assert task(app, lambda self: reaped.wait(10), name="body").apply().get()
 
     def test_a_store_that_fails_at_the_end(
         self, app: Celery, start_valkey: StartServer, caplog: pytest.LogCaptureFixture
