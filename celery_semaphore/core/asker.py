@@ -48,6 +48,7 @@ class Asker:
         self._forecast = Forecast(self._waits)
         self._starting = threading.RLock()
         self._thread: BackgroundThread | None = None  # only while calls wait
+        self._lingers = True  # whether the thread stays for IDLE_S after the last call
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
     def add(self, wait: HeldWait) -> WaitingCall:
@@ -55,6 +56,7 @@ class Asker:
         waiting = WaitingCall(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
         self._new.append(wait)
+        self._lingers = True
         with self._starting:
             if self._thread is None:
                 self._thread = BackgroundThread(
@@ -65,6 +67,12 @@ class Asker:
 
     def discard(self, wait: HeldWait) -> None:
         self._waiting.pop(nonce_of(wait.ticket), None)
+
+    def end_if_idle(self) -> None:
+        """End the thread now, and wait for its end, unless another call waits or begins to."""
+        thread, self._lingers = self._thread, False
+        while thread is not None and not self._waiting and not thread.join(NOTICED_S):
+            pass
 
     def _waits(self, wait: HeldWait) -> bool:
         waiting = self._waiting.get(nonce_of(wait.ticket))
@@ -78,9 +86,11 @@ class Asker:
         self._pause(pause - least)
 
     def _pause(self, seconds: float) -> None:
-        """Sleep for these seconds, or until another call waits."""
+        """Sleep for these seconds, or until another call waits, or the thread must end."""
         end = time.monotonic() + seconds
         while not self._new and (left := end - time.monotonic()) > 0:
+            if not (self._waiting or self._lingers):
+                break
             time.sleep(min(left, NOTICED_S))
 
     def _is_idle(self) -> bool:

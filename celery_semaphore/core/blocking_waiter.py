@@ -23,7 +23,8 @@ ASKS = 3  # acquires per lease: without a worker that sweeps, these end what is 
 class BlockingWaiter:
     """One blocking acquire, for ``timeout`` seconds; with 0 it asks once, and is never in line.
 
-    It asks as the same holder each time, so that it can ask again after a lost answer.
+    It asks as the same holder each time, so that it can ask again after a lost answer. A caller that gives the name of
+    the ``holder`` releases it, also after an error. What ``heard`` raises for an answer ends the wait.
     """
 
     def __init__(
@@ -31,14 +32,21 @@ class BlockingWaiter:
         store: Store,
         claims: Sequence[Claim],
         timeout: float,
+        *,
         ready: Callable[[], None] = lambda: None,
+        heard: Callable[[Refusal | StoreUnavailable], None] = lambda _: None,
+        holder: str | None = None,
+        longest_pause: float = inf,
     ) -> None:
         self._store = store
         self._claims = claims
         self._timeout = timeout
         self._ready = ready
+        self._heard = heard
+        self._releases = holder is None
+        self._longest_pause = min(longest_pause, store.lease / ASKS)
         self._deadline = time.monotonic() + timeout
-        self._holder = new_name()
+        self._holder = holder or new_name()
         self._ticket: str | None = None
         self._asker = asker_of(store)
         self._waiting: WaitingCall | None = None
@@ -51,7 +59,8 @@ class BlockingWaiter:
         try:
             return self._wait()
         except BaseException:
-            self._give_up()
+            if self._releases:
+                self._give_up()
             raise
         finally:
             if self._waiting is not None:
@@ -64,8 +73,10 @@ class BlockingWaiter:
                 asked, answer = self._ask()
                 if isinstance(answer, Permit):
                     return answer, asked
+                self._heard(answer)
                 pause = self._refused(answer)
             except StoreUnavailable as unavailable:
+                self._heard(unavailable)
                 pause, error = self._failed(unavailable), unavailable
             left = self._deadline - time.monotonic()
             if left <= 0:
@@ -84,7 +95,7 @@ class BlockingWaiter:
     def _how(self) -> Wait | None:
         if self._timeout <= 0:
             return None
-        timeout, again = None if self._timeout == inf else self._timeout, self._store.lease / ASKS
+        timeout, again = None if self._timeout == inf else self._timeout, self._longest_pause
         return Wait(
             Kind.BLOCK,
             self._ticket,
