@@ -117,6 +117,7 @@ class BlockingWaiter:
             return 0.0
         if refusal.reason is Reason.RELEASED:
             # An acquire was admitted, its answer was lost, and the lease expired before the next one.
+            self._releases = True  # no caller knows the new name yet
             self._holder = new_name()
             return 0.0
         if self._waiting is None and self._ticket is not None:

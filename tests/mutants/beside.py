@@ -7,6 +7,7 @@ from .mutant import Mutant
 SECRETS = "tests/worker/options/test_hidden_url.py"
 CHECKS = "tests/worker/pool_process/test_permit.py"
 EAGER = "tests/worker/pool_process/test_eager.py"
+BLOCKING = "tests/core/test_semaphore_faults.py::TestFailingStore"
 LOOPS = "tests/core/test_semaphore_loops.py"
 EVENTS = "tests/worker/main_process/test_events.py"
 SIGNALS = "tests/worker/test_signals.py"
@@ -191,6 +192,22 @@ MUTANTS = [
         "            session=self._asker.session,\n",
         "",
         f"{EAGER}::TestWaits::test_it_stands_in_line",
+    ),
+    beside(
+        "a holder that its caller named is released twice",
+        "it does no harm; but a store that is away is waited for twice",
+        "core/blocking_waiter",
+        "            if self._releases:\n",
+        "            if True:\n",
+        f"{BLOCKING}::test_a_holder_that_its_caller_named_is_left_to_the_caller",
+    ),
+    beside(
+        "a new name is the caller's, too",
+        "its caller named the holder",
+        "core/blocking_waiter",
+        "            self._releases = True  # no caller knows the new name yet\n",
+        "",
+        f"{BLOCKING}::test_a_holder_that_its_caller_named_is_left_to_the_caller",
     ),
     beside(
         "an eager run ends the thread of all calls",
