@@ -24,7 +24,7 @@ class BlockingWaiter:
     """One blocking acquire, for ``timeout`` seconds; with 0 it asks once, and is never in line.
 
     It asks as the same holder each time, so that it can ask again after a lost answer. A caller that gives the name of
-    the ``holder`` releases it, also after an error. What ``heard`` raises for an answer ends the wait.
+    the ``holder`` releases it, also after an error. What ``on_answer`` raises for an answer ends the wait.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class BlockingWaiter:
         timeout: float,
         *,
         ready: Callable[[], None] = lambda: None,
-        heard: Callable[[Refusal | StoreUnavailable], None] = lambda _: None,
+        on_answer: Callable[[Refusal | StoreUnavailable], None] = lambda _: None,
         holder: str | None = None,
         longest_pause: float = inf,
     ) -> None:
@@ -42,7 +42,7 @@ class BlockingWaiter:
         self._claims = claims
         self._timeout = timeout
         self._ready = ready
-        self._heard = heard
+        self._on_answer = on_answer
         self._releases = holder is None
         self._longest_pause = min(longest_pause, store.lease / ASKS)
         self._deadline = time.monotonic() + timeout
@@ -73,10 +73,10 @@ class BlockingWaiter:
                 asked, answer = self._ask()
                 if isinstance(answer, Permit):
                     return answer, asked
-                self._heard(answer)
+                self._on_answer(answer)
                 pause = self._refused(answer)
             except StoreUnavailable as unavailable:
-                self._heard(unavailable)
+                self._on_answer(unavailable)
                 pause, error = self._failed(unavailable), unavailable
             left = self._deadline - time.monotonic()
             if left <= 0:

@@ -149,10 +149,10 @@ class TestFailingStore:
 
         LostAnswers(store, times=1)
         with pytest.raises(StoreUnavailable):
-            BlockingWaiter(store, claims, SOON, heard=end, holder="mine").acquire()
+            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
         assert [held.holder for held in store.snapshot("api").holders] == ["mine"]
         store.release("mine", claims)
-        permit, _ = BlockingWaiter(store, claims, SOON, heard=end, holder="mine").acquire()
+        permit, _ = BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
         assert permit.holder != "mine"
         store.release(permit.holder, claims)
 
@@ -162,7 +162,7 @@ class TestFailingStore:
 
         Later(store, times=1)
         with pytest.raises(StoreUnavailable):
-            BlockingWaiter(store, claims, SOON, heard=end, holder="mine").acquire()
+            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
         assert occupied(store) == 0
 
     def test_questions_may_fail(

@@ -93,7 +93,7 @@ def acquire_here(
         store,
         missing,
         bound,
-        heard=partial(_end_wait, task, outer, policy, waits=bound > 0),
+        on_answer=partial(_end_wait, task, outer, policy, waits=bound > 0),
         holder=holder.name,
         longest_pause=LONGEST_PAUSE_S,
     )
