@@ -81,7 +81,7 @@ class Semaphore:
             self._refuse_to_stop_a_loop()
         held_permits = held_permits_in(self._store)
         permit, since = BlockingWaiter(
-            self._store, (self._claim,), seconds, held_permits.check
+            self._store, (self._claim,), seconds, ready=held_permits.check
         ).acquire()
         held_permits.add(permit, since, self._on_lost)
         return permit

@@ -104,6 +104,10 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _seconds_or_zero(value: Any) -> float:
+    return 0.0 if float(value) == 0 else _seconds(value)
+
+
 _OF_THE_URL = ("url", "transport_options", "use_ssl")
 
 
@@ -140,7 +144,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),
-    "eager_timeout": (_seconds, "a number of seconds above 0"),
+    "eager_timeout": (_seconds_or_zero, "a number of seconds, 0 or more"),
 }
 
 

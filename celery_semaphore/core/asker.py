@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..errors import SemaphoreError
+from .background_thread import BackgroundThread
 from .forecast import SLOWEST_S, Forecast
 from .names import new_name
 from .session import HeldWait, Turns
@@ -23,7 +24,7 @@ IDLE_S = 10.0  # without a waiting call, after which the thread ends
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingCall:
     """A waiting call. ``notified`` is set when it should try to acquire its permit."""
 
     wait: HeldWait
@@ -42,22 +43,24 @@ class Asker:
         self._store = store
         # Changed by atomic operations, without a lock, because a signal handler may acquire. The lock of an Event might
         # be held by the thread that the handler interrupted.
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingCall] = {}
         self._new = deque[HeldWait]()  # calls that wait since the last question
         self._forecast = Forecast(self._waits)
         self._starting = threading.RLock()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None  # only while calls wait
+        self._lingers = True  # whether the thread stays for IDLE_S after the last call
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
 
-    def add(self, wait: HeldWait) -> Waiting:
+    def add(self, wait: HeldWait) -> WaitingCall:
         """Ask for the grant of this wait from now on."""
-        waiting = Waiting(wait)
+        waiting = WaitingCall(wait)
         self._waiting[nonce_of(wait.ticket)] = waiting
         self._new.append(wait)
+        self._lingers = True
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="celery-semaphore-turns", daemon=True
+                self._thread = BackgroundThread(
+                    "celery-semaphore-turns", self._ask_then_pause, self._is_idle
                 )
                 self._thread.start()
         return waiting
@@ -65,22 +68,29 @@ class Asker:
     def discard(self, wait: HeldWait) -> None:
         self._waiting.pop(nonce_of(wait.ticket), None)
 
+    def end_if_idle(self) -> None:
+        """End the thread now, and wait for its end, unless another call waits or begins to."""
+        thread, self._lingers = self._thread, False
+        while thread is not None and not self._waiting and not thread.join(NOTICED_S):
+            pass
+
     def _waits(self, wait: HeldWait) -> bool:
         waiting = self._waiting.get(nonce_of(wait.ticket))
         return waiting is not None and waiting.wait is wait
 
-    def _run(self) -> None:
-        while not self._is_idle():
-            while self._new:
-                self._forecast.add(self._new.popleft(), 0.0)  # ask first: its turn is unknown
-            pause, least = self._question()
-            time.sleep(least)  # many new calls at once must not cause a question each
-            self._pause(pause - least)
+    def _ask_then_pause(self) -> None:
+        while self._new:
+            self._forecast.add(self._new.popleft(), 0.0)  # ask first: its turn is unknown
+        pause, least = self._question()
+        time.sleep(least)  # many new calls at once must not cause a question each
+        self._pause(pause - least)
 
     def _pause(self, seconds: float) -> None:
-        """Sleep for these seconds, or until another call waits."""
+        """Sleep for these seconds, or until another call waits, or the thread must end."""
         end = time.monotonic() + seconds
         while not self._new and (left := end - time.monotonic()) > 0:
+            if not (self._waiting or self._lingers):
+                break
             time.sleep(min(left, NOTICED_S))
 
     def _is_idle(self) -> bool:
@@ -112,7 +122,7 @@ class Asker:
         self._forecast.tidy(len(waiting))
         return self._forecast.pause(turns.sessions, now)
 
-    def _tell(self, waiting: dict[str, Waiting], turns: Turns, *, all_of_them: bool) -> None:
+    def _tell(self, waiting: dict[str, WaitingCall], turns: Turns, *, all_of_them: bool) -> None:
         for nonce, each in waiting.items():
             if all_of_them or nonce in turns.granted:
                 each.notified.set()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
-from .asker import Waiting, asker_of
+from .asker import WaitingCall, asker_of
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
@@ -23,7 +23,8 @@ ASKS = 3  # acquires per lease: without a worker that sweeps, these end what is 
 class BlockingWaiter:
     """One blocking acquire, for ``timeout`` seconds; with 0 it asks once, and is never in line.
 
-    It asks as the same holder each time, so that it can ask again after a lost answer.
+    It asks as the same holder each time, so that it can ask again after a lost answer. A caller that gives the name of
+    the ``holder`` releases it, also after an error. What ``on_answer`` raises for an answer ends the wait.
     """
 
     def __init__(
@@ -31,17 +32,24 @@ class BlockingWaiter:
         store: Store,
         claims: Sequence[Claim],
         timeout: float,
+        *,
         ready: Callable[[], None] = lambda: None,
+        on_answer: Callable[[Refusal | StoreUnavailable], None] = lambda _: None,
+        holder: str | None = None,
+        longest_pause: float = inf,
     ) -> None:
         self._store = store
         self._claims = claims
         self._timeout = timeout
         self._ready = ready
+        self._on_answer = on_answer
+        self._releases = holder is None
+        self._longest_pause = min(longest_pause, store.lease / ASKS)
         self._deadline = time.monotonic() + timeout
-        self._holder = new_name()
+        self._holder = holder or new_name()
         self._ticket: str | None = None
         self._asker = asker_of(store)
-        self._waiting: Waiting | None = None
+        self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
         self._unanswered = False
         self._why = ""
@@ -51,7 +59,8 @@ class BlockingWaiter:
         try:
             return self._wait()
         except BaseException:
-            self._give_up()
+            if self._releases:
+                self._give_up()
             raise
         finally:
             if self._waiting is not None:
@@ -64,8 +73,10 @@ class BlockingWaiter:
                 asked, answer = self._ask()
                 if isinstance(answer, Permit):
                     return answer, asked
+                self._on_answer(answer)
                 pause = self._refused(answer)
             except StoreUnavailable as unavailable:
+                self._on_answer(unavailable)
                 pause, error = self._failed(unavailable), unavailable
             left = self._deadline - time.monotonic()
             if left <= 0:
@@ -84,7 +95,7 @@ class BlockingWaiter:
     def _how(self) -> Wait | None:
         if self._timeout <= 0:
             return None
-        timeout, again = None if self._timeout == inf else self._timeout, self._store.lease / ASKS
+        timeout, again = None if self._timeout == inf else self._timeout, self._longest_pause
         return Wait(
             Kind.BLOCK,
             self._ticket,
@@ -106,6 +117,7 @@ class BlockingWaiter:
             return 0.0
         if refusal.reason is Reason.RELEASED:
             # An acquire was admitted, its answer was lost, and the lease expired before the next one.
+            self._releases = True  # no caller knows the new name yet
             self._holder = new_name()
             return 0.0
         if self._waiting is None and self._ticket is not None:

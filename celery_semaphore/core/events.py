@@ -12,7 +12,7 @@ logger = logging.getLogger("celery_semaphore")
 
 
 @dataclass(frozen=True, slots=True)
-class PermitReleased:
+class PermitReleasedEvent:
     """A holder gave its permit back; ``held`` is in seconds."""
 
     permit: Permit
@@ -21,7 +21,7 @@ class PermitReleased:
 
 
 @dataclass(frozen=True, slots=True)
-class PermitLost:
+class PermitLostEvent:
     """A lease ended while its holder ran; the reason is a text for people."""
 
     permit: Permit
@@ -29,13 +29,13 @@ class PermitLost:
 
 
 @dataclass(frozen=True, slots=True)
-class PermitRestored:
+class PermitRestoredEvent:
     """The store had forgotten a permit and took it back."""
 
     permit: Permit
 
 
-Event = PermitReleased | PermitLost | PermitRestored
+Event = PermitReleasedEvent | PermitLostEvent | PermitRestoredEvent
 Listener = Callable[[Event], None]
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from .events import Announcer, Event, PermitLost, PermitRestored
+from .events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .permit import Permit
 from .store import Store
@@ -28,7 +28,7 @@ class HeldPermits:
         self._starting = threading.RLock()  # reentrant: a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
-        self._keeper = LeaseKeeper(store, announce)
+        self._keeper = LeaseKeeper(store, announce, store.reap)
 
     def check(self) -> None:
         """Check once that the store can keep permits; raise what its ``check`` raises."""
@@ -58,10 +58,10 @@ class HeldPermits:
 
     def _happened(self, event: Event) -> None:
         match event:
-            case PermitLost(permit, reason) if on_lost := self._held.get(permit.holder):
+            case PermitLostEvent(permit, reason) if on_lost := self._held.get(permit.holder):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
                 _call(on_lost, permit)
-            case PermitRestored(permit):
+            case PermitRestoredEvent(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
 
 

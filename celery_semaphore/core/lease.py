@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
-from .events import Announcer, PermitLost, PermitRestored
+from .background_thread import BackgroundThread
+from .events import Announcer, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
-from .store import Outgoing, Store
+from .store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -43,35 +44,33 @@ class LeaseKeeper:
         self,
         store: Store,
         announce: Announcer,
-        handed_on: Callable[[Outgoing], None] = lambda _: None,
+        reap: Callable[[], object] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Call ``reap`` after each renewal, for processes in which no other thread ends what is overdue."""
         self._store = store
         self._announce = announce
-        self._handed_on = handed_on
+        self._reap = reap
         self._clock = clock
         # Changed by atomic operations, without a lock: a signal handler that sleeps (a soft shutdown) while its thread
         # had the lock would stop all renewals.
         self._kept: dict[str, _Kept] = {}
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(
+            "celery-semaphore-leases", self._wait_then_tick, self._stopped.is_set
+        )
         self._due = clock()
         self._warned = False  # whether the current outage was logged
 
     def start(self) -> None:
         """Start the thread; once is enough."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="celery-semaphore-leases", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; the remaining permits are no longer renewed."""
+        """End the thread, which may call this itself; the remaining permits are no longer renewed."""
         self._stopped.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=self._store.lease)
+        self._thread.join(self._store.lease)
 
     def add(
         self,
@@ -100,17 +99,17 @@ class LeaseKeeper:
             elif self._is_overdue(kept):
                 kept.lost = True
                 reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
-                self._announce(PermitLost(kept.permit, reason))
+                self._announce(PermitLostEvent(kept.permit, reason))
 
     def _beat(self) -> float:
         """Renew all permits; return the seconds until the next renewal."""
         try:
             all_answered = self._renew()
-            self._reap()
+            self._end_overdue()
         except StoreUnavailable as error:
             self._warn(error)
             return self._soon()
-        if self._warned:
+        if self._warned and self._kept:  # without a permit the store was not asked
             logger.warning("the store answers again, permits are renewed")
             self._warned = False
         return self._store.lease / BEATS if all_answered else self._soon()
@@ -119,15 +118,13 @@ class LeaseKeeper:
         """Return a delay short enough to fall into the grace of a store that comes back without its data."""
         return min(RETRY_DELAY_S, self._store.lease / 10)
 
-    def _reap(self) -> None:
+    def _end_overdue(self) -> None:
         try:
-            outgoing = self._store.reap()
+            self._reap()
         except StoreUnavailable:
             raise
         except Exception:
             logger.exception("what is overdue could not be ended; permits are renewed all the same")
-            return
-        self._handed_on(outgoing)
 
     def _warn(self, error: StoreUnavailable) -> None:
         """Log a failure once per outage, and only if there are permits to lose."""
@@ -168,7 +165,7 @@ class LeaseKeeper:
         if renewal is not Renewal.LOST:
             kept.confirmed, kept.lost = before, False
             if renewal is Renewal.RESTORED:
-                self._announce(PermitRestored(kept.permit))
+                self._announce(PermitRestoredEvent(kept.permit))
             return
         # It does not count as lost yet: its own process may have released it, with the note still on its way.
         kept.missed = self._clock()
@@ -177,17 +174,14 @@ class LeaseKeeper:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
             self._announce(
-                PermitLost(kept.permit, "its lease ended in the store, or it was removed there")
+                PermitLostEvent(
+                    kept.permit, "its lease ended in the store, or it was removed there"
+                )
             )
 
     def _is_overdue(self, kept: _Kept) -> bool:
         return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease
 
-    def _run(self) -> None:
-        pause = min(RETRY_DELAY_S / 2, self._store.lease / 12)
-        while not self._stopped.wait(pause):
-            try:
-                self.tick()
-            except Exception:
-                # If this thread died, every lease of this process would expire without a log line.
-                logger.exception("a renewal failed; the lease keeper goes on")
+    def _wait_then_tick(self) -> None:
+        if not self._stopped.wait(min(RETRY_DELAY_S / 2, self._store.lease / 12)):
+            self.tick()

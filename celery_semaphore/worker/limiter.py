@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ..core.breaker import CircuitBreaker
-from ..core.events import Announcer, Event, PermitReleased
+from ..core.events import Announcer, Event, PermitReleasedEvent
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
@@ -172,7 +172,7 @@ class Limiter:
 
     def _happened(self, event: Event) -> None:
         """Let the session ask for a grant that a released permit may have made possible."""
-        if isinstance(event, PermitReleased) and (held := self.held) is not None:
+        if isinstance(event, PermitReleasedEvent) and (held := self.held) is not None:
             held.session.freed(event.permit.claims)
 
     def _drain_beside_the_loop(self) -> None:
@@ -189,7 +189,7 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         announce.subscribe(self._happened)
-        keeper = LeaseKeeper(store, announce, self.handed_on)
+        keeper = LeaseKeeper(store, announce)  # the sweeper reaps
         releaser = Releaser(store, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from celery_semaphore.core import asker, forecast
 from celery_semaphore.core.asker import Asker, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, Turns
+from celery_semaphore.core.ticket import nonce_of
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
@@ -88,6 +90,34 @@ def test_nothing_is_asked_where_nothing_waits(
     asked = len(asks.looked)
     one.add(wait)
     wait_until(lambda: len(asks.looked) > asked)
+
+
+def test_it_ends_at_once_for_a_caller_that_leaves_no_thread(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    asks, one, threads = Questions(store), asker_of(store), {*threading.enumerate()}
+    for _ in range(2):
+        wait = held("b")
+        one.add(wait)
+        wait_until(lambda: asks.looked)
+        one.discard(wait)
+        one.end_if_idle()
+        assert {*threading.enumerate()} == threads
+        asks.looked.clear()
+
+
+def test_it_does_not_end_while_another_call_waits(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    one = asker_of(store)
+    first, second = held("b"), held("c")
+    one.add(first)
+    waiting = one.add(second)
+    one.discard(first)
+    store.release(nonce_of(first.ticket), CLAIMS)
+    one.end_if_idle()
+    store.release("a", CLAIMS)
+    assert waiting.notified.wait(SOON)
 
 
 def test_a_crowd_is_asked_for_together(

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from celery_semaphore.core.events import Announcer, Event, PermitLost, PermitRestored
+from celery_semaphore.core.events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
@@ -27,6 +27,7 @@ class Renewing:
         self.poison: set[str] = set()  # holders of which the store makes an error of its own
         self.busy: set[str] = set()  # holders that it cannot look at now
         self.reaps_badly = False
+        self.reaped = 0
 
     def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:
         holders = [permit.holder for permit in permits]
@@ -41,6 +42,7 @@ class Renewing:
     def reap(self, limit: int = 100) -> list[object]:
         if self.reaps_badly:
             raise ZeroDivisionError
+        self.reaped += 1
         return []
 
 
@@ -63,7 +65,7 @@ def events() -> list[Event]:
 def keeper(store: Renewing, clock: Clock, events: list[Event]) -> LeaseKeeper:
     announce = Announcer()
     announce.subscribe(events.append)
-    keeper = LeaseKeeper(store, announce, clock=clock)  # type: ignore[arg-type]
+    keeper = LeaseKeeper(store, announce, store.reap, clock=clock)  # type: ignore[arg-type]
     keeper.tick()
     return keeper
 
@@ -107,7 +109,7 @@ def test_a_lost_permit_is_told_once_and_renewed_no_more(
     keeper.add(permit("a"))
     store.answers["a"] = Renewal.LOST
     passes(keeper, clock, 60)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
     assert store.renewed[-1] == []
 
 
@@ -168,7 +170,7 @@ def test_unrenewed_for_almost_a_lease_counts_as_lost(
     passes(keeper, clock, 26)
     assert events == []
     passes(keeper, clock, 3)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
 
 
 def test_the_lease_counts_from_before_the_acquire_was_sent(
@@ -177,7 +179,7 @@ def test_the_lease_counts_from_before_the_acquire_was_sent(
     keeper.add(permit("a"), since=clock.now - 20)
     store.fails = True
     passes(keeper, clock, 8)
-    assert [type(event) for event in events] == [PermitLost]
+    assert [type(event) for event in events] == [PermitLostEvent]
 
 
 def test_goes_on_renewing_while_the_store_fails_and_recovers(
@@ -189,7 +191,7 @@ def test_goes_on_renewing_while_the_store_fails_and_recovers(
     store.fails = False
     store.answers["a"] = Renewal.RESTORED
     passes(keeper, clock, 2)
-    assert [type(event) for event in events] == [PermitLost, PermitRestored]
+    assert [type(event) for event in events] == [PermitLostEvent, PermitRestoredEvent]
     store.answers["a"] = Renewal.OK
     passes(keeper, clock, 25)
     assert len(events) == 2
@@ -240,7 +242,7 @@ def test_one_that_the_store_refuses_costs_no_other_its_lease(
         keeper.add(permit(f"h{n}"))
     store.poison = {"h3"}
     passes(keeper, clock, 3 * store.lease)
-    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["h3"]
+    assert [each.permit.holder for each in events if isinstance(each, PermitLostEvent)] == ["h3"]
     assert len(events) == 1
     asked = [len(holders) for holders in store.renewed]
     assert max(asked) == 9
@@ -264,7 +266,32 @@ def test_one_that_is_busy_is_asked_for_again_soon(
     assert events == []
     store.busy = {"b"}
     passes(keeper, clock, store.lease)
-    assert [each.permit.holder for each in events if isinstance(each, PermitLost)] == ["b"]
+    assert [each.permit.holder for each in events if isinstance(each, PermitLostEvent)] == ["b"]
+
+
+def test_the_end_of_an_outage_is_not_told_of_a_store_that_was_not_asked(
+    keeper: LeaseKeeper, store: Renewing, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a permit there is nothing to renew, and no store is called for it."""
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 10)
+    keeper.discard("a")
+    store.fails = False
+    passes(keeper, clock, 30)
+    assert len(caplog.messages) == 1
+    keeper.add(permit("b"))
+    passes(keeper, clock, 10)
+    assert caplog.messages[1:] == ["the store answers again, permits are renewed"]
+
+
+def test_it_reaps_after_each_renewal(keeper: LeaseKeeper, store: Renewing, clock: Clock) -> None:
+    keeper.add(permit("a"))
+    passes(keeper, clock, 30)
+    assert store.reaped == len(store.renewed) == 4
+    store.fails = True
+    passes(keeper, clock, 30)
+    assert store.reaped == 4
 
 
 def test_reaping_that_fails_ends_no_renewals(

@@ -196,8 +196,8 @@ SESSIONS = [
         "a worker that ends leaves its session awake",
         "permits are granted to it for a lease",
         "worker/holding/session",
-        "            self._rest(pause, least)\n        self._sleep()\n",
-        "            self._rest(pause, least)\n",
+        "lambda: self._ended, self._sleep\n",
+        "lambda: self._ended\n",
         f"{SESSION}::test_at_its_end_it_sleeps",
     ),
     asking(

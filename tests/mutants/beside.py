@@ -7,6 +7,7 @@ from .mutant import Mutant
 SECRETS = "tests/worker/options/test_hidden_url.py"
 CHECKS = "tests/worker/pool_process/test_permit.py"
 EAGER = "tests/worker/pool_process/test_eager.py"
+BLOCKING = "tests/semaphore/test_faults.py::TestFailingStore"
 LOOPS = "tests/semaphore/test_loops.py"
 EVENTS = "tests/worker/main_process/test_events.py"
 SIGNALS = "tests/worker/test_signals.py"
@@ -153,6 +154,70 @@ MUTANTS = [
         f"{EAGER}::TestLeavesNothing::test_no_thread_stays",
     ),
     beside(
+        "the thread that asks for an eager run stays",
+        "it ends after ten seconds",
+        "worker/pool_process/eager",
+        "        asker_of(store).end_if_idle()\n",
+        "        pass\n",
+        f"{EAGER}::TestWaits::test_no_thread_stays_of_one_that_waited",
+    ),
+    beside(
+        "an eager run waits for a store that is away",
+        "a blocking semaphore does; but its caller chose to wait",
+        "worker/pool_process/eager",
+        "        raise answer\n",
+        "        return\n",
+        f"{EAGER}::TestWaits::test_a_store_that_is_away_is_not_waited_for",
+    ),
+    beside(
+        "an eager run that must not wait fails while the store recovers",
+        "it has no permit",
+        "worker/pool_process/eager",
+        "    if ends and answer.reason is not Reason.RECOVERING:\n",
+        "    if ends:\n",
+        f"{EAGER}::TestWaits::test_recovery_is_waited_for_under_any_policy",
+    ),
+    beside(
+        "an eager run asks three times in a lease",
+        "a worker ends what is overdue; but there may be none, and the wait ends before",
+        "worker/pool_process/eager",
+        "        longest_pause=LONGEST_PAUSE_S,\n",
+        "",
+        f"{EAGER}::TestWaits::test_recovery_is_waited_for_under_any_policy",
+    ),
+    beside(
+        "an eager run waits in no line",
+        "it asks again and again",
+        "core/blocking_waiter",
+        "            session=self._asker.session,\n",
+        "",
+        f"{EAGER}::TestWaits::test_it_stands_in_line",
+    ),
+    beside(
+        "a holder that its caller named is released twice",
+        "it does no harm; but a store that is away is waited for twice",
+        "core/blocking_waiter",
+        "            if self._releases:\n",
+        "            if True:\n",
+        f"{BLOCKING}::test_a_holder_that_its_caller_named_is_left_to_the_caller",
+    ),
+    beside(
+        "a new name is the caller's, too",
+        "its caller named the holder",
+        "core/blocking_waiter",
+        "            self._releases = True  # no caller knows the new name yet\n",
+        "",
+        f"{BLOCKING}::test_a_holder_that_its_caller_named_is_left_to_the_caller",
+    ),
+    beside(
+        "an eager run ends the thread of all calls",
+        "it must leave none",
+        "core/asker",
+        "        while thread is not None and not self._waiting and not thread.join(NOTICED_S):\n",
+        "        while thread is not None and not thread.join(NOTICED_S):\n",
+        "tests/core/test_asker.py::test_it_does_not_end_while_another_call_waits",
+    ),
+    beside(
         "an eager run is not renewed",
         "it is short",
         "worker/pool_process/eager",
@@ -180,7 +245,7 @@ MUTANTS = [
         "an eager run stops an event loop",
         "its wait is bounded",
         "worker/pool_process/eager",
-        "    if is_in_event_loop():\n",
+        "    if waits and is_in_event_loop():\n",
         "    if False:\n",
         f"{EAGER}::TestInAnEventLoop::test_it_does_not_wait",
     ),

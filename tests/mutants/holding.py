@@ -86,8 +86,8 @@ TIMES = [
         "a fresh request was just delivered",
         "each request says when it was made",
         "main_process/refused_request",
-        "        fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own\n",
-        "        fresh._answer, fresh._by_tag = self._answer, self._by_tag  # noqa: SLF001 - its own\n",
+        "        fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own\n",
+        "        fresh._reply, fresh._by_tag = self._reply, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
     ),
     holding(
@@ -248,7 +248,7 @@ REQUESTS = [
         "each request answers for itself",
         "two answers close the channel",
         "main_process/refused_request",
-        "        fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own\n",
+        "        fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own\n",
         "        fresh._since, fresh._by_tag = self._since, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
     ),
@@ -311,7 +311,7 @@ REQUESTS = [
     holding(
         "an answer that failed was given",
         "the message stays with the worker",
-        "holding/answer",
+        "holding/broker_reply",
         "            self._open.append(True)\n",
         "            pass\n",
         f"{MESSAGES}::test_an_answer_that_failed_is_given_again",

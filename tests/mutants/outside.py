@@ -10,6 +10,7 @@ FAULTS = f"{HERE}/test_faults.py::TestFailingStore"
 TIMEOUT = f"{WAITS}::TestTimeout"
 FORKS = f"{PERMITS}::TestForks"
 ASKER = "tests/core/test_asker.py"
+THREAD = "tests/core/test_background_thread.py"
 
 
 def outside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
@@ -158,7 +159,7 @@ MUTANTS = [
         "each call that begins to wait is asked for at once",
         "it may be the next",
         "core/asker",
-        "            time.sleep(least)  # many new calls at once must not cause a question each\n",
+        "        time.sleep(least)  # many new calls at once must not cause a question each\n",
         "",
         f"{ASKER}::test_a_crowd_is_asked_for_together",
     ),
@@ -169,6 +170,54 @@ MUTANTS = [
         "                self._thread = None\n",
         "                pass\n",
         f"{ASKER}::test_nothing_is_asked_where_nothing_waits",
+    ),
+    outside(
+        "a step that fails ends its thread",
+        "the interpreter logs it; but no permit is renewed any more",
+        "core/background_thread",
+        "                time.sleep(ERROR_PAUSE_S)\n",
+        "                return\n",
+        f"{THREAD}::test_a_step_that_fails_ends_nothing",
+    ),
+    outside(
+        "a step that exits ends its thread",
+        "Exception is every error",
+        "core/background_thread",
+        "            except (Exception, SystemExit):\n",
+        "            except Exception:\n",
+        f"{THREAD}::test_a_step_that_fails_ends_nothing",
+    ),
+    outside(
+        "a thread waits for its own end",
+        "only others end it",
+        "core/background_thread",
+        "        if thread is threading.current_thread():\n            return False\n",
+        "",
+        f"{THREAD}::test_it_does_not_wait_for_itself",
+    ),
+    outside(
+        "a thread begins whenever it is started",
+        "it is started once",
+        "core/background_thread",
+        "        if self._thread is None:\n",
+        "        if True:\n",
+        f"{THREAD}::test_it_runs_one_thread_until_it_is_over",
+    ),
+    outside(
+        "a process without a worker reaps nothing",
+        "workers sweep; but there may be none",
+        "core/held_permits",
+        "LeaseKeeper(store, announce, store.reap)",
+        "LeaseKeeper(store, announce)",
+        f"{PERMITS}::TestEnds::test_what_is_overdue_ends_where_no_worker_sweeps",
+    ),
+    outside(
+        "a store that was not asked answers",
+        "nothing failed",
+        "core/lease",
+        "        if self._warned and self._kept:",
+        "        if self._warned:",
+        "tests/core/test_lease.py",
     ),
     outside(
         "a forked child asks by its parent's session",

@@ -58,7 +58,7 @@ INTO_THE_STORE = [
         "what is left to the broker counts against the prefetch",
         "it is unacknowledged",
         "main_process/refused_request",
-        "self._answer.give(partial(leave_to_broker, self.message))",
+        "self._reply.give(partial(leave_to_broker, self.message))",
         "pass",
         LATE,
     ),
@@ -343,7 +343,7 @@ NOBODY_RELEASES = [
     ),
     parking(
         "nobody sweeps",
-        "renewing reaps as well; but only a sweep looks for the revoked",
+        "a call at a resource ends what is overdue there; but only a sweep looks for the revoked",
         "main_process/bootstep",
         "        self.limiter.sweeper.start()\n",
         "",

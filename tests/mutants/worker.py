@@ -192,11 +192,19 @@ RELEASING = [
         "tests/worker/test_limiter.py::test_the_last_step_waits_for_the_broker_in_bounds",
     ),
     worker(
+        "a worker reaps twice",
+        "a renewal is as good a moment as a sweep; but each costs the store a call",
+        "worker/limiter",
+        "LeaseKeeper(store, announce)  # the sweeper reaps",
+        "LeaseKeeper(store, announce, store.reap)",
+        f"{HERE}/test_limiter.py::test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper",
+    ),
+    worker(
         "the end waits for an errand as long as it takes",
         "it is nearly done",
-        "worker/messages/scheduler",
-        "            self._thread.join(timeout)\n",
-        "            self._thread.join()\n",
+        "core/background_thread",
+        "        thread.join(timeout)\n",
+        "        thread.join()\n",
         f"{HERE}/messages/test_scheduler.py::test_the_end_waits_in_bounds",
     ),
     worker(

@@ -10,7 +10,7 @@ import pytest
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import blocking_waiter
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
-from celery_semaphore.core.permit import Answer, Claim, Reason
+from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
 from celery_semaphore.core.session import Turns
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -146,6 +146,32 @@ class TestFailingStore:
         Dead(store, times=1)
         with Semaphore("api", 1, store=store, timeout=SOON) as permit:
             assert permit.claims == tuple(claims)
+
+    def test_a_holder_that_its_caller_named_is_left_to_the_caller(self, store: MemoryStore) -> None:
+        """Which releases it in any case. A name that was dead is replaced, and the waiter's own."""
+        claims = [Claim("api", None, 1)]
+
+        def end(answer: object) -> None:
+            if isinstance(answer, StoreUnavailable):
+                raise answer
+
+        LostAnswers(store, times=1)
+        with pytest.raises(StoreUnavailable):
+            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
+        assert [held.holder for held in store.snapshot("api").holders] == ["mine"]
+        store.release("mine", claims)
+        permit, _ = BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
+        assert permit.holder != "mine"
+        store.release(permit.holder, claims)
+
+        class Later(LostAnswers):
+            def answered(self, answer: Answer) -> Answer:
+                return answer if isinstance(answer, Refusal) else super().answered(answer)
+
+        Later(store, times=1)
+        with pytest.raises(StoreUnavailable):
+            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
+        assert occupied(store) == 0
 
     def test_questions_may_fail(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture

@@ -49,6 +49,18 @@ class TestEnds:
             assert api.holders()[0].holder == permit.holder
         assert api.holders() == ()
 
+    def test_what_is_overdue_ends_where_no_worker_sweeps(self) -> None:
+        store, reaped = MemoryStore(lease=0.3), threading.Event()
+        reap = store.reap
+
+        def noted(limit: int = 100) -> Any:
+            reaped.set()
+            return reap(limit)
+
+        store.reap = noted  # type: ignore[method-assign]
+        with Semaphore("api", 1, store=store):
+            assert reaped.wait(SOON)
+
     def test_one_keeper_renews_all_in_one_batch(self) -> None:
         class Batches(MemoryStore):
             batches: list[int] = []  # noqa: RUF012 - one object in this test

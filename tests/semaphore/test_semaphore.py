@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.core.asker import Waiting, asker_of
+from celery_semaphore.core.asker import WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import (
@@ -248,7 +248,7 @@ class TestTimeout:
         asker = asker_of(store)
         add = asker.add
 
-        def interrupted(*args: Any, **kwargs: Any) -> Waiting:
+        def interrupted(*args: Any, **kwargs: Any) -> WaitingCall:
             waiting = add(*args, **kwargs)
             waiting.notified = Interrupting(error)
             return waiting

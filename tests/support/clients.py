@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from celery_semaphore.core.events import Announcer, Event, PermitLost
+from celery_semaphore.core.events import Announcer, Event, PermitLostEvent
 from celery_semaphore.core.lease import LOST_AFTER, LeaseKeeper
 from celery_semaphore.core.permit import Claim, Kind, Permit, Renewal, Renewals, Wait
 from celery_semaphore.core.store import Store
@@ -79,11 +79,11 @@ class Client:
         self._store: Any = Watched(store, self._running, file)
         announce = Announcer()
         announce.subscribe(self._end_lost)
-        self._keeper = LeaseKeeper(self._store, announce)
+        self._keeper = LeaseKeeper(self._store, announce, self._store.reap)
 
     def _end_lost(self, event: Event) -> None:
         inside = self._running.get(event.permit.holder)
-        if inside and isinstance(event, PermitLost):
+        if inside and isinstance(event, PermitLostEvent):
             inside.gone.set()
 
     def work(self, ended: Any) -> None:

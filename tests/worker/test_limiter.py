@@ -23,6 +23,17 @@ def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(app: Celery) -> None:
+    app.conf.semaphore_lease = 30.0
+    limiter, reaped = limiter_of(app), list[int]()
+    store, keeper = limiter.process.store, limiter.process.keeper
+    store.reap = lambda limit=100: reaped.append(limit)  # type: ignore[method-assign,assignment,return-value]
+    keeper.tick()
+    assert reaped == []
+    limiter.sweeper.sweep()
+    assert reaped == [100]
+
+
 def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:
     limited(app)
     limiter, waited = limiter_of(app), list[float]()

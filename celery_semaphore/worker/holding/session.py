@@ -13,12 +13,12 @@ The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 
+from ...core.background_thread import BackgroundThread
 from ...core.forecast import SLOWEST_S, Forecast
 from ...core.lease import BEATS
 from ...core.names import new_name
@@ -75,8 +75,8 @@ class Session:
         self._epoch: int | None = None
         self._named_at = 0.0
         self._missed = self._asleep = False  # a question had no answer; it sleeps
-        self._thread = threading.Thread(
-            target=self._run, name="celery-semaphore-turns", daemon=True
+        self._thread = BackgroundThread(
+            "celery-semaphore-turns", self._ask_then_rest, lambda: self._ended, self._sleep
         )
 
     def start(self) -> None:
@@ -128,20 +128,17 @@ class Session:
 
     def join(self, timeout: float) -> None:
         """Wait until the store knows that the session ended, for ``timeout`` seconds at most."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     # -- the thread
 
-    def _run(self) -> None:
-        while not self._ended:
-            try:
-                pause, least = self.ask()
-            except Exception as error:  # noqa: BLE001 - this thread must survive any error
-                self._failed(error)
-                pause, least = SLOWEST_S, SLOWEST_S
-            self._rest(pause, least)
-        self._sleep()
+    def _ask_then_rest(self) -> None:
+        try:
+            pause, least = self.ask()
+        except Exception as error:  # noqa: BLE001 - an outage is logged once, whatever its error is
+            self._failed(error)
+            pause, least = SLOWEST_S, SLOWEST_S
+        self._rest(pause, least)
 
     def _rest(self, pause: float, least: float) -> None:
         self._next_at = time.monotonic() + pause

@@ -6,7 +6,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from ...core.events import Event, PermitLost, PermitReleased, PermitRestored
+from ...core.events import Event, PermitLostEvent, PermitReleasedEvent, PermitRestoredEvent
 from ...core.names import task_id_of
 from ..permits.ledger import Ledger
 from ..permits.receivers import ReceiverThread
@@ -29,14 +29,14 @@ class Announcements:
     def __call__(self, event: Event) -> None:
         """Handle one event."""
         match event:
-            case PermitLost(permit, reason):
+            case PermitLostEvent(permit, reason):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
                 task = self._ledger.task_of(permit.holder)
                 self._ledger.lost(permit, reason)
                 self._send(permit_lost, task, urgent=True, permit=permit, reason=reason)
-            case PermitRestored(permit):
+            case PermitRestoredEvent(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
-            case PermitReleased(permit, held, task):
+            case PermitReleasedEvent(permit, held, task):
                 self._send(permit_released, task, urgent=False, permit=permit, held=held)
 
     def _send(self, signal: Any, task: Any, *, urgent: bool, permit: Any, **fields: Any) -> None:

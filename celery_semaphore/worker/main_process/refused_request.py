@@ -12,7 +12,7 @@ from celery.worker import state
 
 from ...core.permit import Claim, Kind, Reason
 from ...core.session import HeldWait
-from ..holding.answer import Answer
+from ..holding.broker_reply import BrokerReply
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
 from ..messages.headers import PLACE, SESSION
@@ -32,7 +32,7 @@ class RefusedRequestMixin(EventsMixin):
     holder: str
     message: Any
     worker_pid: int | None
-    _answer: Answer
+    _reply: BrokerReply
     _by_tag: str | None
     _connection: int
     _request_dict: dict[str, Any]
@@ -65,7 +65,7 @@ class RefusedRequestMixin(EventsMixin):
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
         after = self._limiter.redelivered_after
         if after and time.monotonic() - self._since > REDELIVERED * after:
-            self._answer.give(partial(leave_to_broker, self.message))
+            self._reply.give(partial(leave_to_broker, self.message))
         else:
             self.acknowledge()  # type: ignore[attr-defined]
 
@@ -89,7 +89,7 @@ class RefusedRequestMixin(EventsMixin):
             decoded=self._decoded,  # type: ignore[attr-defined]
             utc=self.utc,  # type: ignore[attr-defined]
         )
-        fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own
+        fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
         if ticket is not None:
             fresh._request_dict[PLACE] = ticket  # noqa: SLF001 - as above
         return fresh

@@ -22,7 +22,7 @@ from celery.worker import state
 from celery.worker.request import Request
 
 from ...errors import PermitLost
-from ..holding.answer import Answer
+from ..holding.broker_reply import BrokerReply
 from ..limiter import limiter_of
 from ..messages.headers import (
     EPOCH,
@@ -62,7 +62,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # whether the message was returned to the broker
-        self._answer = Answer()
+        self._reply = BrokerReply()
         self._since = self.made_at = time.monotonic()  # when the broker delivered the message
         self.granted = False  # whether the message was held until it was granted
         self._drop_foreign_ticket()
@@ -126,12 +126,12 @@ class LimitedRequestMixin(RefusedRequestMixin):
         """Acknowledge the message, except when Celery wants to before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        self._answer.give(super().acknowledge)  # type: ignore[misc]
+        self._reply.give(super().acknowledge)  # type: ignore[misc]
 
     def reject(self, requeue: bool = False) -> None:
         """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
-        self._answer.give(partial(super().reject, requeue))  # type: ignore[misc]
+        self._reply.give(partial(super().reject, requeue))  # type: ignore[misc]
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""

@@ -10,7 +10,7 @@ from ...core.store import Outgoing, Store
 from ...settings import Settings
 from .publisher import Publisher
 from .scheduler import Scheduler
-from .waiting import BringBack, Park, PutBack, Waiting
+from .waiting import BringBack, Park, PutBack, WaitingRequest
 
 
 class MessageMover:
@@ -28,14 +28,14 @@ class MessageMover:
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
-    def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
+    def put_back(self, request: WaitingRequest, ticket: str | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
         self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
 
     def park(
         self,
-        request: Waiting,
+        request: WaitingRequest,
         ticket: str,
         claims: Sequence[Claim],
         *,

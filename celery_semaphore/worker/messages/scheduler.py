@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+from ...core.background_thread import BackgroundThread
+
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.2  # before the second attempt; it doubles with each further one
@@ -56,23 +58,20 @@ class Scheduler:
     ) -> None:
         self._timeout = timeout
         self._done = done  # called after each attempt
-        self._at_end = at_end
         self._entries: list[_Entry] = []  # a heap
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(
+            "celery-semaphore-messages", self._run_next, lambda: self._closed, at_end
+        )
 
     def add(self, job: Job) -> None:
         """Run this job soon."""
         now = time.monotonic()
         with self._changed:
             heappush(self._entries, _Entry(0.0 if job.urgent else now, job, now))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name="celery-semaphore-messages", daemon=True
-                )
-                self._thread.start()
+            self._thread.start()
             self._changed.notify()
 
     def flush(self, timeout: float) -> None:
@@ -90,22 +89,20 @@ class Scheduler:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
-    def _run(self) -> None:
-        while (entry := self._next()) is not None:
-            try:
-                self._try(entry)
-            except Exception:
-                # If this thread died here, no waiting message would move any more.
-                logger.exception("%s: failed, and could not be given up", entry.job.name)
-            finally:
-                with self._changed:
-                    self._busy = False
-                    self._changed.notify_all()
-                self._done()
-        self._at_end()
+    def _run_next(self) -> None:
+        if (entry := self._next()) is None:
+            return
+        try:
+            self._try(entry)
+        except Exception:
+            logger.exception("%s: failed, and could not be given up", entry.job.name)
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+            self._done()
 
     def _next(self) -> _Entry | None:
         """Wait for the next job that is due; return None when the scheduler is closed."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from celery.worker import state
 
+from ...core.background_thread import BackgroundThread
 from ...core.store import Outgoing, Store
 from ...errors import StoreUnavailable
 
@@ -36,15 +37,13 @@ class Sweeper:
         self._sessions = sessions  # returns the known number of sessions of all workers
         self._known: set[str] = set()  # ids of revoked tasks that were ended in the store
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(
+            "celery-semaphore-sweeps", self._wait_then_sweep, self._stopped.is_set
+        )
 
     def start(self) -> None:
         """Start the thread; once is enough."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="celery-semaphore-sweeps", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
@@ -59,13 +58,11 @@ class Sweeper:
         self._known = revoked
         self._found(outgoing)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(
-            min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)
-        ):
-            try:
-                self.sweep()
-            except StoreUnavailable as error:
-                logger.debug("parked tasks could not be looked for: %s", error)
-            except Exception:
-                logger.exception("a sweep for parked tasks failed; the next one comes")
+    def _wait_then_sweep(self) -> None:
+        pause = min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)
+        if self._stopped.wait(pause):
+            return
+        try:
+            self.sweep()
+        except StoreUnavailable as error:
+            logger.debug("the store could not be swept: %s", error)

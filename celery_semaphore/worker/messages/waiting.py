@@ -41,7 +41,7 @@ from .route import Unroutable
 logger = logging.getLogger(__name__)
 
 
-class Waiting(Protocol):
+class WaitingRequest(Protocol):
     """A request that was refused."""
 
     id: str
@@ -85,7 +85,7 @@ class PutBack:
     def __init__(
         self,
         publisher: Publisher,
-        request: Waiting,
+        request: WaitingRequest,
         ticket: str | None,
         delay: float,
         *,
@@ -129,7 +129,7 @@ class Park:
     def __init__(
         self,
         store: Store,
-        request: Waiting,
+        request: WaitingRequest,
         ticket: str,
         claims: Sequence[Claim],
         *,

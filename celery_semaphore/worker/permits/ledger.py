@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from ...core.events import Announcer, PermitReleased
+from ...core.events import Announcer, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.store import Outgoing
@@ -195,4 +195,4 @@ class Ledger:
     def _announce_release(self, delivery: Delivery) -> None:
         if (permit := delivery.permit) is not None:
             held = time.time() - permit.acquired_at
-            self._announce(PermitReleased(permit, held, delivery.task))
+            self._announce(PermitReleasedEvent(permit, held, delivery.task))

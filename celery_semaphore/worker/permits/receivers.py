@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 
+from ...core.background_thread import BackgroundThread
 from .signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
@@ -31,15 +31,11 @@ class ReceiverThread:
         self._event = SignalSafeEvent()
         self._behind = False  # calls were dropped since the queue was empty
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread("celery-semaphore-receivers", self._step, self._is_over)
 
     def start(self) -> None:
         """Start the thread; once is enough."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="celery-semaphore-receivers", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
 
     def add(self, call: Call, *, urgent: bool = False) -> None:
         """Queue a call; an urgent call goes before all others.
@@ -62,10 +58,7 @@ class ReceiverThread:
         """Run the queued calls within ``timeout`` seconds, and drop the rest."""
         self._closing = True
         self._event.set()
-        if self._thread is None:
-            return
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self._thread.join(timeout):
             left = len(self._calls)
             self._calls.clear()
             logger.warning(
@@ -75,12 +68,11 @@ class ReceiverThread:
                 left,
             )
 
-    def _run(self) -> None:
-        while self._calls or not self._closing:
-            self._event.wait(IDLE_WAIT_S)
-            self._call_all()
+    def _is_over(self) -> bool:
+        return self._closing and not self._calls
 
-    def _call_all(self) -> None:
+    def _step(self) -> None:
+        self._event.wait(IDLE_WAIT_S)
         while self._calls:
             try:
                 call = self._calls.popleft()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from ...core.background_thread import BackgroundThread
 from ...core.permit import Claim, MessageId
 from ...core.store import Outgoing, Store
 from ...errors import StoreUnavailable
@@ -59,15 +59,11 @@ class Releaser:
         self._retry_at = 0.0  # monotonic time of the next attempt after the store failed
         self._closing = False
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread("celery-semaphore-releases", self._step, self._is_over)
 
     def start(self) -> None:
         """Start the thread; once is enough."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="celery-semaphore-releases", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
 
     def release(
         self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
@@ -90,24 +86,14 @@ class Releaser:
         """Wait until all is released, for ``timeout`` seconds at most, then end the thread."""
         self._closing = True
         self._event.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
         self._closed = True
         self._event.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         idle = not self._jobs and not self._releases and not self._dying
         return self._closed or (self._closing and idle)
-
-    def _run(self) -> None:
-        while not self._over():
-            try:
-                self._step()
-            except Exception:
-                # If this thread died here, every later permit would leak for a lease.
-                logger.exception("a release failed; the releaser goes on")
 
     def _step(self) -> None:
         self._event.wait(self._pause())
@@ -116,7 +102,7 @@ class Releaser:
         self._before()
         for _ in range(left):
             self._jobs.popleft()()
-        self._bury()
+        self._check_dying()
         if self._releases and time.monotonic() >= self._retry_at:
             self._release(self._releases.popleft())
 
@@ -126,7 +112,7 @@ class Releaser:
             pause = min(pause, max(0.0, self._retry_at - time.monotonic()))
         return pause
 
-    def _bury(self) -> None:
+    def _check_dying(self) -> None:
         for each in list(self._dying):
             if each.over():
                 self._dying.remove(each)

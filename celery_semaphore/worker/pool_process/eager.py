@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any
 
+from ...core.asker import asker_of
+from ...core.blocking_waiter import BlockingWaiter
 from ...core.event_loop import is_in_event_loop
-from ...core.events import Announcer, Event, PermitLost, PermitRestored
+from ...core.events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
 from ...core.lease import LeaseKeeper
-from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
+from ...core.permit import Claim, Permit, Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
@@ -30,7 +33,7 @@ from .refusal import refusal_of
 
 logger = logging.getLogger(__name__)
 
-LONGEST_DELAY_S = 1.0  # between two attempts
+LONGEST_PAUSE_S = 1.0  # between two attempts, as no worker may be there that ends what is overdue
 
 
 class EagerHolder:
@@ -52,10 +55,11 @@ class EagerHolder:
         self._handed_on = handed_on
         announce = Announcer()
         announce.subscribe(_log)
-        self._keeper = LeaseKeeper(store, announce, handed_on)
+        self._keeper = LeaseKeeper(store, announce, lambda: handed_on(store.reap()))
 
     def keep(self, permit: Permit, since: float) -> None:
         """Renew the permit from now on."""
+        self.name = permit.holder
         self._keeper.add(permit, since)
         self._keeper.start()
 
@@ -84,27 +88,48 @@ def acquire_here(
         return None, outer
     holder = EagerHolder(task.request.id, missing, store, limiter.handed_on)
     task.request.__dict__[PENDING_RELEASE] = holder  # before acquire, as its answer may be lost
-    bound = min(limiter.settings.eager_timeout, policy.timeout or float("inf"))
-    return _wait(task, holder, outer, policy, bound), outer
+    bound = min(limiter.settings.eager_timeout, policy.timeout or inf)
+    waiter = BlockingWaiter(
+        store,
+        missing,
+        bound,
+        on_answer=partial(_end_wait, task, outer, policy, waits=bound > 0),
+        holder=holder.name,
+        longest_pause=LONGEST_PAUSE_S,
+    )
+    try:
+        permit, since = waiter.acquire()
+    except SemaphoreTimeout as timeout:
+        msg = f"{timeout} (an eager task: semaphore_eager_timeout, or its wait_timeout)"
+        raise SemaphoreTimeout(msg) from None
+    finally:
+        asker_of(store).end_if_idle()
+    holder.keep(permit, since)
+    return permit, outer
 
 
-def _wait(
-    task: Any, holder: EagerHolder, outer: Sequence[Permit], policy: WaitPolicy, bound: float
-) -> Permit:
-    deadline, ticket = time.monotonic() + bound, None
-    while True:
-        since = time.monotonic()
-        wait = Wait(Kind.REQUEUE, ticket, 0, policy.shortest, LONGEST_DELAY_S)
-        answer = holder.store.acquire(holder.claims, holder.name, wait)
-        if isinstance(answer, Permit):
-            holder.keep(answer, since)
-            return answer
-        _refuse_waiting_for_itself(task, answer, outer)
-        waits = policy.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
-        if not waits and answer.reason is not Reason.RECOVERING:
-            raise refusal_of(task, answer, policy)
-        _sleep(task, answer, deadline, bound)
-        ticket = answer.ticket
+def _end_wait(
+    task: Any,
+    outer: Sequence[Permit],
+    policy: WaitPolicy,
+    answer: Refusal | StoreUnavailable,
+    *,
+    waits: bool,
+) -> None:
+    """Raise if the run must not wait after this answer of the store."""
+    if isinstance(answer, StoreUnavailable):
+        raise answer
+    _refuse_waiting_for_itself(task, answer, outer)
+    ends = policy.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL)
+    if ends and answer.reason is not Reason.RECOVERING:
+        raise refusal_of(task, answer, policy)
+    if waits and is_in_event_loop():
+        msg = (
+            f"task {task.name}: semaphore {answer.claim.semaphore!r} is saturated, and an eager run that waits here"
+            " stops the asyncio loop of this thread. Call it in a thread, `await loop.run_in_executor(executor,"
+            " task.apply)`, or let it ask once: semaphore_eager_timeout = 0."
+        )
+        raise SemaphoreError(msg)
 
 
 def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
@@ -161,27 +186,9 @@ def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Perm
         raise SemaphoreSaturated(msg)
 
 
-def _sleep(task: Any, refusal: Refusal, deadline: float, bound: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        msg = (
-            f"semaphore {refusal.claim.semaphore!r}: no permit for an eager task in {bound:.1f} s,"
-            f" {refusal.occupied} of {refusal.limit} in use (semaphore_eager_timeout)"
-        )
-        raise SemaphoreTimeout(msg)
-    if is_in_event_loop():
-        msg = (
-            f"task {task.name}: semaphore {refusal.claim.semaphore!r} is saturated, and an eager run that waits here"
-            " stops the asyncio loop of this thread. Call it in a thread, `await loop.run_in_executor(executor,"
-            " task.apply)`, or let it ask once: semaphore_eager_timeout = 0."
-        )
-        raise SemaphoreError(msg)
-    time.sleep(min(refusal.retry_after, left))
-
-
 def _log(event: Event) -> None:
     match event:
-        case PermitLost(permit, reason):
+        case PermitLostEvent(permit, reason):
             logger.error("%s lost its permit: %s", permit.holder, reason)
-        case PermitRestored(permit):
+        case PermitRestoredEvent(permit):
             logger.warning("%s: the store forgot its permit and took it back", permit.holder)

@@ -19,7 +19,7 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.holding import held_messages as module
-from celery_semaphore.worker.holding.answer import Answer
+from celery_semaphore.worker.holding.broker_reply import BrokerReply
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.held_messages import (
     RETRY_DELAY_S,
@@ -684,13 +684,13 @@ def test_no_retry_inherits_the_place() -> None:
 
 def test_an_answer_that_failed_is_given_again() -> None:
     """The connection may be the next one's by then."""
-    answer, given = Answer(), list[str]()
+    reply, given = BrokerReply(), list[str]()
 
     def fail() -> None:
         raise OSError("lost")
 
     with pytest.raises(OSError, match="lost"):
-        answer.give(fail)
-    answer.give(lambda: given.append("ack"))
-    answer.give(lambda: given.append("twice"))
+        reply.give(fail)
+    reply.give(lambda: given.append("ack"))
+    reply.give(lambda: given.append("twice"))
     assert given == ["ack"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.events import Announcer, Event, PermitReleased
+from celery_semaphore.core.events import Announcer, Event, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import Clock, MemoryStore
@@ -42,4 +42,4 @@ def test_what_ended_is_not_announced_as_lost() -> None:
     clock.now += 11
     keeper.tick()
     assert store.renewed == ["b"]
-    assert [type(event) for event in events] == [PermitReleased]
+    assert [type(event) for event in events] == [PermitReleasedEvent]

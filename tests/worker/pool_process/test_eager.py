@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,18 +17,21 @@ from celery_semaphore import (
     Limit,
     LimitedTask,
     PermitLost,
+    Semaphore,
     SemaphoreError,
     SemaphoreSaturated,
     SemaphoreTimeout,
     permit_acquired,
 )
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Claim, Permit
-from celery_semaphore.core.store import Store
+from celery_semaphore.core.permit import Answer, Claim, Permit, Reason
+from celery_semaphore.core.store import Outgoing, Store
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.pool_process.permit import TaskPermit
 from tests.conftest import StartServer
-from tests.support.calling import in_child
+from tests.support.calling import Asked, in_child, thread
 from tests.support.process import wait_until
 
 from ..conftest import Site
@@ -65,6 +69,12 @@ def task(app: Celery, body: Callable[..., Any], **options: Any) -> Any:
 
 def store_of(app: Celery) -> Store:
     return limiter_of(app).process.store
+
+
+def memory_of(app: Celery) -> MemoryStore:
+    store = store_of(app)
+    assert isinstance(store, MemoryStore)
+    return store
 
 
 def permit_of(task: LimitedTask) -> TaskPermit:
@@ -109,6 +119,19 @@ class TestLeavesNothing:
 
         task(app, body).apply()
 
+    def test_what_is_overdue_ends_while_it_runs(self, app: Celery) -> None:
+        """No worker may be there that sweeps."""
+        app.conf.semaphore_lease = 0.5
+        reaped = threading.Event()
+        reap = store_of(app).reap
+
+        def noted(limit: int = 100) -> Outgoing:
+            reaped.set()
+            return reap(limit)
+
+        store_of(app).reap = noted  # type: ignore[method-assign]
+        assert task(app, lambda self: reaped.wait(10), name="body").apply().get()
+
     def test_a_store_that_fails_at_the_end(
         self, app: Celery, start_valkey: StartServer, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -119,6 +142,76 @@ class TestLeavesNothing:
         assert body.apply().state == "SUCCESS"
         assert "was not released, its lease ends" in caplog.text
         assert {*threading.enumerate()} == before
+
+
+class TestWaits:
+    def test_it_stands_in_line(self, any_app: Celery) -> None:
+        """Calls that came later wait behind it, although they are asked for, too."""
+        store, order = store_of(any_app), list[str]()
+        store.acquire([ONE], "other")
+        eager = task(any_app, lambda self: order.append("eager"), name="eager")
+        later = Semaphore("one", 1, store=store, timeout=20)(lambda: order.append("later"))
+        with thread(eager.apply):
+            wait_until(lambda: store.snapshot("one").waiting == 1)
+            with thread(later):
+                wait_until(lambda: store.snapshot("one").waiting == 2)
+                store.release("other", [ONE])
+        assert order == ["eager", "later"]
+
+    def test_no_thread_stays_of_one_that_waited(self, any_app: Celery) -> None:
+        store, before = store_of(any_app), {*threading.enumerate()}
+        store.acquire([ONE], "other")
+        later = threading.Timer(0.3, store.release, ["other", [ONE]])
+        later.start()
+        assert task(any_app, lambda self: 7, name="body").apply().get() == 7
+        later.join()
+        assert {*threading.enumerate()} == before
+
+    def test_one_that_gets_no_permit_leaves_the_line(self, any_app: Celery) -> None:
+        any_app.conf.semaphore_eager_timeout = 0.3
+        store, before = store_of(any_app), {*threading.enumerate()}
+        store.acquire([ONE], "other")
+        with pytest.raises(SemaphoreTimeout, match="semaphore_eager_timeout"):
+            task(any_app, lambda self: None, name="body").apply()
+        seen = store.snapshot("one")
+        assert (seen.occupied, seen.waiting) == (1, 0)
+        assert {*threading.enumerate()} == before
+        store.release("other", [ONE])
+
+    def test_asked_once_it_is_never_in_line(self, app: Celery) -> None:
+        app.conf.semaphore_eager_timeout = 0
+        asked = Asked(memory_of(app))
+        store_of(app).acquire([ONE], "other")
+        with pytest.raises(SemaphoreTimeout):
+            task(app, lambda self: None, name="body").apply()
+        assert asked.waits == [None, None]
+
+    def test_a_store_that_is_away_is_not_waited_for(
+        self, app: Celery, start_valkey: StartServer
+    ) -> None:
+        server = start_valkey()
+        app.conf.update(semaphore_url=server.url, semaphore_timeout=0.2)
+        server.kill()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            task(app, lambda self: None, name="body").apply()
+        assert time.monotonic() - began < 10
+
+    def test_recovery_is_waited_for_under_any_policy(self, app: Celery) -> None:
+        """And it asks each second: no worker may be there that hands on what the grace leaves."""
+        store = memory_of(app)
+        store.acquire([ONE], "other")
+
+        class Recovering(Asked):
+            def answered(self, answer: Answer) -> Answer:
+                if isinstance(answer, Permit):
+                    return answer
+                store.release("other", [ONE])
+                return replace(answer, reason=Reason.RECOVERING)
+
+        asked = Recovering(store)
+        assert task(app, lambda self: 7, name="body", on_saturated="fail").apply().get() == 7
+        assert [wait and wait.longest for wait in asked.waits] == [1.0, 1.0]
 
 
 class TestPartOfAnother:
@@ -373,6 +466,13 @@ class TestInAnEventLoop:
         seen = store_of(any_app).snapshot("one")
         assert (seen.occupied, seen.waiting) == (1, 0)
         store_of(any_app).release("other", [ONE])
+
+    def test_asked_once_it_stops_no_loop(self, app: Celery) -> None:
+        """As the error of one that would wait advises."""
+        app.conf.semaphore_eager_timeout = 0
+        store_of(app).acquire([ONE], "other")
+        with pytest.raises(SemaphoreTimeout):
+            self.run(task(app, lambda self: None, name="body").apply)
 
     def test_it_waits_in_a_thread_beside_the_loop(self, app: Celery) -> None:
         store_of(app).acquire([ONE], "other")

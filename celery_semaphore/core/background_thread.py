@@ -1,0 +1,62 @@
+"""BackgroundThread: run one step again and again in a daemon thread that survives every error."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+ERROR_PAUSE_S = 0.05  # so that a step that fails before it waits does not keep a processor busy
+
+
+class BackgroundThread:
+    """Calls ``step`` until ``is_over``, then ``at_end`` once. The step itself waits until there is work.
+
+    What wakes the step and what ends the loop belong to the owner, since some owners must take no lock for it. A forked
+    child has no such thread, and needs an owner of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], object],
+        is_over: Callable[[], bool],
+        at_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._name = name
+        self._step = step
+        self._is_over = is_over
+        self._at_end = at_end
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; once is enough."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end, for ``timeout`` seconds at most, and return whether the thread does not run.
+
+        The thread itself does not wait.
+        """
+        thread = self._thread
+        if thread is None or thread.ident is None:  # not started
+            return True
+        if thread is threading.current_thread():
+            return False
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._is_over():
+            try:
+                self._step()
+            except (Exception, SystemExit):
+                # If this thread died, its work would stop without a log line: leases would expire, permits would leak.
+                logger.exception("%s: a step failed; the thread goes on", self._name)
+                time.sleep(ERROR_PAUSE_S)
+        self._at_end()
