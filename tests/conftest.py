@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from tests.support.counter import Counter, CounterServer
+from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
@@ -31,6 +32,12 @@ def need(server: type[Server | RabbitServer]) -> None:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+@pytest.hookimpl(trylast=True)  # when -m and -k have chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        items[:] = shared_out(items, processes)
 
 
 @contextmanager

@@ -97,6 +97,7 @@ def test_who_runs_keeps_its_permit_when_the_store_forgets(
     assert any("took it back" in worker.log() for worker in own_store.workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut", "hang"])
 def test_the_store_cannot_be_reached(
     own_store: Site, store_server: RedisServer, start_proxy: Callable[[int], Proxy], how: str

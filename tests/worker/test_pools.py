@@ -41,6 +41,7 @@ def test_other_pools(site: Site, pool: str) -> None:
         assert not any(trouble in worker.log() for worker in workers)
 
 
+@pytest.mark.slow
 def test_autoscale_and_max_tasks_per_child(site: Site) -> None:
     site.lease = 60.0
     worker = site.start(concurrency=1, options=["--autoscale=6,1", "--max-tasks-per-child=3"])
@@ -68,6 +69,7 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
     site.wait_all_back(ONE, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hold", "late"])
 @ways_to_requeue
 def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, hold: bool) -> None:

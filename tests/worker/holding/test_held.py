@@ -432,6 +432,7 @@ def test_a_lost_connection(broker: Site, start_proxy: Callable[[int], Proxy]) ->
     assert "Unrecoverable" not in worker.log()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     kombu.VERSION < (5, 6), reason="this kombu restores nothing any more after it connected again"
 )

@@ -92,6 +92,7 @@ def test_a_worker_starts_on_a_backlog(broker: str, request: pytest.FixtureReques
     assert "Traceback" not in worker.log()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broker", BROKERS)
 def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
@@ -223,6 +224,7 @@ def test_a_queue_of_the_user_may_be_called_granted(site: Site, conf: dict[str, A
     done([*held, *results, retried], 20)
 
 
+@pytest.mark.slow
 @pytest.mark.rabbitmq
 @pytest.mark.parametrize("queues", [["celery.granted"], ["celery", "celery.granted"]])
 def test_queues_deleted_while_it_is_parked(

@@ -32,6 +32,7 @@ def all_ran_once(site: Site, results: list[AsyncResult]) -> None:
     wait_until(lambda: site.waiting() == 0, 10, "nobody waits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", HAND_ON)
 @pytest.mark.parametrize(
     ("broker", "name"),
