@@ -315,15 +315,15 @@ GOING_BACK = [
         "a server that never restarted forgot nothing",
         "its run is the same, and its data is complete",
         "v1/epoch.sql",
-        "WHERE e.started <> run OR e.id < _known;",
+        "WHERE e.started <> run OR e.id < _known_epoch;",
         "WHERE e.started <> run;",
     ),
     postgresql(
         "a caller that knows another epoch begins a new one",
         "one of the two is wrong",
         "v1/epoch.sql",
-        "WHERE e.started <> run OR e.id < _known;",
-        "WHERE e.started <> run OR e.id <> _known;",
+        "WHERE e.started <> run OR e.id < _known_epoch;",
+        "WHERE e.started <> run OR e.id <> _known_epoch;",
     ),
     memory(
         "a store that never restarted forgot nothing",
@@ -388,7 +388,7 @@ CLOCK_STEPS = [
         "a resource is looked at when its time has come",
         "what ends there is found when somebody asks",
         "v1/reap.sql",
-        "WHERE r.reap_at > now + 13 * _lease",
+        "WHERE r.reap_at > now + 13 * _call.lease",
         "WHERE false",
     ),
     memory(

@@ -121,14 +121,14 @@ MUTANTS = (
         "a permit is held since it was granted",
         "what waited for its session would make turns seem far",
         "acquire",
-        "since = _now, ends = _now + _lease,\n        restored",
-        "ends = _now + _lease,\n        restored",
+        "since = _now, ends = _now + _call.lease,\n        restored",
+        "ends = _now + _call.lease,\n        restored",
     ),
     short(
         "a permit lasts as long as its grant",
         "it is renewed only later",
         "acquire",
-        "since = _now, ends = _now + _lease,\n        restored",
+        "since = _now, ends = _now + _call.lease,\n        restored",
         "since = _now,\n        restored",
     ),
     short(
@@ -163,7 +163,7 @@ MUTANTS = (
         "who hands on sees no clock that stepped back",
         "nobody else may come",
         "pass_on",
-        " AND every.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up)",
+        " AND every.ends <= celery_semaphore.v1_furthest(_now, _call.lease, _call.take_up)",
         "",
     ),
     short(
@@ -205,7 +205,7 @@ MUTANTS = (
         "a session that sleeps is granted a permit",
         "nobody asks for it",
         "pass_on",
-        "head.session, _now - _lease)",
+        "head.session, _now - _call.lease)",
         "head.session, 0)",
     ),
     short(
@@ -255,7 +255,7 @@ MUTANTS = (
         "a dead session would keep others waiting",
         "pass_on",
         "_now + celery_semaphore.v1_grant_lasts()",
-        "_now + _lease",
+        "_now + _call.lease",
     ),
     short(
         "a wait that was granted stands in line",
@@ -268,14 +268,14 @@ MUTANTS = (
         "who hands on need not be told",
         "an epoch began meanwhile",
         "pass_on",
-        "celery_semaphore.v1_is_calm(e, _known, _now)",
+        "celery_semaphore.v1_is_calm(e, _call.known_epoch, _now)",
         "true",
     ),
     short(
         "who hands on leaves no trace",
         "its acquire may still be on its way",
         "release",
-        "            done := celery_semaphore.v1_mark_released(home, _holder, now + _lease);\n",
+        "            done := celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);\n",
         "",
     ),
 )

@@ -139,9 +139,7 @@ def test_a_worker_dies_before_it_looks_in_postgresql(
     store = PostgresStore({"conninfo": postgres.url}, lease=LEASE, now=clock)
     store.acquire(claim(), "killed")
     clock.now += LEASE
-    assert store._runner.call(
-        "overdue", store._runner.clock(), store._runner.durations[0], 100
-    ) == [["{api}"]]
+    assert store._runner.run("overdue", 100) == [["{api}"]]
     is_left_alone_for_a_second(store, clock)
     store.close()
 

@@ -1,15 +1,11 @@
 -- Decide the calls of acquire that v1_acquire does not: several resources, later messages of a task, waits without a
 -- grant, holders that have a permit or were released, new or idle resources, a changed limit, the grace, most refusals.
 CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
-    _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
-    _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
-    _resources text[], _limits bigint[], _weights bigint[]
+    _call celery_semaphore.v1_call, _a celery_semaphore.v1_acquisition
 ) RETURNS celery_semaphore.v1_answer
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    a celery_semaphore.v1_acquisition;
     ats celery_semaphore.v1_at[];
     mine celery_semaphore.v1_held;
     known celery_semaphore.v1_ticket;
@@ -17,54 +13,54 @@ DECLARE
     said celery_semaphore.message;
     holds bool := false;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
-        _timeout, _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
-    FOR n IN 1..cardinality(_resources) LOOP
+    m := celery_semaphore.v1_enter(_a.resources, _call);
+    _a.ticket := celery_semaphore.v1_parsed(_a.carried);
+    FOR n IN 1..cardinality(_a.resources) LOOP
         ats[n] := celery_semaphore.v1_declare(
-            celery_semaphore.v1_visit(_resources[n], _holder, m), _limits[n], m);
+            celery_semaphore.v1_visit(_a.resources[n], _a.holder, m), _a.limits[n], m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
 
-    IF _task <> '' AND _message IS NOT NULL THEN
-        said := celery_semaphore.v1_said(a, m.now);
-        IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce THEN
+    IF _a.task <> '' AND _a.message IS NOT NULL THEN
+        said := celery_semaphore.v1_said(_a, m.now);
+        IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (_a.ticket).nonce THEN
             said := NULL;
-            a.task := ''; -- the record belongs to another wait: keep it
-        ELSIF _ticket = '' THEN
-            a.carried := coalesce(said.ticket, '');
-            a.ticket := celery_semaphore.v1_parsed(a.carried);
+            _a.task := ''; -- the record belongs to another wait: keep it
+        ELSIF _a.carried = '' THEN
+            _a.carried := coalesce(said.ticket, '');
+            _a.ticket := celery_semaphore.v1_parsed(_a.carried);
         END IF;
     END IF;
-    IF a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
-        a.ticket := ROW(255 - greatest(0, least(255, _priority)), m.now, _holder)::celery_semaphore.v1_ticket;
+    IF _a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
+        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), m.now, _a.holder)::celery_semaphore.v1_ticket;
     END IF;
-    known := celery_semaphore.v1_known((a.ticket).nonce, _resources);
+    known := celery_semaphore.v1_known((_a.ticket).nonce, _a.resources);
     IF known.nonce IS NOT NULL THEN
-        a.ticket := known;
+        _a.ticket := known;
         given := celery_semaphore.v1_has(
-            celery_semaphore.v1_grant_of(known.nonce), _resources, _limits, _weights, m);
+            celery_semaphore.v1_grant_of(known.nonce), _a.resources, _a.limits, _a.weights, m);
     END IF;
-    IF a.carried <> '' THEN
-        a.carried := celery_semaphore.v1_written(a.ticket);
+    IF _a.carried <> '' THEN
+        _a.carried := celery_semaphore.v1_written(_a.ticket);
     END IF;
 
     IF holds THEN
         mine := celery_semaphore.v1_has(
-            _holder, _resources, celery_semaphore.v1_in_force(ats, _limits), _weights, m);
+            _a.holder, _a.resources, celery_semaphore.v1_in_force(ats, _a.limits), _a.weights, m);
         IF mine.whole THEN
             RETURN celery_semaphore.v1_permit(mine, m);
         END IF;
-        PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- the holder does not rely on that part: see A6
-        ats[1] := celery_semaphore.v1_look(ats[1].name, _holder, m);
-        RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
+        -- The holder does not rely on that part: see A6.
+        PERFORM celery_semaphore.v1_end_part(_a.holder, _a.resources, m);
+        ats[1] := celery_semaphore.v1_look(ats[1].name, _a.holder, m);
+        RETURN celery_semaphore.v1_refuse(_a, ats, 1, 'released', false, m);
     END IF;
     FOR n IN 1..cardinality(ats) LOOP
         IF ats[n].was_released THEN
-            RETURN celery_semaphore.v1_refuse(a, ats, n, 'released', false, m);
+            RETURN celery_semaphore.v1_refuse(_a, ats, n, 'released', false, m);
         END IF;
     END LOOP;
-    RETURN celery_semaphore.v1_decide(a, ats, said, given, m);
+    RETURN celery_semaphore.v1_decide(_a, ats, said, given, m);
 END $$;
 
 -- Decide for a holder that has no permit: check the other messages of its task, then the grant of its ticket, then the

@@ -7,7 +7,7 @@
 -- Without `_begun` the call locks no resource, so a busy or stuck resource does not keep a session from being awake.
 -- The line may change between its statements, which a forecast can bear.
 CREATE FUNCTION celery_semaphore.v1_ask(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _call celery_semaphore.v1_call,
     _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
     OUT epoch bigint, OUT slept bool, OUT sessions bigint, OUT granted text[], OUT expected jsonb
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ DECLARE
     m celery_semaphore.v1_moment;
     taken_up text[];
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience); -- Q1
+    m := celery_semaphore.v1_enter(_resources, _call); -- Q1
     epoch := m.epoch;
     slept := celery_semaphore.v1_wake(_session, m); -- Q2
     granted := celery_semaphore.v1_granted_to(_session, m); -- Q3
@@ -133,10 +133,10 @@ END $$;
 
 -- Q6: put the session to sleep: it is granted nothing until it asks again.
 CREATE FUNCTION celery_semaphore.v1_sleep(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text
+    _call celery_semaphore.v1_call, _session text
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _call);
 BEGIN
     DELETE FROM celery_semaphore.session AS s WHERE s.name = _session;
     RETURN m.epoch;

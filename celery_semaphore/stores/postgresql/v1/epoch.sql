@@ -3,6 +3,16 @@
 CREATE FUNCTION celery_semaphore.v1_digest(_name text, _other text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_name, 0)) $$;
 
+-- What every call brings.
+CREATE TYPE celery_semaphore.v1_call AS (
+    clock bigint, -- the time, in tests; null: the server's clock counts
+    lease bigint, -- how long a permit lives without a renewal
+    take_up bigint, -- how long the grant of a sent message lasts
+    known_epoch bigint, -- the newest epoch that the caller knows; null: none
+    lock_timeout int -- how long to wait for the lock of another call, in milliseconds
+);
+
+-- The instant of a call, on which all its functions agree.
 CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint
 );
@@ -66,14 +76,15 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 -- could not renew them. The same holds if the caller knows a newer epoch: it was connected to a server that took over
 -- meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew an older
 -- epoch, even later, a grace lets living holders restore their permits first.
-CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint, _furthest bigint)
-RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_remember(
+    _now bigint, _lease bigint, _known_epoch bigint, _furthest bigint
+) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
     recovered bigint := _now + _lease * 2 / 3;
     run timestamptz := pg_postmaster_start_time();
     before bigint := (SELECT b.id FROM celery_semaphore.epoch_before AS b WHERE b.one);
-    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known, 0) + 1);
-    grace bigint := CASE WHEN before IS NULL AND _known IS NULL THEN 0 ELSE recovered END;
+    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known_epoch, 0) + 1);
+    grace bigint := CASE WHEN before IS NULL AND _known_epoch IS NULL THEN 0 ELSE recovered END;
     format int := coalesce(
         (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
     memory celery_semaphore.epoch;
@@ -81,7 +92,7 @@ BEGIN
     -- Of several calls at once, one begins the epoch: the others wait for it here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
-    WHERE e.started <> run OR e.id < _known;
+    WHERE e.started <> run OR e.id < _known_epoch;
     IF FOUND THEN
         -- The record that there was an epoch must not be lost, so it goes to this server's disk. The commit does not
         -- wait for a standby, which may have been lost with the previous server: all other calls wait for this one. A
@@ -91,7 +102,7 @@ BEGIN
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;
     UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
-    WHERE e.one AND e.id <> _known AND e.grace_until = 0 AND _now < e.created + _lease;
+    WHERE e.one AND e.id <> _known_epoch AND e.grace_until = 0 AND _now < e.created + _lease;
     UPDATE celery_semaphore.epoch AS e SET grace_until = _furthest WHERE e.one AND e.grace_until > _furthest;
     SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
     RETURN memory;
@@ -108,7 +119,7 @@ END $$;
 -- Take the locks and return the moment of the call. A crash may lose permits, for their holders restore them, so
 -- commits do not wait for the disk unless the call is `_durable`.
 CREATE FUNCTION celery_semaphore.v1_enter(
-    _names text[], _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _names text[], _call celery_semaphore.v1_call,
     _durable bool DEFAULT false
 ) RETURNS celery_semaphore.v1_moment LANGUAGE plpgsql AS $$
 DECLARE
@@ -123,34 +134,35 @@ BEGIN
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         asked := set_config('synchronous_commit', 'on', true);
     END IF;
-    asked := set_config('lock_timeout', _patience::text, true);
+    asked := set_config('lock_timeout', _call.lock_timeout::text, true);
     PERFORM celery_semaphore.v1_lock(_names);
-    now := celery_semaphore.v1_clock(_clock);
+    now := celery_semaphore.v1_clock(_call.clock);
     SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
-    furthest := celery_semaphore.v1_furthest(now, _lease, _take_up);
-    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known OR memory.grace_until > furthest
+    furthest := celery_semaphore.v1_furthest(now, _call.lease, _call.take_up);
+    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _call.known_epoch
+        OR memory.grace_until > furthest
     THEN
-        memory := celery_semaphore.v1_remember(now, _lease, _known, furthest);
+        memory := celery_semaphore.v1_remember(now, _call.lease, _call.known_epoch, furthest);
     END IF;
     PERFORM celery_semaphore.v1_check_format(memory.format);
-    RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);
+    RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _call.lease, _call.take_up);
 END $$;
 
 -- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of
 -- statements. Return false under another isolation level, for which v1_enter raises an error.
-CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _patience int) RETURNS bool LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RETURNS bool LANGUAGE sql VOLATILE AS $$
     SELECT CASE
         WHEN current_setting('transaction_isolation') <> 'read committed' THEN false
         WHEN set_config('synchronous_commit', 'off', true) IS NULL THEN false
-        WHEN set_config('lock_timeout', _patience::text, true) IS NULL THEN false
+        WHEN set_config('lock_timeout', _lock_timeout::text, true) IS NULL THEN false
         ELSE pg_advisory_xact_lock(celery_semaphore.v1_key(_name)) IS NOT NULL
     END
 $$;
 
 -- Return whether the epoch is the one that the caller knows, its format is known, and there is no grace.
 CREATE FUNCTION celery_semaphore.v1_is_calm(
-    _memory celery_semaphore.epoch, _known bigint, _now bigint
+    _memory celery_semaphore.epoch, _known_epoch bigint, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
-    SELECT _memory.started = pg_postmaster_start_time() AND _memory.id = coalesce(_known, _memory.id)
+    SELECT _memory.started = pg_postmaster_start_time() AND _memory.id = coalesce(_known_epoch, _memory.id)
         AND _memory.grace_until <= _now AND _memory.format <= celery_semaphore.v1_format()
 $$;

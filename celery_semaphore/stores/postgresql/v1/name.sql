@@ -3,7 +3,7 @@
 --   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
 -- Return 'waits' or 'elsewhere' for each, in order.
 CREATE FUNCTION celery_semaphore.v1_name(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text, _waits jsonb,
+    _call celery_semaphore.v1_call, _session text, _waits jsonb,
     OUT epoch bigint, OUT standings text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(
         ARRAY(SELECT DISTINCT jsonb_array_elements_text(w -> 'resources') FROM jsonb_array_elements(_waits) AS w),
-        _clock, _lease, _take_up, _known, _patience);
+        _call);
     epoch := m.epoch;
     awake := celery_semaphore.v1_is_awake(_session, m);
     FOR held IN

@@ -3,7 +3,7 @@
 -- Attach its message to a parked ticket; from now on it can be granted, perhaps at once. The message is on the disk
 -- before the call returns.
 CREATE FUNCTION celery_semaphore.v1_attach(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _call celery_semaphore.v1_call,
     _ticket text, _payload bytea, _name text, _ends_in bigint, _claims text,
     _resources text[], _limits bigint[], _weights bigint[]
 ) RETURNS celery_semaphore.v1_handed
@@ -20,7 +20,7 @@ DECLARE
     granted bool;
     sends bool;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience, true);
+    m := celery_semaphore.v1_enter(_resources, _call, true);
     FOR n IN 1..cardinality(_resources) LOOP
         PERFORM celery_semaphore.v1_visit(_resources[n], NULL, m);
     END LOOP;
@@ -64,13 +64,13 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = its_grant;
         PERFORM celery_semaphore.v1_mark_in_use(_resources[home], m.now);
     END IF;
-    PERFORM celery_semaphore.v1_mark_in_use(_resources[home], m.now + least(_lease, coalesce(_ends_in, _lease)));
+    PERFORM celery_semaphore.v1_mark_in_use(_resources[home], m.now + least(m.lease, coalesce(_ends_in, m.lease)));
     RETURN celery_semaphore.v1_hand_on(_resources, m);
 END $$;
 
 -- Return the messages that must be sent, each to one caller only. A message that is not sent is returned again later.
 CREATE FUNCTION celery_semaphore.v1_take(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[], _most int
+    _call celery_semaphore.v1_call, _names text[], _most int
 ) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -78,7 +78,7 @@ DECLARE
     m celery_semaphore.v1_moment;
     home text;
 BEGIN
-    m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(_names, _call);
     FOREACH home IN ARRAY _names LOOP
         RETURN QUERY
         WITH out AS MATERIALIZED (
@@ -103,7 +103,7 @@ END $$;
 --   grants  [{"ticket", "token": 0 without a permit, "ends": from v1_take, "resources": [...]}...]
 -- For a wait that ended, `ends` tells this end from a later one.
 CREATE FUNCTION celery_semaphore.v1_sent(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _grants jsonb
+    _call celery_semaphore.v1_call, _grants jsonb
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -114,7 +114,7 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(
         ARRAY(SELECT jsonb_array_elements_text(g -> 'resources') FROM jsonb_array_elements(_grants) AS g),
-        _clock, _lease, _take_up, _known, _patience, true);
+        _call, true);
     FOR sent IN
         SELECT (celery_semaphore.v1_parsed(g.ticket)).nonce, g.token, g.ends, g.resources
         FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, ends bigint, resources text[])
@@ -136,7 +136,7 @@ END $$;
 
 -- End the waits of parked messages. `again`: some moved to another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _messages text[]
+    _call celery_semaphore.v1_call, _messages text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -149,7 +149,7 @@ DECLARE
         AND w.state IN ('in_line', 'set_aside', 'granted'));
     one text;
 BEGIN
-    m := celery_semaphore.v1_enter(names, _clock, _lease, _take_up, _known, _patience, true);
+    m := celery_semaphore.v1_enter(names, _call, true);
     FOREACH one IN ARRAY names LOOP
         PERFORM celery_semaphore.v1_visit(one, NULL, m);
     END LOOP;
@@ -165,14 +165,14 @@ END $$;
 
 -- Move waits before all others in this line, as if they had the highest priority: E11.
 CREATE FUNCTION celery_semaphore.v1_promote(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _resource text, _nonces text[]
+    _call celery_semaphore.v1_call, _resource text, _nonces text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
-    m := celery_semaphore.v1_enter(ARRAY[_resource], _clock, _lease, _take_up, _known, _patience, true);
+    m := celery_semaphore.v1_enter(ARRAY[_resource], _call, true);
     PERFORM celery_semaphore.v1_visit(_resource, NULL, m);
     UPDATE celery_semaphore.waiter AS w SET urgency = 0
     WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce)

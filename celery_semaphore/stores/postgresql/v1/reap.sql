@@ -6,7 +6,7 @@
 --
 -- After the clock stepped back, a resource counts as overdue if its time is further ahead than it can be. The furthest
 -- is that of an idle resource, ten leases after its last use.
-CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
+CREATE FUNCTION celery_semaphore.v1_overdue(_call celery_semaphore.v1_call, _most int) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -17,14 +17,14 @@ BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     asked := set_config('synchronous_commit', 'off', true);
-    now := celery_semaphore.v1_clock(_clock);
+    now := celery_semaphore.v1_clock(_call.clock);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
         WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
         ORDER BY r.reap_at LIMIT _most FOR UPDATE SKIP LOCKED);
     IF cardinality(names) < _most THEN
         names := names || ARRAY(
-            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.reap_at > now + 13 * _lease
+            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.reap_at > now + 13 * _call.lease
             AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
             ORDER BY r.reap_at LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
     END IF;
@@ -34,7 +34,7 @@ END $$;
 
 -- End what is overdue in these resources, and hand on what is free.
 CREATE FUNCTION celery_semaphore.v1_reap(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+    _call celery_semaphore.v1_call, _names text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -43,7 +43,7 @@ DECLARE
     handed celery_semaphore.v1_handed;
     home text;
 BEGIN
-    m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(_names, _call);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_visit(home, NULL, m);
         -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed

@@ -2,7 +2,7 @@
 
 CREATE TYPE celery_semaphore.v1_acquisition AS (
     holder text,
-    ticket celery_semaphore.v1_ticket, -- as the store has it, or a new one
+    ticket celery_semaphore.v1_ticket, -- as the store has it, or a new one; the caller leaves it null
     carried text, -- the ticket that the caller or its message brought; or empty
     kind text, -- how it waits; empty: not at all
     priority int, shortest bigint, longest bigint, jitter float8,

@@ -1,7 +1,7 @@
 -- Decide the calls of release that v1_release does not: several resources, later messages of a task, holders without a
 -- permit, tickets, less frequent ways to hand on, and the grace.
 CREATE FUNCTION celery_semaphore.v1_release_slow_path(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _call celery_semaphore.v1_call,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -13,7 +13,7 @@ DECLARE
     waits bool := false;
     one text;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(_resources, _call);
     FOREACH one IN ARRAY _resources LOOP
         at := celery_semaphore.v1_visit(one, _holder, m);
         PERFORM celery_semaphore.v1_give_back(at, _holder, m);

@@ -3,7 +3,7 @@
 -- Return 'ok', 'restored' or 'lost' for each, in order; or 'busy' if another call has locked one of its resources and
 -- this call must not wait (`_waits`).
 CREATE FUNCTION celery_semaphore.v1_renew(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _permits jsonb, _waits bool,
+    _call celery_semaphore.v1_call, _permits jsonb, _waits bool,
     OUT epoch bigint, OUT became text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -17,7 +17,7 @@ BEGIN
         wanted := celery_semaphore.v1_lock_free(wanted);
     END IF;
     m := celery_semaphore.v1_enter(
-        CASE WHEN _waits THEN wanted ELSE '{}' END, _clock, _lease, _take_up, _known, _patience);
+        CASE WHEN _waits THEN wanted ELSE '{}' END, _call);
     epoch := m.epoch;
     FOR permit IN
         SELECT * FROM jsonb_to_recordset(_permits) AS p (

@@ -6,14 +6,14 @@
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
+    _call celery_semaphore.v1_call, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
-    m := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter('{}', _call);
     epoch := m.epoch;
     SELECT json_build_array(
         coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
@@ -51,14 +51,14 @@ END $$;
 
 -- Return these resources in the given order, without their waits.
 CREATE FUNCTION celery_semaphore.v1_snapshots(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+    _call celery_semaphore.v1_call, _names text[]
 ) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home text;
 BEGIN
     FOREACH home IN ARRAY _names LOOP
         RETURN QUERY SELECT *
-            FROM celery_semaphore.v1_snapshot(_clock, _lease, _take_up, _known, _patience, home, 0, 0);
+            FROM celery_semaphore.v1_snapshot(_call, home, 0, 0);
     END LOOP;
 END $$;
 
