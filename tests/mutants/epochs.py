@@ -174,7 +174,7 @@ LOST_HAND_OVERS = [
         "a dead holder is renewed beside the living",
         "its permit is there",
         "v1/permits.sql",
-        "ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)",
+        "ELSE celery_semaphore.v1_has_room_to_restore(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)",
         "ELSE true",
     ),
     postgresql(
@@ -374,14 +374,14 @@ CLOCK_STEPS = [
         "the grace lasts until its time has come",
         "the clock steps back, and nobody is admitted for as long",
         "v1/epoch.sql",
-        " OR memory.grace_until > furthest\n",
+        " OR epoch.grace_until > furthest\n",
         "\n",
     ),
     postgresql(
         "a lease ends when its time has come",
         "the clock steps back, and a dead holder's permit is gone for as long",
-        "v1/look.sql",
-        "IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN",
+        "v1/resource.sql",
+        "IF at.last_end > celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up) THEN",
         "IF false THEN",
     ),
     postgresql(

@@ -35,7 +35,7 @@ FORMATS = (
         "most calls need not know of the format",
         "the others would say it",
         "v1/epoch.sql",
-        " AND _memory.format <= celery_semaphore.v1_format()",
+        " AND _epoch.format <= celery_semaphore.v1_format()",
         "",
         tests=USED,
     ),
@@ -73,7 +73,7 @@ FORMATS = (
         "v1/newer.sql",
         " AND p.holder = _holder\n        RETURNING",
         " AND p.holder IN (\n"
-        "            _holder, celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(_holder)).nonce))\n"
+        "            _holder, celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(_holder)).nonce))\n"
         "        RETURNING",
     ),
     postgresql(
@@ -101,7 +101,7 @@ FORMATS = (
 
 _GRANTS = """ SELECT '%grant.' || _nonce $$;
 
-CREATE FUNCTION celery_semaphore.v1_nonce_of(_grant text) RETURNS text
+CREATE FUNCTION celery_semaphore.v1_nonce_of_grant(_grant text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT substr(_grant, 8) $$;
 """
 
@@ -119,7 +119,7 @@ MUTANTS = (
         "no lock",
         "rows are locked when they are updated anyway",
         "v1/epoch.sql",
-        "ELSE pg_advisory_xact_lock(celery_semaphore.v1_key(_name)) IS NOT NULL",
+        "ELSE pg_advisory_xact_lock(celery_semaphore.v1_lock_key(_name)) IS NOT NULL",
         "ELSE true",
         tests=SETTINGS,
     ),
@@ -159,7 +159,7 @@ MUTANTS = (
         "most calls need not know of a restart",
         "the next of the others does",
         "v1/epoch.sql",
-        "    SELECT _memory.started = pg_postmaster_start_time() AND ",
+        "    SELECT _epoch.started = pg_postmaster_start_time() AND ",
         "    SELECT ",
         tests=RESTARTS,
     ),
@@ -167,7 +167,7 @@ MUTANTS = (
         "most calls need not wait for the living",
         "a free place is free",
         "v1/epoch.sql",
-        "\n        AND _memory.grace_until <= _now",
+        "\n        AND _epoch.grace_until <= _now",
         "",
         tests=USED,
     ),
@@ -175,7 +175,7 @@ MUTANTS = (
         "most calls need not tell what they know",
         "the memory is there",
         "v1/epoch.sql",
-        " AND _memory.id = coalesce(_known_epoch, _memory.id)",
+        " AND _epoch.id = coalesce(_known_epoch, _epoch.id)",
         "",
         tests=USED,
     ),
@@ -265,14 +265,14 @@ MUTANTS = (
         "v1/release.sql",
         " AND p.holder = _holder AND p.ends",
         " AND p.holder IN (\n"
-        "            _holder, celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(_holder)).nonce)) AND p.ends",
+        "            _holder, celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(_holder)).nonce)) AND p.ends",
         tests=USED,
     ),
     postgresql(
         "others forget the released",
         "nobody may: a table grows for ever",
         "v1/release_slow_path.sql",
-        "        PERFORM celery_semaphore.v1_forget_released(m.now);\n",
+        "        PERFORM celery_semaphore.v1_delete_tombstones(m.now);\n",
         "        NULL;\n",
         tests=GROWTH,
     ),
@@ -353,7 +353,7 @@ MUTANTS = (
         "a quiet resource learns nothing",
         "nobody waits there",
         "v1/release.sql",
-        "            done := celery_semaphore.v1_learn(home, held_for, false);\n",
+        "            done := celery_semaphore.v1_update_mean(home, held_for, false);\n",
         "",
         tests=USED,
     ),
@@ -361,7 +361,7 @@ MUTANTS = (
         "the released are forgotten by who reaps",
         "nobody may: a table grows for ever",
         "v1/release.sql",
-        "                done := celery_semaphore.v1_forget_released(now);\n",
+        "                done := celery_semaphore.v1_delete_tombstones(now);\n",
         "                NULL;\n",
         tests=GROWTH,
     ),
@@ -385,7 +385,7 @@ MUTANTS = (
         "only an empty table tells of a restart",
         "a server that was stopped politely keeps it, but nobody could renew",
         "v1/epoch.sql",
-        " OR memory.started <> pg_postmaster_start_time()",
+        " OR epoch.started <> pg_postmaster_start_time()",
         "",
         tests=RESTARTS,
     ),
@@ -454,7 +454,7 @@ MUTANTS = (
         "whoever attaches knows the ticket",
         "it was made a moment ago",
         "v1/outbox.sql",
-        "    ticket := coalesce(celery_semaphore.v1_known(ticket.nonce, _resources), ticket);\n",
+        "    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _resources), ticket);\n",
         "",
         tests=WAITS,
     ),
@@ -469,7 +469,7 @@ MUTANTS = (
         "another ticket is an earlier task's",
         "a wait has one ticket only",
         "v1/acquire_slow_path.sql",
-        "(celery_semaphore.v1_parsed(said.ticket)).nonce <> (_a.ticket).nonce",
+        "(celery_semaphore.v1_parse_ticket(said.ticket)).nonce <> (_a.ticket).nonce",
         "nullif(said.ticket, '') <> nullif(_a.carried, '')",
     ),
     postgresql(
@@ -521,7 +521,7 @@ MUTANTS = (
         "most calls need not look for a grant",
         "nobody waits there; but its message may be on its way",
         "v1/acquire.sql",
-        " OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)",
+        " OR p.granted AND p.holder = celery_semaphore.v1_grant_name(_a.holder)",
         "",
         tests=WAITS,
     ),
@@ -529,7 +529,7 @@ MUTANTS = (
         "only who waits is known",
         "what was granted and sent stands in no line; but it has its priority",
         "v1/line.sql",
-        "WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_of(_nonce);",
+        "WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(_nonce);",
         "WHERE false;",
         tests=WAITS,
     ),
@@ -576,7 +576,7 @@ MUTANTS = (
         "who is first now is granted at the next release",
         "nothing was given back",
         "v1/outbox.sql",
-        "    RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);\n",
+        "    RETURN celery_semaphore.v1_mark_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);\n",
         "    RETURN ROW(m.epoch, false, '{}', '{}')::celery_semaphore.v1_handed;\n",
     ),
 )

@@ -37,14 +37,14 @@ MUTANTS = (
         "no wait ends where a new one begins",
         "its time is over",
         "acquire",
-        "        AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE\n        AND celery",
+        "        AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE\n        AND celery",
         "        AND celery",
     ),
     short(
         "whoever has no ticket is new",
         "the answer to its last call was lost",
         "acquire",
-        "\n        AND celery_semaphore.v1_known(_a.holder, _a.resources) IS NULL\n    THEN",
+        "\n        AND celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NULL\n    THEN",
         "\n    THEN",
     ),
     short(
@@ -93,7 +93,7 @@ MUTANTS = (
         "no wait ends where a grant is taken up",
         "its time is over",
         "acquire",
-        "    AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE\n    AND (\n        SELECT true FROM celery_semaphore.released",
+        "    AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE\n    AND (\n        SELECT true FROM celery_semaphore.released",
         "    AND (\n        SELECT true FROM celery_semaphore.released",
     ),
     short(
@@ -156,21 +156,21 @@ MUTANTS = (
         "what is dead has its place while others hand on",
         "it must end first",
         "pass_on",
-        "bool_and(every.ends > _now AND every.ends",
+        "bool_and(every.ends > _now\n                AND every.ends",
         "bool_and(every.ends",
     ),
     short(
         "who hands on sees no clock that stepped back",
         "nobody else may come",
         "pass_on",
-        " AND every.ends <= celery_semaphore.v1_furthest(_now, _call.lease, _call.take_up)",
+        " AND every.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up)",
         "",
     ),
     short(
         "no wait ends while others hand on",
         "its time is over",
         "pass_on",
-        " AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE",
+        " AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE",
         "",
     ),
     short(
@@ -233,7 +233,7 @@ MUTANTS = (
         "what was handed on taught nothing",
         "turns are expected by it",
         "pass_on",
-        "    PERFORM celery_semaphore.v1_learn(_home, greatest(0, _now - since), true);\n",
+        "    PERFORM celery_semaphore.v1_update_mean(_home, greatest(0, _now - since), true);\n",
         "",
     ),
     short(
@@ -268,7 +268,7 @@ MUTANTS = (
         "who hands on need not be told",
         "an epoch began meanwhile",
         "pass_on",
-        "celery_semaphore.v1_is_calm(e, _call.known_epoch, _now)",
+        "celery_semaphore.v1_is_current(e, _call.known_epoch, _now)",
         "true",
     ),
     short(

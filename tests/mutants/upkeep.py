@@ -317,7 +317,7 @@ RENEWING = (
         "what is busy is claimed",
         "the look will wait for it",
         "stores/postgresql/v1/reap.sql",
-        "        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))\n",
+        "        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_lock_key(r.name))\n",
         "        WHERE r.reap_at <= now\n",
         f"{STUCK[0]}::test_others_are_reaped",
         "-k",

@@ -137,7 +137,7 @@ def test_a_stuck_resource_keeps_no_session_from_asking(server: PostgresServer, s
     admitted(store, LIMITED, "a")
     first, second = held(store, "b"), held(store, "c")
     store.release("a", LIMITED)
-    with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))"):
+    with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('api'))"):
         turns = store.ask(S, look=[second])
         assert (turns.granted, frozenset(turns.expected)) == (nonces(first), nonces(second))
         assert store.ask(S, begun=[first]).granted == nonces(first)

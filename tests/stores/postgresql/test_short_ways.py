@@ -25,7 +25,7 @@ DELETE FROM celery_semaphore.released
 """
 # Else what is over would be deleted at random, and be there again when the clock steps back.
 NEVER_FORGET = """
-CREATE OR REPLACE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION celery_semaphore.v1_delete_tombstones(_now bigint) RETURNS void LANGUAGE sql AS '';
 """
 CLAIM = Claim("api", "eu", 1)
 # The condition with which the short way of each function begins.

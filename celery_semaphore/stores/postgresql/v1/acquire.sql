@@ -15,9 +15,9 @@ BEGIN
         AND celery_semaphore.v1_enter_one(_a.resources[1], _call.lock_timeout)
     THEN
         IF _a.carried = '' THEN
-            answer := celery_semaphore.v1_acquire_new(_a, celery_semaphore.v1_clock(_call.clock), _call);
+            answer := celery_semaphore.v1_acquire_new(_a, celery_semaphore.v1_now(_call.clock), _call);
         ELSE
-            answer := celery_semaphore.v1_acquire_granted(_a, celery_semaphore.v1_clock(_call.clock), _call);
+            answer := celery_semaphore.v1_acquire_granted(_a, celery_semaphore.v1_now(_call.clock), _call);
         END IF;
         IF answer.epoch IS NOT NULL THEN
             RETURN answer;
@@ -33,7 +33,7 @@ CREATE FUNCTION celery_semaphore.v1_acquire_new(
 DECLARE
     home text := _a.resources[1];
     answer celery_semaphore.v1_answer;
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
 BEGIN
     SELECT e.id, home, r.declared, (
             SELECT l.value FROM celery_semaphore.set_limit AS l
@@ -47,13 +47,13 @@ BEGIN
             max(p.last) AS last,
             min(p.row_no) FILTER (WHERE p.holder IS NULL) AS free,
             bool_or(
-                p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)
+                p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_name(_a.holder)
             ) AS mine,
-            bool_and(p.ends > _now AND p.ends <= celery_semaphore.v1_furthest(_now, _call.lease, _call.take_up))
+            bool_and(p.ends > _now AND p.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up))
                 FILTER (WHERE p.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
-    WHERE e.one AND celery_semaphore.v1_is_calm(e, _call.known_epoch, _now)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
     AND r.name = home AND r.declared = _a.limits[1]
     AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
@@ -78,8 +78,8 @@ BEGIN
         WHERE p.resource = home AND p.row_no = at.free;
         RETURN answer;
     ELSIF _a.weights[1] <= coalesce(at.operator, at.declared)
-        AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
-        AND celery_semaphore.v1_known(_a.holder, _a.resources) IS NULL
+        AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE
+        AND celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NULL
     THEN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
         RETURN celery_semaphore.v1_refuse(
@@ -94,15 +94,15 @@ CREATE FUNCTION celery_semaphore.v1_acquire_granted(
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
-    its_nonce text := (celery_semaphore.v1_parsed(_a.carried)).nonce;
+    its_nonce text := (celery_semaphore.v1_parse_ticket(_a.carried)).nonce;
     answer celery_semaphore.v1_answer;
 BEGIN
     UPDATE celery_semaphore.permit AS p
     SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, since = _now, ends = _now + _call.lease,
         restored = false
     FROM celery_semaphore.epoch AS e
-    WHERE e.one AND celery_semaphore.v1_is_calm(e, _call.known_epoch, _now)
-    AND p.resource = home AND p.holder = celery_semaphore.v1_grant_of(its_nonce)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    AND p.resource = home AND p.holder = celery_semaphore.v1_grant_name(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
     AND ( -- the declared limit is unchanged
         SELECT true FROM celery_semaphore.resource AS r
@@ -111,10 +111,10 @@ BEGIN
     )
     AND ( -- the holder has no permit yet, and nothing here must be reaped first
         SELECT bool_and(held.holder <> _a.holder AND held.ends > _now
-            AND held.ends <= celery_semaphore.v1_furthest(_now, _call.lease, _call.take_up))
+            AND held.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up))
         FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL
     )
-    AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
+    AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE
     AND (
         SELECT true FROM celery_semaphore.released AS d
         WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now -- not by the index on until

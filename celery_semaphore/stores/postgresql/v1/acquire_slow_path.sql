@@ -6,7 +6,7 @@ CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    ats celery_semaphore.v1_at[];
+    ats celery_semaphore.v1_resource[];
     mine celery_semaphore.v1_held;
     known celery_semaphore.v1_ticket;
     given celery_semaphore.v1_held;
@@ -14,45 +14,45 @@ DECLARE
     holds bool := false;
 BEGIN
     m := celery_semaphore.v1_enter(_a.resources, _call);
-    _a.ticket := celery_semaphore.v1_parsed(_a.carried);
+    _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
     FOR n IN 1..cardinality(_a.resources) LOOP
-        ats[n] := celery_semaphore.v1_declare(
-            celery_semaphore.v1_visit(_a.resources[n], _a.holder, m), _a.limits[n], m);
+        ats[n] := celery_semaphore.v1_declare_limit(
+            celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
 
     IF _a.task <> '' AND _a.message IS NOT NULL THEN
-        said := celery_semaphore.v1_said(_a, m.now);
-        IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (_a.ticket).nonce THEN
+        said := celery_semaphore.v1_message_record(_a, m.now);
+        IF (celery_semaphore.v1_parse_ticket(said.ticket)).nonce <> (_a.ticket).nonce THEN
             said := NULL;
             _a.task := ''; -- the record belongs to another wait: keep it
         ELSIF _a.carried = '' THEN
             _a.carried := coalesce(said.ticket, '');
-            _a.ticket := celery_semaphore.v1_parsed(_a.carried);
+            _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
         END IF;
     END IF;
     IF _a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), m.now, _a.holder)::celery_semaphore.v1_ticket;
     END IF;
-    known := celery_semaphore.v1_known((_a.ticket).nonce, _a.resources);
+    known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
     IF known.nonce IS NOT NULL THEN
         _a.ticket := known;
-        given := celery_semaphore.v1_has(
-            celery_semaphore.v1_grant_of(known.nonce), _a.resources, _a.limits, _a.weights, m);
+        given := celery_semaphore.v1_find_permit(
+            celery_semaphore.v1_grant_name(known.nonce), _a.resources, _a.limits, _a.weights, m);
     END IF;
     IF _a.carried <> '' THEN
-        _a.carried := celery_semaphore.v1_written(_a.ticket);
+        _a.carried := celery_semaphore.v1_format_ticket(_a.ticket);
     END IF;
 
     IF holds THEN
-        mine := celery_semaphore.v1_has(
-            _a.holder, _a.resources, celery_semaphore.v1_in_force(ats, _a.limits), _a.weights, m);
+        mine := celery_semaphore.v1_find_permit(
+            _a.holder, _a.resources, celery_semaphore.v1_limits_in_force(ats, _a.limits), _a.weights, m);
         IF mine.whole THEN
-            RETURN celery_semaphore.v1_permit(mine, m);
+            RETURN celery_semaphore.v1_permit_answer(mine, m);
         END IF;
         -- The holder does not rely on that part: see A6.
-        PERFORM celery_semaphore.v1_end_part(_a.holder, _a.resources, m);
-        ats[1] := celery_semaphore.v1_look(ats[1].name, _a.holder, m);
+        PERFORM celery_semaphore.v1_end_partial_permit(_a.holder, _a.resources, m);
+        ats[1] := celery_semaphore.v1_read(ats[1].name, _a.holder, m);
         RETURN celery_semaphore.v1_refuse(_a, ats, 1, 'released', false, m);
     END IF;
     FOR n IN 1..cardinality(ats) LOOP
@@ -66,7 +66,7 @@ END $$;
 -- Decide for a holder that has no permit: check the other messages of its task, then the grant of its ticket, then the
 -- room (A8 to A14).
 CREATE FUNCTION celery_semaphore.v1_decide(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _said celery_semaphore.message,
     _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
@@ -84,17 +84,17 @@ BEGIN
         END IF;
     END IF;
     IF _given.part THEN -- the holder takes it up, or it was made for other claims, before the task changed
-        PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
+        PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
-            PERFORM celery_semaphore.v1_put_back((_a.ticket).nonce, _a.resources, _m.now);
+            PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m.now);
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
-            _ats[n] := celery_semaphore.v1_declare(
-                celery_semaphore.v1_look(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
+            _ats[n] := celery_semaphore.v1_declare_limit(
+                celery_semaphore.v1_read(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
         END LOOP;
     END IF;
     IF NOT whole THEN
-        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0
+        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_time_left(_a, _m.now) <= 0
             AND (_a.ticket).place < _m.now
         THEN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- A12: even if there is room now
@@ -112,22 +112,22 @@ END $$;
 
 -- A8: the wait is over, so a grant of its ticket ends too.
 CREATE FUNCTION celery_semaphore.v1_refuse_copy(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
 BEGIN
-    PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
-    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+    PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
+    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     FOREACH at IN ARRAY _ats LOOP
         PERFORM celery_semaphore.v1_mark_in_use(at.name, _m.now);
     END LOOP;
-    _ats[1] := celery_semaphore.v1_look(_ats[1].name, _a.holder, _m);
+    _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
     RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_admit(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _p celery_semaphore.v1_held,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _p celery_semaphore.v1_held,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 BEGIN
@@ -135,18 +135,19 @@ BEGIN
     _p.since := _m.now;
     _p.ends := _m.now + _m.lease;
     FOR n IN 1..cardinality(_ats) LOOP
-        PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
+        PERFORM celery_semaphore.v1_write_permit(
+            _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
-    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     IF _a.task <> '' AND _a.message IS NULL THEN
         PERFORM celery_semaphore.v1_forget_message(_a);
     ELSIF _a.task <> '' THEN
         PERFORM celery_semaphore.v1_remember_message(_a, _a.carried, _a.message, _m.now);
     END IF;
-    RETURN celery_semaphore.v1_permit(_p, _m);
+    RETURN celery_semaphore.v1_permit_answer(_p, _m);
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_permit(
+CREATE FUNCTION celery_semaphore.v1_permit_answer(
     _p celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE

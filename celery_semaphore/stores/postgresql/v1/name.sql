@@ -21,12 +21,13 @@ BEGIN
         SELECT * FROM jsonb_to_recordset(_waits) AS w (
             ticket text, kind text, keeps bigint, claims text, resources text[], limits bigint[], weights bigint[])
     LOOP
-        standings := standings || celery_semaphore.v1_stands_for(
-            _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
+        standings := standings || celery_semaphore.v1_standing(
+            _session, awake, (celery_semaphore.v1_parse_ticket(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
             -- Delete an overdue grant now: its end would put this wait in transit (E7).
-            PERFORM celery_semaphore.v1_erase(
-                celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
+            PERFORM celery_semaphore.v1_free_rows(
+                celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(held.ticket)).nonce),
+                held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
                 (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights,
                     limits,
@@ -36,7 +37,7 @@ BEGIN
                 CASE WHEN awake THEN 'in_line' ELSE 'in_transit' END, false, held.kind, held.weights[1], held.limits[1],
                 held.resources, held.weights, held.limits, held.claims,
                 m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, held.keeps
-            FROM celery_semaphore.v1_parsed(held.ticket) AS t;
+            FROM celery_semaphore.v1_parse_ticket(held.ticket) AS t;
             PERFORM celery_semaphore.v1_mark_in_use(held.resources[1], m.now);
             standings[cardinality(standings)] := 'waits';
         END IF;
@@ -45,7 +46,7 @@ END $$;
 
 -- Return where a wait is. If it has a row: 'elsewhere' for a wait of another session (N4), else 'waits' (N3); one in
 -- transit is put back into line (N2). If it has none: 'elsewhere' if its message was sent with a grant (N4), else null.
-CREATE FUNCTION celery_semaphore.v1_stands_for(
+CREATE FUNCTION celery_semaphore.v1_standing(
     _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,7 +68,7 @@ BEGIN
         RETURN 'waits';
     END LOOP;
     PERFORM 1 FROM celery_semaphore.permit AS p
-    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_of(_nonce)
+    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_name(_nonce)
     AND (p.ends > _m.now OR _m.in_grace);
     IF FOUND THEN
         RETURN 'elsewhere'; -- its message was sent

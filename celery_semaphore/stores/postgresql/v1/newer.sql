@@ -2,7 +2,7 @@
 -- grants and outboxes may have another layout by now: only newer workers write those.
 
 -- Apply the settings of v1_enter, which itself reads tables that may have another layout.
-CREATE FUNCTION celery_semaphore.v1_settings_newer(_lock_timeout int) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_lock_timeout int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     done text;
 BEGIN
@@ -23,13 +23,13 @@ DECLARE
     wanted text[] := ARRAY(
         SELECT DISTINCT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p);
 BEGIN
-    PERFORM celery_semaphore.v1_settings_newer(_call.lock_timeout);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     IF _waits THEN
         PERFORM celery_semaphore.v1_lock(wanted);
     ELSE
         wanted := celery_semaphore.v1_lock_free(wanted);
     END IF;
-    now := celery_semaphore.v1_clock(_call.clock);
+    now := celery_semaphore.v1_now(_call.clock);
     FOR permit IN
         SELECT * FROM jsonb_to_recordset(_permits) AS p (holder text, resources text[], weights bigint[])
     LOOP
@@ -69,9 +69,9 @@ DECLARE
     now bigint;
     home text;
 BEGIN
-    PERFORM celery_semaphore.v1_settings_newer(_call.lock_timeout);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     PERFORM celery_semaphore.v1_lock(_resources);
-    now := celery_semaphore.v1_clock(_call.clock);
+    now := celery_semaphore.v1_now(_call.clock);
     FOR home IN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         WHERE p.resource = ANY (_resources) AND p.holder = _holder
@@ -81,6 +81,6 @@ BEGIN
         PERFORM celery_semaphore.v1_mark_in_use(home, now);
     END LOOP;
     IF _message IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, now, _remember);
+        PERFORM celery_semaphore.v1_mark_run(_resources[1], _task, _message, _holder, now, _remember);
     END IF;
 END $$;

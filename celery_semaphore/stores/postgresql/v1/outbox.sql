@@ -11,8 +11,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parsed(_ticket);
-    its_grant text := celery_semaphore.v1_grant_of(ticket.nonce);
+    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parse_ticket(_ticket);
+    its_grant text := celery_semaphore.v1_grant_name(ticket.nonce);
     home int := 1;
     given celery_semaphore.v1_held;
     stood celery_semaphore.waiter;
@@ -22,9 +22,9 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _call, true);
     FOR n IN 1..cardinality(_resources) LOOP
-        PERFORM celery_semaphore.v1_visit(_resources[n], NULL, m);
+        PERFORM celery_semaphore.v1_reap_and_read(_resources[n], NULL, m);
     END LOOP;
-    ticket := coalesce(celery_semaphore.v1_known(ticket.nonce, _resources), ticket);
+    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _resources), ticket);
     FOR n IN 1..cardinality(_resources) LOOP
         SELECT * INTO found_here FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_resources[n], ticket.nonce);
@@ -34,12 +34,12 @@ BEGIN
         END IF;
     END LOOP;
     -- A grant does not count if it ended on one claim or has another weight.
-    given := celery_semaphore.v1_has(its_grant, _resources, _limits, _weights, m);
+    given := celery_semaphore.v1_find_permit(its_grant, _resources, _limits, _weights, m);
     granted := given.whole;
     -- E3: the worker that takes the outbox sends it
     sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;
     IF given.part AND NOT granted THEN
-        PERFORM celery_semaphore.v1_erase(its_grant, _resources, m.now);
+        PERFORM celery_semaphore.v1_free_rows(its_grant, _resources, m.now);
     END IF;
     -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
     INSERT INTO celery_semaphore.waiter AS w
@@ -89,10 +89,10 @@ BEGIN
             WHERE w.id = ANY (ARRAY(SELECT out.id FROM out))
             RETURNING w.urgency, w.place, w.nonce, w.ends, w.claims, w.payload
         )
-        SELECT m.epoch, celery_semaphore.v1_written((taken.urgency, taken.place, taken.nonce)),
+        SELECT m.epoch, celery_semaphore.v1_format_ticket((taken.urgency, taken.place, taken.nonce)),
             coalesce(p.token, 0), coalesce(p.ends, taken.ends), taken.claims, taken.payload
         FROM taken LEFT JOIN celery_semaphore.permit AS p
-            ON p.resource = home AND p.holder = celery_semaphore.v1_grant_of(taken.nonce)
+            ON p.resource = home AND p.holder = celery_semaphore.v1_grant_name(taken.nonce)
         ORDER BY taken.urgency, taken.place, taken.nonce;
     END LOOP;
 END $$;
@@ -116,12 +116,12 @@ BEGIN
         ARRAY(SELECT jsonb_array_elements_text(g -> 'resources') FROM jsonb_array_elements(_grants) AS g),
         _call, true);
     FOR sent IN
-        SELECT (celery_semaphore.v1_parsed(g.ticket)).nonce, g.token, g.ends, g.resources
+        SELECT (celery_semaphore.v1_parse_ticket(g.ticket)).nonce, g.token, g.ends, g.resources
         FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, ends bigint, resources text[])
     LOOP
         FOREACH home IN ARRAY sent.resources LOOP
             UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
-            WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_of(sent.nonce) AND p.token = sent.token;
+            WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(sent.nonce) AND p.token = sent.token;
             IF FOUND THEN
                 DELETE FROM celery_semaphore.waiter AS w
                 WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce);
@@ -145,18 +145,19 @@ DECLARE
     handed celery_semaphore.v1_handed;
     names text[] := ARRAY(
         SELECT DISTINCT w.resource FROM celery_semaphore.waiter AS w
-        WHERE w.name = ANY (_messages) AND w.name <> '' -- granted ones, too: v1_visit puts an overdue one in line
+        WHERE w.name = ANY (_messages) AND w.name <> ''
+        -- Granted ones, too: v1_reap_and_read puts an overdue one in line.
         AND w.state IN ('in_line', 'set_aside', 'granted'));
     one text;
 BEGIN
     m := celery_semaphore.v1_enter(names, _call, true);
     FOREACH one IN ARRAY names LOOP
-        PERFORM celery_semaphore.v1_visit(one, NULL, m);
+        PERFORM celery_semaphore.v1_reap_and_read(one, NULL, m);
     END LOOP;
     UPDATE celery_semaphore.waiter AS w SET state = 'ended', outbox = true, ends = m.now + m.take_up
     WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state IN ('in_line', 'set_aside')
     AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL;
-    handed := celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(names, m), m);
+    handed := celery_semaphore.v1_mark_outgoing(celery_semaphore.v1_hand_on(names, m), m);
     PERFORM 1 FROM celery_semaphore.waiter AS w
     WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state IN ('in_line', 'set_aside') LIMIT 1;
     handed.again := FOUND;
@@ -173,16 +174,16 @@ DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
     m := celery_semaphore.v1_enter(ARRAY[_resource], _call, true);
-    PERFORM celery_semaphore.v1_visit(_resource, NULL, m);
+    PERFORM celery_semaphore.v1_reap_and_read(_resource, NULL, m);
     UPDATE celery_semaphore.waiter AS w SET urgency = 0
     WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce)
         FROM unnest(_nonces) AS each (nonce)))
     AND w.state IN ('in_line', 'in_transit', 'set_aside');
-    RETURN celery_semaphore.v1_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
+    RETURN celery_semaphore.v1_mark_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
 END $$;
 
 -- Mark the resources with messages to send as overdue: if this caller dies, the next reaper finds them.
-CREATE FUNCTION celery_semaphore.v1_outgoing(
+CREATE FUNCTION celery_semaphore.v1_mark_outgoing(
     _handed celery_semaphore.v1_handed, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE

@@ -17,22 +17,22 @@ DECLARE
     done text;
 BEGIN
     IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(home, _call.lock_timeout) THEN
-        now := celery_semaphore.v1_clock(_call.clock);
+        now := celery_semaphore.v1_now(_call.clock);
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         FROM celery_semaphore.epoch AS e
-        WHERE e.one AND celery_semaphore.v1_is_calm(e, _call.known_epoch, now)
+        WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, now)
         AND p.resource = home AND p.holder = _holder AND p.ends > now
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN
-            done := celery_semaphore.v1_learn(home, held_for, false);
+            done := celery_semaphore.v1_update_mean(home, held_for, false);
         ELSE
             epoch := celery_semaphore.v1_pass_on(home, _holder, now, _call);
         END IF;
         IF epoch IS NOT NULL THEN
             done := celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);
             IF random() < 0.01 THEN -- often enough without a reaper
-                done := celery_semaphore.v1_forget_released(now);
+                done := celery_semaphore.v1_delete_tombstones(now);
             END IF;
             RETURN (epoch, false, '{}'::text[], '{}'::text[]);
         END IF;
@@ -43,7 +43,8 @@ END $$;
 
 -- Add a permit to the mean of about the last fifty. With fewer, one long run in ten would delay all the waits that ask
 -- soon after it, and permits would be idle until they ask again.
-CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_update_mean(_name text, _held_for float8, _waits bool) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
     SET mean_samples = r.mean_samples + 1, latest = CASE WHEN _waits THEN _held_for ELSE r.latest END,

@@ -39,22 +39,22 @@ CREATE FUNCTION celery_semaphore.v1_renew_one(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     mine celery_semaphore.v1_held;
-    ats celery_semaphore.v1_at[];
+    ats celery_semaphore.v1_resource[];
     in_force bigint[];
     restored bool[] := array_fill(false, ARRAY[cardinality(_resources)]);
     given_to text; -- the grant of this permit, if the store lost only its take-up: a replica lags
 BEGIN
     FOR n IN 1..cardinality(_resources) LOOP
-        ats[n] := celery_semaphore.v1_visit(_resources[n], _holder, _m);
+        ats[n] := celery_semaphore.v1_reap_and_read(_resources[n], _holder, _m);
     END LOOP;
-    in_force := celery_semaphore.v1_in_force(ats, _limits);
-    mine := celery_semaphore.v1_has(_holder, _resources, in_force, _weights, _m);
+    in_force := celery_semaphore.v1_limits_in_force(ats, _limits);
+    mine := celery_semaphore.v1_find_permit(_holder, _resources, in_force, _weights, _m);
     IF NOT mine.whole THEN
         SELECT p.holder INTO given_to FROM celery_semaphore.permit AS p
         WHERE p.resource = _resources[1] AND p.holder IS NOT NULL AND p.granted AND p.token = _token LIMIT 1;
-        IF NOT celery_semaphore.v1_forgotten(_epoch, ats, ARRAY[_holder, given_to], in_force, _weights, _m) THEN
+        IF NOT celery_semaphore.v1_may_restore(_epoch, ats, ARRAY[_holder, given_to], in_force, _weights, _m) THEN
             IF mine.part THEN
-                PERFORM celery_semaphore.v1_end_part(_holder, _resources, _m);
+                PERFORM celery_semaphore.v1_end_partial_permit(_holder, _resources, _m);
             END IF;
             RETURN 'lost';
         END IF;
@@ -64,15 +64,15 @@ BEGIN
             restored[n] := NOT FOUND;
         END LOOP;
         -- The grant became the holder's permit, and its message was delivered: both end here.
-        PERFORM celery_semaphore.v1_erase(given_to, _resources, _m.now);
+        PERFORM celery_semaphore.v1_free_rows(given_to, _resources, _m.now);
         FOR n IN 1..cardinality(_resources) LOOP
             DELETE FROM celery_semaphore.waiter AS w
-            WHERE w.id = celery_semaphore.v1_digest(_resources[n], celery_semaphore.v1_nonce_of(given_to));
-            ats[n] := celery_semaphore.v1_look(_resources[n], _holder, _m);
+            WHERE w.id = celery_semaphore.v1_digest(_resources[n], celery_semaphore.v1_nonce_of_grant(given_to));
+            ats[n] := celery_semaphore.v1_read(_resources[n], _holder, _m);
         END LOOP;
     END IF;
     FOR n IN 1..cardinality(_resources) LOOP
-        PERFORM celery_semaphore.v1_write(
+        PERFORM celery_semaphore.v1_write_permit(
             ats[n], _holder, _weights[n], _token, _since, _m.now + _m.lease, _m.epoch, _restored => restored[n]);
         PERFORM celery_semaphore.v1_mark_in_use(_resources[n], _m.now + _m.lease);
     END LOOP;
@@ -81,8 +81,8 @@ END $$;
 
 -- Return whether the store lost this permit and may restore it: only in the grace, not one of the present epoch, not of
 -- a holder with a tombstone, and not above the limit.
-CREATE FUNCTION celery_semaphore.v1_forgotten(
-    _epoch bigint, _ats celery_semaphore.v1_at[], _own text[], _limits bigint[], _weights bigint[],
+CREATE FUNCTION celery_semaphore.v1_may_restore(
+    _epoch bigint, _ats celery_semaphore.v1_resource[], _own text[], _limits bigint[], _weights bigint[],
         _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
@@ -90,7 +90,7 @@ BEGIN
         RETURN false;
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        IF _ats[n].was_released OR NOT celery_semaphore.v1_has_room_for_living(
+        IF _ats[n].was_released OR NOT celery_semaphore.v1_has_room_to_restore(
             _ats[n].name, _weights[n], _limits[n], _own, _m)
         THEN
             RETURN false;

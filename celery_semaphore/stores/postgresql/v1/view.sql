@@ -21,14 +21,15 @@ BEGIN
             WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(
             CASE WHEN p.granted
-                THEN celery_semaphore.v1_written((p.urgency, p.place, celery_semaphore.v1_nonce_of(p.holder)))
+                THEN celery_semaphore.v1_format_ticket(
+                    (p.urgency, p.place, celery_semaphore.v1_nonce_of_grant(p.holder)))
                 ELSE p.holder
             END, p.token, p.weight, p.since, p.ends, p.granted)
                          ORDER BY p.token), '[]')
          FROM celery_semaphore.permit AS p
          WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
         (SELECT coalesce(json_agg(json_build_array(
-            celery_semaphore.v1_written((first.urgency, first.place, first.nonce)),
+            celery_semaphore.v1_format_ticket((first.urgency, first.place, first.nonce)),
             first.kind, first.weight, first.urgency, first.place, first.due, first.session,
             first.state <> 'in_transit' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
          ) ORDER BY first.urgency, first.place, first.nonce), '[]')
