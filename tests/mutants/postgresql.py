@@ -433,7 +433,7 @@ MUTANTS = (
         "who would not wait at all is late at once",
         "no time is left",
         "v1/acquire_slow_path.sql",
-        "            AND (_a.ticket).place < _m.now\n",
+        "        AND (_a.ticket).place < _m.now\n",
         "",
     ),
     postgresql(
@@ -454,7 +454,7 @@ MUTANTS = (
         "whoever attaches knows the ticket",
         "it was made a moment ago",
         "v1/outbox.sql",
-        "    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _resources), ticket);\n",
+        "    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources), ticket);\n",
         "",
         tests=WAITS,
     ),

@@ -77,8 +77,8 @@ POSTGRES = (
         "a parked wait stays its session's",
         "its worker parked it",
         "v1/outbox.sql",
-        "w.outbox AND granted,\n        session = excluded.session, keeps = excluded.keeps;",
-        "w.outbox AND granted;",
+        "w.outbox AND _granted,\n        session = excluded.session, keeps = excluded.keeps;",
+        "w.outbox AND _granted;",
         noticed_by="is_parked_needs",
     ),
     conformance(

@@ -234,8 +234,8 @@ SENDING = (
         "what was sent need not be on the disk",
         "a permit need not, either",
         "stores/postgresql/v1/outbox.sql",
-        "jsonb_array_elements(_grants) AS g),\n        _call, true);",
-        "jsonb_array_elements(_grants) AS g),\n        _call);",
+        "v1_resources_of(_grants), _call, true);",
+        "v1_resources_of(_grants), _call);",
         *SENT,
     ),
     upkeep(

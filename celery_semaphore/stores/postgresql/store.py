@@ -31,6 +31,7 @@ from ..encoding import (
 )
 from . import answers
 from .answers import texts
+from .connection import Composite
 from .health import examine
 from .link import Link
 from .names import stored
@@ -122,8 +123,8 @@ class PostgresStore:
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        words = (stored(ticket), payload, stored(name), ends, packed(claims))
-        said = self._runner.run("attach", *words, *columns(wanted))
+        parked = Composite((stored(ticket), stored(name), ends, packed(claims), *columns(wanted)))
+        said = self._runner.run("attach", parked, payload)
         return self._runner.handed_on([ask.resource for ask in wanted], said)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:

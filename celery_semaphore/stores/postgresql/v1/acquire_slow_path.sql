@@ -5,35 +5,27 @@ CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
 ) RETURNS celery_semaphore.v1_answer
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    m celery_semaphore.v1_moment;
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter(_a.resources, _call);
     ats celery_semaphore.v1_resource[];
-    mine celery_semaphore.v1_held;
     known celery_semaphore.v1_ticket;
     given celery_semaphore.v1_held;
     said celery_semaphore.message;
     holds bool := false;
 BEGIN
-    m := celery_semaphore.v1_enter(_a.resources, _call);
     _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
     FOR n IN 1..cardinality(_a.resources) LOOP
         ats[n] := celery_semaphore.v1_declare_limit(
             celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
-
     IF _a.task <> '' AND _a.message IS NOT NULL THEN
         said := celery_semaphore.v1_message_record(_a, m.now);
         IF (celery_semaphore.v1_parse_ticket(said.ticket)).nonce <> (_a.ticket).nonce THEN
             said := NULL;
             _a.task := ''; -- the record belongs to another wait: keep it
-        ELSIF _a.carried = '' THEN
-            _a.carried := coalesce(said.ticket, '');
-            _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
         END IF;
     END IF;
-    IF _a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
-        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), m.now, _a.holder)::celery_semaphore.v1_ticket;
-    END IF;
+    _a := celery_semaphore.v1_with_ticket(_a, said, m.now);
     known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
     IF known.nonce IS NOT NULL THEN
         _a.ticket := known;
@@ -43,28 +35,47 @@ BEGIN
     IF _a.carried <> '' THEN
         _a.carried := celery_semaphore.v1_format_ticket(_a.ticket);
     END IF;
-
     IF holds THEN
-        mine := celery_semaphore.v1_find_permit(
-            _a.holder, _a.resources, celery_semaphore.v1_limits_in_force(ats, _a.limits), _a.weights, m);
-        IF mine.whole THEN
-            RETURN celery_semaphore.v1_permit_answer(mine, m);
-        END IF;
-        -- The holder does not rely on that part: see A6.
-        PERFORM celery_semaphore.v1_end_partial_permit(_a.holder, _a.resources, m);
-        ats[1] := celery_semaphore.v1_read(ats[1].name, _a.holder, m);
-        RETURN celery_semaphore.v1_refuse(_a, ats, 1, 'released', false, m);
+        RETURN celery_semaphore.v1_confirm(_a, ats, m);
     END IF;
-    FOR n IN 1..cardinality(ats) LOOP
-        IF ats[n].was_released THEN
-            RETURN celery_semaphore.v1_refuse(_a, ats, n, 'released', false, m);
-        END IF;
-    END LOOP;
     RETURN celery_semaphore.v1_decide(_a, ats, said, given, m);
 END $$;
 
--- Decide for a holder that has no permit: check the other messages of its task, then the grant of its ticket, then the
--- room (A8 to A14).
+-- Add the ticket of the task's earlier message if the caller brought none; or a new one, for a new wait or one that
+-- this holder began in a call that lost its answer.
+CREATE FUNCTION celery_semaphore.v1_with_ticket(
+    _a celery_semaphore.v1_acquisition, _said celery_semaphore.message, _now bigint
+) RETURNS celery_semaphore.v1_acquisition LANGUAGE plpgsql AS $$
+BEGIN
+    IF _a.carried = '' AND _said.ticket IS NOT NULL THEN
+        _a.carried := _said.ticket;
+        _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
+    END IF;
+    IF _a.carried = '' THEN
+        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
+    END IF;
+    RETURN _a;
+END $$;
+
+-- A5, A6: answer a holder that has its permit on all claims, or on some.
+CREATE FUNCTION celery_semaphore.v1_confirm(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    mine celery_semaphore.v1_held := celery_semaphore.v1_find_permit(
+        _a.holder, _a.resources, celery_semaphore.v1_limits_in_force(_ats, _a.limits), _a.weights, _m);
+BEGIN
+    IF mine.whole THEN
+        RETURN celery_semaphore.v1_permit_answer(mine, _m);
+    END IF;
+    -- The holder does not rely on that part: see A6.
+    PERFORM celery_semaphore.v1_end_partial_permit(_a.holder, _a.resources, _m);
+    _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
+    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'released', false, _m);
+END $$;
+
+-- Decide for a holder that has no permit: check the tombstone, the other messages of its task, the grant of its
+-- ticket, then the room (A7 to A14).
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _said celery_semaphore.message,
     _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
@@ -72,8 +83,12 @@ CREATE FUNCTION celery_semaphore.v1_decide(
 DECLARE
     whole bool := coalesce(_given.whole, false);
     lives bool := false;
-    why text;
 BEGIN
+    FOR n IN 1..cardinality(_ats) LOOP
+        IF _ats[n].was_released THEN -- A7
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, 'released', false, _m);
+        END IF;
+    END LOOP;
     IF _said.admitted IS NOT NULL THEN
         PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = _a.resources[1] AND p.holder = _said.holder;
         lives := FOUND;
@@ -94,20 +109,31 @@ BEGIN
         END LOOP;
     END IF;
     IF NOT whole THEN
-        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_time_left(_a, _m.now) <= 0
-            AND (_a.ticket).place < _m.now
-        THEN
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- A12: even if there is room now
-        END IF;
-        FOR n IN 1..cardinality(_ats) LOOP
-            why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
-            IF why IS NOT NULL THEN
-                RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, lives, _m);
-            END IF;
-        END LOOP;
-        _given := (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL);
+        RETURN celery_semaphore.v1_admit_if_room(_a, _ats, lives, _m);
     END IF;
     RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
+END $$;
+
+-- A12 to A14: refuse a wait that took too long, and a claim without room; else admit.
+CREATE FUNCTION celery_semaphore.v1_admit_if_room(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _lives bool, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    why text;
+BEGIN
+    IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_time_left(_a, _m.now) <= 0
+        AND (_a.ticket).place < _m.now
+    THEN
+        RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _lives, _m); -- A12: even if there is room now
+    END IF;
+    FOR n IN 1..cardinality(_ats) LOOP
+        why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
+        IF why IS NOT NULL THEN
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _lives, _m);
+        END IF;
+    END LOOP;
+    RETURN celery_semaphore.v1_admit(
+        _a, _ats, (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL), _m);
 END $$;
 
 -- A8: the wait is over, so a grant of its ticket ends too.

@@ -34,6 +34,13 @@ BEGIN
     ) AS keys;
 END $$;
 
+-- Return the resources that the entries of a JSON array name in their `resources`.
+CREATE FUNCTION celery_semaphore.v1_resources_of(_entries jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY(
+        SELECT DISTINCT jsonb_array_elements_text(each.entry -> 'resources')
+        FROM jsonb_array_elements(_entries) AS each (entry))
+$$;
+
 -- Lock those resources that no other call has locked; return their names. Another call may keep its locks for long: a
 -- standby that does not confirm delays the end of its transaction.
 CREATE FUNCTION celery_semaphore.v1_lock_free(_names text[]) RETURNS text[] LANGUAGE plpgsql AS $$

@@ -12,9 +12,7 @@ DECLARE
     awake bool;
     held record;
 BEGIN
-    m := celery_semaphore.v1_enter(
-        ARRAY(SELECT DISTINCT jsonb_array_elements_text(w -> 'resources') FROM jsonb_array_elements(_waits) AS w),
-        _call);
+    m := celery_semaphore.v1_enter(celery_semaphore.v1_resources_of(_waits), _call);
     epoch := m.epoch;
     awake := celery_semaphore.v1_is_awake(_session, m);
     FOR held IN

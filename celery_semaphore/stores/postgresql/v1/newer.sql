@@ -20,8 +20,7 @@ DECLARE
     now bigint;
     permit record;
     became text[];
-    wanted text[] := ARRAY(
-        SELECT DISTINCT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p);
+    wanted text[] := celery_semaphore.v1_resources_of(_permits);
 BEGIN
     PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     IF _waits THEN
