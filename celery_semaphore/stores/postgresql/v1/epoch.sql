@@ -3,7 +3,7 @@
 CREATE FUNCTION celery_semaphore.v1_digest(_name text, _other text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_name, 0)) $$;
 
--- What every call brings.
+-- What every call brings. To call a function in psql: '(,30000000,30000000,,2000)' with leases of 30 s.
 CREATE TYPE celery_semaphore.v1_call AS (
     clock bigint, -- the time, in tests; null: the server's clock counts
     lease bigint, -- how long a permit lives without a renewal
