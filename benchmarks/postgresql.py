@@ -32,10 +32,11 @@ SLOW_FLUSH = Path(__file__).with_name("slow_flush.c")
 _KEY = {1: r"\set k 0", KEYS: rf"\set k random(1, {KEYS})"}
 _PAIR = r"""
 \set h random(1, 1000000000000)
-SELECT * FROM celery_semaphore.v1_acquire(NULL, 30000000, 30000000, NULL, 2000, 'h' || :client_id || '-' || :h, '',
-    'requeue', 0, 100000, 300000000, 1.0, NULL, '[]', 't' || :client_id || '-' || :h, NULL, 3600000000,
-    ARRAY['api/' || :k], ARRAY[16]::bigint[], ARRAY[1]::bigint[]);
-SELECT * FROM celery_semaphore.v1_release(NULL, 30000000, 30000000, NULL, 2000, 'h' || :client_id || '-' || :h,
+SELECT * FROM celery_semaphore.v1_acquire('(,30000000,30000000,,2000)', ROW(
+    'h' || :client_id || '-' || :h, NULL, '', 'requeue', 0, 100000, 300000000, 1.0, NULL, '', 0, '[]',
+    't' || :client_id || '-' || :h, NULL, 3600000000,
+    ARRAY['api/' || :k], ARRAY[16]::bigint[], ARRAY[1]::bigint[])::celery_semaphore.v1_acquisition);
+SELECT * FROM celery_semaphore.v1_release('(,30000000,30000000,,2000)', 'h' || :client_id || '-' || :h,
     't' || :client_id || '-' || :h, NULL, 3600000000, ARRAY['api/' || :k]);
 """
 # On the hot key, too, each client has its own row, so that no update waits for another one's.

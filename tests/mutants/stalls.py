@@ -70,8 +70,8 @@ MUTANTS = [
         "what was never held was never used",
         "there is no row that tells when",
         "v1/reap.sql",
-        "v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch)",
-        "v1_write(at, NULL, 1, 0, 0, 0, _m.epoch)",
+        "v1_write_permit(at, NULL, 1, 0, _m.now, _m.now, _m.epoch)",
+        "v1_write_permit(at, NULL, 1, 0, 0, 0, _m.epoch)",
         tests=(*CONFORMANCE, "-k", "not_forgotten_at_once"),
     ),
     postgresql(

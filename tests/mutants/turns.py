@@ -83,7 +83,7 @@ ATTACHED_GRANTS = [
     postgresql(
         "a message is sent with a later grant of its wait",
         "its wait is granted, whatever for",
-        "v1/look.sql",
+        "v1/resource.sql",
         "SET state = 'in_line', outbox = false\n        WHERE w.id = gone.id",
         "SET state = 'in_line'\n        WHERE w.id = gone.id",
     ),

@@ -98,7 +98,7 @@ def test_of_postgresql(postgres_that_counts: PostgresServer) -> None:
     many, server = 600, postgres_that_counts
     killed(server.url, many, due_in_postgres)
     herd(server.url, due_in_postgres)
-    looks = "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'v1_looked_at'"
+    looks = "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'v1_set_next_reap'"
     wait_until(lambda: server.run(looks), 10, "the figures of the workers that ended")
     ((calls,),) = server.run(looks)
     assert calls <= 1.2 * many
@@ -139,9 +139,7 @@ def test_a_worker_dies_before_it_looks_in_postgresql(
     store = PostgresStore({"conninfo": postgres.url}, lease=LEASE, now=clock)
     store.acquire(claim(), "killed")
     clock.now += LEASE
-    assert store._runner.call(
-        "overdue", store._runner.clock(), store._runner.durations[0], 100
-    ) == [["{api}"]]
+    assert store._runner.run("overdue", 100) == [["{api}"]]
     is_left_alone_for_a_second(store, clock)
     store.close()
 

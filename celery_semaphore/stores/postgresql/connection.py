@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGconn, PGresult
 
-Parameter = str | int | float | bytes | Sequence[str] | Sequence[int] | None
+Field = str | int | float | bytes | Sequence[str] | Sequence[int] | None
+
+
+class Composite(tuple[Field, ...]):
+    """The fields of one value of a composite type, in the order of the type."""
+
+    __slots__ = ()
+
+
+Parameter = Field | Composite
 Row = list[Any]
 
 # Invalid data, and limits of the program such as the size of an index row. These are no outages: the server would
@@ -124,24 +133,37 @@ class Connection:
         ]
 
     def _literal(self, parameter: Parameter) -> str:
-        raw = b"\\x" + parameter.hex().encode() if isinstance(parameter, bytes) else _raw(parameter)
-        return "NULL" if raw is None else pq.Escaping(self._libpq).escape_literal(raw).decode()
+        if parameter is None:
+            return "NULL"
+        return pq.Escaping(self._libpq).escape_literal(_text(parameter).encode()).decode()
 
 
 def _raw(parameter: Parameter) -> bytes | None:
     """Return a parameter in the server's text format; bytes as they are."""
     if parameter is None or isinstance(parameter, bytes):
         return parameter
-    if isinstance(parameter, (str, int, float)):
-        return str(parameter).encode()
-    words = (
-        f'"{each}"' if isinstance(each, str) else str(each) for each in map(_escaped, parameter)
-    )
-    return ("{" + ",".join(words) + "}").encode()
+    return _text(parameter).encode()
 
 
-def _escaped(each: str | int) -> str | int:
-    return each.replace("\\", "\\\\").replace('"', '\\"') if isinstance(each, str) else each
+def _text(parameter: Parameter) -> str:
+    """Return a parameter in the server's text format; an empty text for null."""
+    if isinstance(parameter, str):
+        return parameter
+    if parameter is None or isinstance(parameter, (int, float)):
+        return "" if parameter is None else str(parameter)
+    if isinstance(parameter, bytes):
+        return "\\x" + parameter.hex()
+    if isinstance(parameter, Composite):
+        return "(" + ",".join(map(_quoted, parameter)) + ")"
+    return "{" + ",".join(map(_quoted, parameter)) + "}"
+
+
+def _quoted(part: Field) -> str:
+    """Return a part of an array or a composite value; quoted, but for numbers and null."""
+    text = _text(part)
+    if part is None or isinstance(part, (int, float)):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @contextmanager

@@ -9,12 +9,25 @@ from ...core.permit import Claim, Grant, Kind, MessageId, Permit, Wait
 from ...core.session import EXPECTED, HeldWait
 from ...core.ticket import TicketFields, nonce_of
 from ..encoding import ResourceClaim, check_ticket, microseconds, packed, resource_claims
+from .connection import Composite, Field
 from .names import stored
 
 _ANYHOW = Wait(Kind.REQUEUE)
 
 
-def waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Any, ...]:
+def acquisition(
+    holder: str,
+    wait: Wait | None,
+    message_id: MessageId | None,
+    claims: Sequence[Claim],
+    wanted: Sequence[ResourceClaim],
+) -> Composite:
+    """Return a ``v1_acquisition``: what ``acquire`` asks for, with the claims by resource."""
+    how, message = _waiting(wait, claims), brought_by(message_id)
+    return Composite((stored(holder), None, *how, *message, *columns(wanted)))
+
+
+def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:
     """Return how the holder would wait; without a wait the kind and the claims are empty."""
     how = wait or _ANYHOW
     ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""

@@ -41,7 +41,7 @@ class Renewer:
             ((epoch, became),) = self._runner.run("renew", *asked, lock_timeout=lock_timeout)
             self._runner.epoch = int(epoch)
         except NewerFormat:
-            ((became,),) = self._runner.run_in_newer("renew", *asked, lock_timeout=lock_timeout)
+            ((became,),) = self._runner.run("renew_newer", *asked, lock_timeout=lock_timeout)
         answered = zip(permits, texts(became), strict=True)
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
 

@@ -8,7 +8,7 @@ from ...errors import SemaphoreError
 from ..encoding import ROUNDS, microseconds
 from .answers import texts
 from .broken import Broken
-from .connection import Parameter, Row, is_one_resources, passed_over_if_busy
+from .connection import Composite, Parameter, Row, is_one_resources, passed_over_if_busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +33,12 @@ class Runner:
         now: Callable[[], float] | None,
     ) -> None:
         self.epoch = epoch
-        self.durations = [microseconds(each) for each in durations]
+        self._durations = [microseconds(each) for each in durations]
         self.lock_timeout = round(link.timeout * 1000)  # milliseconds to wait for a lock
         self._link = link
         self._place = place
         self._now = now
         self._broken = Broken()
-
-    def run_in_newer(
-        self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
-    ) -> list[Row]:
-        """Call an operation that is still allowed in a store of a newer format."""
-        lease, _ = self.durations
-        waits = self.lock_timeout if lock_timeout is None else lock_timeout
-        return self.call(f"{operation}_newer", self.clock(), lease, waits, *parameters)
 
     def reap(self, names: list[str]) -> Outgoing:
         """Reap these resources; skip those that another call has locked, which become overdue again."""
@@ -89,13 +81,11 @@ class Runner:
     def run(
         self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
-        """Call an operation with the clock, the durations and the epoch."""
+        """Call an operation with what every call brings, a ``v1_call``."""
+        clock = None if self._now is None else microseconds(self._now())
         waits = self.lock_timeout if lock_timeout is None else lock_timeout
-        moment = (self.clock(), *self.durations, self.epoch, waits)
-        return self.call(operation, *moment, *parameters)
+        call = Composite((clock, *self._durations, self.epoch, waits))
+        return self.call(operation, call, *parameters)
 
     def call(self, operation: str, *parameters: Parameter) -> list[Row]:
         return self._link.call(self._place.function(operation), parameters)
-
-    def clock(self) -> int | None:
-        return None if self._now is None else microseconds(self._now())

@@ -16,7 +16,17 @@ from .link import Link
 
 VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
-    *("epoch", "ticket", "released", "sessions", "look", "permits", "line", "refuse", "messages"),
+    *(
+        "epoch",
+        "ticket",
+        "released",
+        "sessions",
+        "resource",
+        "permits",
+        "line",
+        "refuse",
+        "messages",
+    ),
     *("acquire", "acquire_slow_path", "hand_on", "pass_on", "release", "release_slow_path"),
     *("renew", "outbox", "reap", "ask", "name", "view", "newer"),
 )

@@ -26,7 +26,7 @@ CREATE INDEX ON celery_semaphore.resource (reap_at);
 CREATE TABLE celery_semaphore.permit (
     resource text COLLATE "C",
     row_no int, -- from 0 on, without gaps
-    holder text COLLATE "C", -- or v1_grant_of(the ticket's nonce) for a grant; null: the row is free
+    holder text COLLATE "C", -- or v1_grant_name(the ticket's nonce) for a grant; null: the row is free
     granted bool NOT NULL,
     urgency smallint, -- of a grant: its ticket's
     place bigint, -- of a grant: its ticket's

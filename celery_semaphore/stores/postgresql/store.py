@@ -31,10 +31,11 @@ from ..encoding import (
 )
 from . import answers
 from .answers import texts
+from .connection import Composite
 from .health import examine
 from .link import Link
 from .names import stored
-from .questions import brought_by, columns, published, waiting
+from .questions import acquisition, brought_by, columns, published
 from .renewals import Renewer
 from .runner import BATCH, Runner
 from .schema import SchemaName, install
@@ -101,8 +102,8 @@ class PostgresStore:
     ) -> Answer:
         check_holder(holder, message_id)
         wanted = resource_claims(claims)
-        words = stored(holder), *waiting(wait, claims), *brought_by(message_id)
-        (answer,) = self._runner.run("acquire", *words, *columns(wanted))
+        asked = acquisition(holder, wait, message_id, claims, wanted)
+        (answer,) = self._runner.run("acquire", asked)
         epoch, token, since, ends, *refusal = answer
         self.epoch = int(epoch)
         if token is None:
@@ -122,8 +123,8 @@ class PostgresStore:
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        words = (stored(ticket), payload, stored(name), ends, packed(claims))
-        said = self._runner.run("attach", *words, *columns(wanted))
+        parked = Composite((stored(ticket), stored(name), ends, packed(claims), *columns(wanted)))
+        said = self._runner.run("attach", parked, payload)
         return self._runner.handed_on([ask.resource for ask in wanted], said)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
@@ -137,14 +138,12 @@ class PostgresStore:
         try:
             return self._runner.handed_on(resources, self._runner.run("release", *words))
         except NewerFormat:
-            self._runner.run_in_newer("release", *words)
+            self._runner.run("release_newer", *words)
             return frozenset()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
-            ((names,),) = self._runner.call(
-                "overdue", self._runner.clock(), self._runner.durations[0], limit
-            )
+            ((names,),) = self._runner.run("overdue", limit)
             return self._runner.reap(texts(names))
         except NewerFormat:
             return frozenset()  # newer workers reap

@@ -438,7 +438,7 @@ class TestOthersSettings:
             open_at(server.url).release(holder, wanted)
         with ThreadPoolExecutor() as others:
             with server.client() as client, client.transaction():
-                client.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))")
+                client.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('api'))")
                 asked = others.submit(open_at(isolated).acquire, wanted, "c")
                 wait_until(lambda: server.run(WAITING), 5)
                 client.execute("UPDATE celery_semaphore.permit SET holder = row_no, ends = 9e15")

@@ -31,8 +31,8 @@ SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'in
     '{1}', '', 0, '', '%s'
 FROM generate_series(1, %d) AS n
 """
-RELEASE = "v1_release({moment}, 'a', '', NULL, 0, '{{api}}')"
-MOMENT = f"{{now}}, {LEASE * 1_000_000:.0f}, {TAKE_UP * 1_000_000:.0f}, NULL, 5000"
+RELEASE = "v1_release({call}, 'a', '', NULL, 0, '{{api}}')"
+CALL = f"'({{now}},{LEASE * 1_000_000:.0f},{TAKE_UP * 1_000_000:.0f},,5000)'"
 READ = b"""
 SELECT sum(pg_stat_get_xact_blocks_fetched(oid))
 FROM pg_class
@@ -68,8 +68,8 @@ def nonces(*waits: HeldWait) -> frozenset[str]:
     return frozenset(nonce_of(wait.ticket) for wait in waits)
 
 
-def moment(clock: Clock) -> str:
-    return MOMENT.format(now=round(clock.now * 1_000_000))
+def what_it_brings(clock: Clock) -> str:
+    return CALL.format(now=round(clock.now * 1_000_000))
 
 
 def blocks_fetched(client: Connection[TupleRow]) -> int:
@@ -85,7 +85,9 @@ def pages(server: PostgresServer, clock: Clock, call: str) -> int:
     server.run("VACUUM (ANALYZE) celery_semaphore.waiter")  # of what other tests left
     with server.client() as client, client.transaction():  # counts are passed on between two
         before = blocks_fetched(client)
-        client.execute(f"SELECT celery_semaphore.{call}".format(moment=moment(clock)).encode())
+        client.execute(
+            f"SELECT celery_semaphore.{call}".format(call=what_it_brings(clock)).encode()
+        )
         return blocks_fetched(client) - before
 
 
@@ -129,7 +131,7 @@ def test_a_stuck_resource_keeps_no_session_from_asking(server: PostgresServer, s
     admitted(store, LIMITED, "a")
     first, second = held(store, "b"), held(store, "c")
     store.release("a", LIMITED)
-    with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_key('api'))"):
+    with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('api'))"):
         turns = store.ask(S, look=[second])
         assert (turns.granted, frozenset(turns.expected)) == (nonces(first), nonces(second))
         assert store.ask(S, begun=[first]).granted == nonces(first)
@@ -175,7 +177,7 @@ def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Cl
     expected = {f"n{MANY}": 101.0, "n7": 7.0}
     assert store.ask(S, look=[last, near]).expected == expected
     for nonce in ("n7", f"n{MANY}"):
-        ask = f"v1_ask({{moment}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
+        ask = f"v1_ask({{call}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
         assert pages(server, clock, ask) < 100
 
 
@@ -215,7 +217,7 @@ def test_the_dead_are_found_by_an_index_although_the_table_was_empty(
 ) -> None:
     """A connection keeps the plans that it made then."""
     store.ask(T)
-    release = f"SELECT celery_semaphore.{RELEASE}".format(moment=moment(clock)).encode()
+    release = f"SELECT celery_semaphore.{RELEASE}".format(call=what_it_brings(clock)).encode()
     server.run(LINE % (S, 40))
     server.run("DELETE FROM celery_semaphore.waiter")
     server.run("ANALYZE celery_semaphore.waiter")
@@ -239,5 +241,5 @@ def test_a_question_reads_no_line(server: PostgresServer, store: Any, clock: Clo
     server.run(LINE % (S, MANY))
     store.release("a", LIMITED)
     assert store.ask(S).granted == {"n1"}
-    ask = f"v1_ask({{moment}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}')"
+    ask = f"v1_ask({{call}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}')"
     assert pages(server, clock, ask) < 100

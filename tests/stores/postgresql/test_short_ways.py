@@ -25,11 +25,14 @@ DELETE FROM celery_semaphore.released
 """
 # Else what is over would be deleted at random, and be there again when the clock steps back.
 NEVER_FORGET = """
-CREATE OR REPLACE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION celery_semaphore.v1_delete_tombstones(_now bigint) RETURNS void LANGUAGE sql AS '';
 """
-# With this condition the short ways begin, in v1_acquire and in v1_release.
 CLAIM = Claim("api", "eu", 1)
-SHORT = "IF cardinality(_resources) = 1 AND _message IS NULL"
+# The condition with which the short way of each function begins.
+SHORT = {
+    "v1_acquire": "IF cardinality(_a.resources) = 1 AND _a.message IS NULL",
+    "v1_release": "IF cardinality(_resources) = 1 AND _message IS NULL",
+}
 
 
 class Course:
@@ -87,11 +90,11 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
     url = server.add_database(name)
     server.install(name)
     server.run(NEVER_FORGET, database=name)
-    for function in () if short else ("v1_acquire", "v1_release"):
+    for function, begins in () if short else SHORT.items():
         source = f"SELECT pg_get_functiondef('celery_semaphore.{function}'::regproc)"
         [(text,)] = server.run(source, database=name)
-        assert text.count(SHORT) == 1
-        server.run(text.replace(SHORT, f"{SHORT} AND false"), database=name)
+        assert text.count(begins) == 1
+        server.run(text.replace(begins, f"{begins} AND false"), database=name)
     client = server.client(name)
     return Side(
         open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),

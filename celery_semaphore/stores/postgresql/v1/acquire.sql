@@ -4,45 +4,36 @@
 -- take v1_acquire_slow_path. These functions use few statements, because each statement has a fixed cost, and all other
 -- calls of the resource wait meanwhile.
 CREATE FUNCTION celery_semaphore.v1_acquire(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
-    _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
-    _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
-    _resources text[], _limits bigint[], _weights bigint[]
+    _call celery_semaphore.v1_call, _a celery_semaphore.v1_acquisition
 ) RETURNS celery_semaphore.v1_answer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     answer celery_semaphore.v1_answer;
-    a celery_semaphore.v1_acquisition;
 BEGIN
-    IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(_resources[1], _patience) THEN
-        a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
-            _timeout, _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
-        IF _ticket = '' THEN
-            answer := celery_semaphore.v1_acquire_new(a, celery_semaphore.v1_clock(_clock), _lease, _take_up, _known);
+    IF cardinality(_a.resources) = 1 AND _a.message IS NULL
+        AND celery_semaphore.v1_enter_one(_a.resources[1], _call.lock_timeout)
+    THEN
+        IF _a.carried = '' THEN
+            answer := celery_semaphore.v1_acquire_new(_a, celery_semaphore.v1_now(_call.clock), _call);
         ELSE
-            answer := celery_semaphore.v1_acquire_granted(a, celery_semaphore.v1_clock(_clock), _lease, _take_up,
-                _known);
+            answer := celery_semaphore.v1_acquire_granted(_a, celery_semaphore.v1_now(_call.clock), _call);
         END IF;
         IF answer.epoch IS NOT NULL THEN
             RETURN answer;
         END IF;
     END IF;
-    RETURN celery_semaphore.v1_acquire_slow_path(
-        _clock, _lease, _take_up, _known, _patience,
-        _holder, _ticket, _kind, _priority, _shortest, _longest, _jitter,
-        _timeout, _session, _keeps, _claims, _task, _message, _remember,
-        _resources, _limits, _weights);
+    RETURN celery_semaphore.v1_acquire_slow_path(_call, _a);
 END $$;
 
 -- A new holder is admitted if there is room and no wait (A14), and refused if there is too little room (C4).
 CREATE FUNCTION celery_semaphore.v1_acquire_new(
-    _a celery_semaphore.v1_acquisition, _now bigint, _lease bigint, _take_up bigint, _known bigint
+    _a celery_semaphore.v1_acquisition, _now bigint, _call celery_semaphore.v1_call
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
     answer celery_semaphore.v1_answer;
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
 BEGIN
     SELECT e.id, home, r.declared, (
             SELECT l.value FROM celery_semaphore.set_limit AS l
@@ -56,14 +47,15 @@ BEGIN
             max(p.last) AS last,
             min(p.row_no) FILTER (WHERE p.holder IS NULL) AS free,
             bool_or(
-                p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_of(_a.holder)
+                p.holder = _a.holder OR p.granted AND p.holder = celery_semaphore.v1_grant_name(_a.holder)
             ) AS mine,
-            bool_and(p.ends > _now AND p.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up))
+            bool_and(p.ends > _now AND p.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up))
                 FILTER (WHERE p.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
-    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
-    AND r.name = home AND r.declared = _a.limits[1] AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    AND r.name = home AND r.declared = _a.limits[1]
+    AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
     AND (
         SELECT true FROM celery_semaphore.released AS d
@@ -78,7 +70,7 @@ BEGIN
         END IF;
         answer.token := greatest(_now, at.token + 1);
         answer.since := _now;
-        answer.ends := _now + _lease;
+        answer.ends := _now + _call.lease;
         UPDATE celery_semaphore.permit AS p
         SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, weight = _a.weights[1],
             token = answer.token, last = answer.token, since = _now, ends = answer.ends,
@@ -86,43 +78,43 @@ BEGIN
         WHERE p.resource = home AND p.row_no = at.free;
         RETURN answer;
     ELSIF _a.weights[1] <= coalesce(at.operator, at.declared)
-        AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
-        AND celery_semaphore.v1_known(_a.holder, _a.resources) IS NULL
+        AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE
+        AND celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NULL
     THEN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
         RETURN celery_semaphore.v1_refuse(
-            _a, ARRAY[at], 1, 'saturated', false, (_now, answer.epoch, 0, false, _lease, _take_up));
+            _a, ARRAY[at], 1, 'saturated', false, (_now, answer.epoch, 0, false, _call.lease, _call.take_up));
     END IF;
     RETURN NULL;
 END $$;
 
 -- A10: a holder takes up the grant of its wait.
 CREATE FUNCTION celery_semaphore.v1_acquire_granted(
-    _a celery_semaphore.v1_acquisition, _now bigint, _lease bigint, _take_up bigint, _known bigint
+    _a celery_semaphore.v1_acquisition, _now bigint, _call celery_semaphore.v1_call
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     home text := _a.resources[1];
-    its_nonce text := (_a.ticket).nonce;
+    its_nonce text := (celery_semaphore.v1_parse_ticket(_a.carried)).nonce;
     answer celery_semaphore.v1_answer;
 BEGIN
     UPDATE celery_semaphore.permit AS p
-    SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, since = _now, ends = _now + _lease,
+    SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, since = _now, ends = _now + _call.lease,
         restored = false
     FROM celery_semaphore.epoch AS e
-    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
-    AND p.resource = home AND p.holder = celery_semaphore.v1_grant_of(its_nonce)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    AND p.resource = home AND p.holder = celery_semaphore.v1_grant_name(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
     AND ( -- the declared limit is unchanged
         SELECT true FROM celery_semaphore.resource AS r
         WHERE r.name = home AND r.declared = _a.limits[1]
-        AND r.reap_at + 0 <= _now + _lease -- not by the index on reap_at
+        AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     )
     AND ( -- the holder has no permit yet, and nothing here must be reaped first
         SELECT bool_and(held.holder <> _a.holder AND held.ends > _now
-            AND held.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up))
+            AND held.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up))
         FROM celery_semaphore.permit AS held WHERE held.resource = home AND held.holder IS NOT NULL
     )
-    AND (celery_semaphore.v1_first_end(home) <= _now) IS NOT TRUE
+    AND (celery_semaphore.v1_next_wait_end(home) <= _now) IS NOT TRUE
     AND (
         SELECT true FROM celery_semaphore.released AS d
         WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now -- not by the index on until

@@ -1,83 +1,94 @@
 -- Decide the calls of acquire that v1_acquire does not: several resources, later messages of a task, waits without a
 -- grant, holders that have a permit or were released, new or idle resources, a changed limit, the grace, most refusals.
 CREATE FUNCTION celery_semaphore.v1_acquire_slow_path(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
-    _holder text, _ticket text, _kind text, _priority int, _shortest bigint, _longest bigint, _jitter float8,
-    _timeout bigint, _session text, _keeps bigint, _claims text, _task text, _message text, _remember bigint,
-    _resources text[], _limits bigint[], _weights bigint[]
+    _call celery_semaphore.v1_call, _a celery_semaphore.v1_acquisition
 ) RETURNS celery_semaphore.v1_answer
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    m celery_semaphore.v1_moment;
-    a celery_semaphore.v1_acquisition;
-    ats celery_semaphore.v1_at[];
-    mine celery_semaphore.v1_held;
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter(_a.resources, _call);
+    ats celery_semaphore.v1_resource[];
     known celery_semaphore.v1_ticket;
     given celery_semaphore.v1_held;
     said celery_semaphore.message;
     holds bool := false;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
-    a := (_holder, celery_semaphore.v1_parsed(_ticket), _ticket, _kind, _priority, _shortest, _longest, _jitter,
-        _timeout, _session, _keeps, _claims, _task, _message, _remember, _resources, _limits, _weights);
-    FOR n IN 1..cardinality(_resources) LOOP
-        ats[n] := celery_semaphore.v1_declare(
-            celery_semaphore.v1_visit(_resources[n], _holder, m), _limits[n], m);
+    _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
+    FOR n IN 1..cardinality(_a.resources) LOOP
+        ats[n] := celery_semaphore.v1_declare_limit(
+            celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
-
-    IF _task <> '' AND _message IS NOT NULL THEN
-        said := celery_semaphore.v1_said(a, m.now);
-        IF (celery_semaphore.v1_parsed(said.ticket)).nonce <> (a.ticket).nonce THEN
+    IF _a.task <> '' AND _a.message IS NOT NULL THEN
+        said := celery_semaphore.v1_message_record(_a, m.now);
+        IF (celery_semaphore.v1_parse_ticket(said.ticket)).nonce <> (_a.ticket).nonce THEN
             said := NULL;
-            a.task := ''; -- the record belongs to another wait: keep it
-        ELSIF _ticket = '' THEN
-            a.carried := coalesce(said.ticket, '');
-            a.ticket := celery_semaphore.v1_parsed(a.carried);
+            _a.task := ''; -- the record belongs to another wait: keep it
         END IF;
     END IF;
-    IF a.carried = '' THEN -- a new wait, or one that this holder began in a call that lost its answer
-        a.ticket := ROW(255 - greatest(0, least(255, _priority)), m.now, _holder)::celery_semaphore.v1_ticket;
-    END IF;
-    known := celery_semaphore.v1_known((a.ticket).nonce, _resources);
+    _a := celery_semaphore.v1_with_ticket(_a, said, m.now);
+    known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
     IF known.nonce IS NOT NULL THEN
-        a.ticket := known;
-        given := celery_semaphore.v1_has(
-            celery_semaphore.v1_grant_of(known.nonce), _resources, _limits, _weights, m);
+        _a.ticket := known;
+        given := celery_semaphore.v1_find_permit(
+            celery_semaphore.v1_grant_name(known.nonce), _a.resources, _a.limits, _a.weights, m);
     END IF;
-    IF a.carried <> '' THEN
-        a.carried := celery_semaphore.v1_written(a.ticket);
+    IF _a.carried <> '' THEN
+        _a.carried := celery_semaphore.v1_format_ticket(_a.ticket);
     END IF;
-
     IF holds THEN
-        mine := celery_semaphore.v1_has(
-            _holder, _resources, celery_semaphore.v1_in_force(ats, _limits), _weights, m);
-        IF mine.whole THEN
-            RETURN celery_semaphore.v1_permit(mine, m);
-        END IF;
-        PERFORM celery_semaphore.v1_end_part(_holder, _resources, m); -- the holder does not rely on that part: see A6
-        ats[1] := celery_semaphore.v1_look(ats[1].name, _holder, m);
-        RETURN celery_semaphore.v1_refuse(a, ats, 1, 'released', false, m);
+        RETURN celery_semaphore.v1_confirm(_a, ats, m);
     END IF;
-    FOR n IN 1..cardinality(ats) LOOP
-        IF ats[n].was_released THEN
-            RETURN celery_semaphore.v1_refuse(a, ats, n, 'released', false, m);
-        END IF;
-    END LOOP;
-    RETURN celery_semaphore.v1_decide(a, ats, said, given, m);
+    RETURN celery_semaphore.v1_decide(_a, ats, said, given, m);
 END $$;
 
--- Decide for a holder that has no permit: check the other messages of its task, then the grant of its ticket, then the
--- room (A8 to A14).
+-- Add the ticket of the task's earlier message if the caller brought none; or a new one, for a new wait or one that
+-- this holder began in a call that lost its answer.
+CREATE FUNCTION celery_semaphore.v1_with_ticket(
+    _a celery_semaphore.v1_acquisition, _said celery_semaphore.message, _now bigint
+) RETURNS celery_semaphore.v1_acquisition LANGUAGE plpgsql AS $$
+BEGIN
+    IF _a.carried = '' AND _said.ticket IS NOT NULL THEN
+        _a.carried := _said.ticket;
+        _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
+    END IF;
+    IF _a.carried = '' THEN
+        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
+    END IF;
+    RETURN _a;
+END $$;
+
+-- A5, A6: answer a holder that has its permit on all claims, or on some.
+CREATE FUNCTION celery_semaphore.v1_confirm(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    mine celery_semaphore.v1_held := celery_semaphore.v1_find_permit(
+        _a.holder, _a.resources, celery_semaphore.v1_limits_in_force(_ats, _a.limits), _a.weights, _m);
+BEGIN
+    IF mine.whole THEN
+        RETURN celery_semaphore.v1_permit_answer(mine, _m);
+    END IF;
+    -- The holder does not rely on that part: see A6.
+    PERFORM celery_semaphore.v1_end_partial_permit(_a.holder, _a.resources, _m);
+    _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
+    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'released', false, _m);
+END $$;
+
+-- Decide for a holder that has no permit: check the tombstone, the other messages of its task, the grant of its
+-- ticket, then the room (A7 to A14).
 CREATE FUNCTION celery_semaphore.v1_decide(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _said celery_semaphore.message,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _said celery_semaphore.message,
     _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     whole bool := coalesce(_given.whole, false);
     lives bool := false;
-    why text;
 BEGIN
+    FOR n IN 1..cardinality(_ats) LOOP
+        IF _ats[n].was_released THEN -- A7
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, 'released', false, _m);
+        END IF;
+    END LOOP;
     IF _said.admitted IS NOT NULL THEN
         PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = _a.resources[1] AND p.holder = _said.holder;
         lives := FOUND;
@@ -88,50 +99,61 @@ BEGIN
         END IF;
     END IF;
     IF _given.part THEN -- the holder takes it up, or it was made for other claims, before the task changed
-        PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
+        PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
-            PERFORM celery_semaphore.v1_put_back((_a.ticket).nonce, _a.resources, _m.now);
+            PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m.now);
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
-            _ats[n] := celery_semaphore.v1_declare(
-                celery_semaphore.v1_look(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
+            _ats[n] := celery_semaphore.v1_declare_limit(
+                celery_semaphore.v1_read(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
         END LOOP;
     END IF;
     IF NOT whole THEN
-        IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_left(_a, _m.now) <= 0
-            AND (_a.ticket).place < _m.now
-        THEN
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', lives, _m); -- A12: even if there is room now
-        END IF;
-        FOR n IN 1..cardinality(_ats) LOOP
-            why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
-            IF why IS NOT NULL THEN
-                RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, lives, _m);
-            END IF;
-        END LOOP;
-        _given := (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL);
+        RETURN celery_semaphore.v1_admit_if_room(_a, _ats, lives, _m);
     END IF;
     RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
 END $$;
 
--- A8: the wait is over, so a grant of its ticket ends too.
-CREATE FUNCTION celery_semaphore.v1_refuse_copy(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _m celery_semaphore.v1_moment
+-- A12 to A14: refuse a wait that took too long, and a claim without room; else admit.
+CREATE FUNCTION celery_semaphore.v1_admit_if_room(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _lives bool, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    why text;
 BEGIN
-    PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of((_a.ticket).nonce), _a.resources, _m.now);
-    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+    IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_time_left(_a, _m.now) <= 0
+        AND (_a.ticket).place < _m.now
+    THEN
+        RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _lives, _m); -- A12: even if there is room now
+    END IF;
+    FOR n IN 1..cardinality(_ats) LOOP
+        why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
+        IF why IS NOT NULL THEN
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _lives, _m);
+        END IF;
+    END LOOP;
+    RETURN celery_semaphore.v1_admit(
+        _a, _ats, (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL), _m);
+END $$;
+
+-- A8: the wait is over, so a grant of its ticket ends too.
+CREATE FUNCTION celery_semaphore.v1_refuse_copy(
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    at celery_semaphore.v1_resource;
+BEGIN
+    PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
+    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     FOREACH at IN ARRAY _ats LOOP
         PERFORM celery_semaphore.v1_mark_in_use(at.name, _m.now);
     END LOOP;
-    _ats[1] := celery_semaphore.v1_look(_ats[1].name, _a.holder, _m);
+    _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
     RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_admit(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _p celery_semaphore.v1_held,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _p celery_semaphore.v1_held,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 BEGIN
@@ -139,18 +161,19 @@ BEGIN
     _p.since := _m.now;
     _p.ends := _m.now + _m.lease;
     FOR n IN 1..cardinality(_ats) LOOP
-        PERFORM celery_semaphore.v1_write(_ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
+        PERFORM celery_semaphore.v1_write_permit(
+            _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
-    PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     IF _a.task <> '' AND _a.message IS NULL THEN
         PERFORM celery_semaphore.v1_forget_message(_a);
     ELSIF _a.task <> '' THEN
         PERFORM celery_semaphore.v1_remember_message(_a, _a.carried, _a.message, _m.now);
     END IF;
-    RETURN celery_semaphore.v1_permit(_p, _m);
+    RETURN celery_semaphore.v1_permit_answer(_p, _m);
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_permit(
+CREATE FUNCTION celery_semaphore.v1_permit_answer(
     _p celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,14 +1,14 @@
 -- Let a session ask for its grants, or go to sleep: rows Q1 to Q6 of docs/maintain/architecture.md.
 
--- `_begun` are the nonces of grants that are being taken up, `_resources` their resources. `_looked` are the nonces of
--- the waits to forecast; `_looked_at` has, for each, a resource where it may be in line. `expected` is
+-- `_begun` are the nonces of grants that are being taken up, `_resources` their resources. `_forecast` are the nonces
+-- of the waits to forecast; `_forecast_at` has, for each, a resource where it may be in line. `expected` is
 -- [[nonce, microseconds]...].
 --
 -- Without `_begun` the call locks no resource, so a busy or stuck resource does not keep a session from being awake.
 -- The line may change between its statements, which a forecast can bear.
 CREATE FUNCTION celery_semaphore.v1_ask(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
-    _session text, _begun text[], _resources text[], _looked text[], _looked_at text[],
+    _call celery_semaphore.v1_call,
+    _session text, _begun text[], _resources text[], _forecast text[], _forecast_at text[],
     OUT epoch bigint, OUT slept bool, OUT sessions bigint, OUT granted text[], OUT expected jsonb
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -16,19 +16,19 @@ DECLARE
     m celery_semaphore.v1_moment;
     taken_up text[];
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience); -- Q1
+    m := celery_semaphore.v1_enter(_resources, _call); -- Q1
     epoch := m.epoch;
     slept := celery_semaphore.v1_wake(_session, m); -- Q2
     granted := celery_semaphore.v1_granted_to(_session, m); -- Q3
     taken_up := ARRAY(
-        SELECT celery_semaphore.v1_grant_of(each.nonce) FROM unnest(_begun) AS each (nonce)
+        SELECT celery_semaphore.v1_grant_name(each.nonce) FROM unnest(_begun) AS each (nonce)
         WHERE each.nonce = ANY (granted));
     IF taken_up <> '{}' THEN
         UPDATE celery_semaphore.permit AS p SET ends = m.now + celery_semaphore.v1_grant_lasts() -- Q4
         WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
     END IF;
     sessions := celery_semaphore.v1_count_awake(m);
-    expected := celery_semaphore.v1_expected_turns(_looked, _looked_at); -- Q5
+    expected := celery_semaphore.v1_expected_turns(_forecast, _forecast_at); -- Q5
 END $$;
 
 -- The LIMIT keeps the planner from turning the subquery into a join, which could read the whole table of permits.
@@ -40,7 +40,7 @@ BEGIN
         SELECT w.nonce FROM celery_semaphore.waiter AS w
         WHERE w.session = _session AND w.session <> '' AND w.state = 'granted' AND (
             SELECT true FROM celery_semaphore.permit AS p
-            WHERE p.resource = w.resource AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
+            WHERE p.resource = w.resource AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
             AND p.ends > _m.now LIMIT 1
         ) ORDER BY w.nonce);
 END $$;
@@ -52,7 +52,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     awake bigint;
     known bigint;
-    furthest bigint := celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up);
+    furthest bigint := celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up);
 BEGIN
     SELECT count(*) FILTER (WHERE s.asked > _m.now - _m.lease AND s.asked <= furthest), count(*)
     INTO awake, known FROM celery_semaphore.session AS s;
@@ -77,14 +77,14 @@ BEGIN
     FOR home IN -- for a wait in two lines the last of its claims counts
         SELECT one.name FROM unnest(_resources) WITH ORDINALITY AS one (name, n) GROUP BY one.name ORDER BY max(one.n)
     LOOP
-        turns := turns || celery_semaphore.v1_expected_here(home, ARRAY(
+        turns := turns || celery_semaphore.v1_expected_turns_at(home, ARRAY(
             SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home));
     END LOOP;
     RETURN turns;
 END $$;
 
 -- Forecast the waits that are in this line. The line is read once for all of them, in ranges: see v1_position.
-CREATE FUNCTION celery_semaphore.v1_expected_here(_home text, _nonces text[]) RETURNS jsonb
+CREATE FUNCTION celery_semaphore.v1_expected_turns_at(_home text, _nonces text[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     standing text[];
@@ -133,10 +133,10 @@ END $$;
 
 -- Q6: put the session to sleep: it is granted nothing until it asks again.
 CREATE FUNCTION celery_semaphore.v1_sleep(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text
+    _call celery_semaphore.v1_call, _session text
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _call);
 BEGIN
     DELETE FROM celery_semaphore.session AS s WHERE s.name = _session;
     RETURN m.epoch;

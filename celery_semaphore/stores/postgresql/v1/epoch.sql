@@ -3,6 +3,16 @@
 CREATE FUNCTION celery_semaphore.v1_digest(_name text, _other text) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_name, 0)) $$;
 
+-- What every call brings. To call a function in psql: '(,30000000,30000000,,2000)' with leases of 30 s.
+CREATE TYPE celery_semaphore.v1_call AS (
+    clock bigint, -- the time, in tests; null: the server's clock counts
+    lease bigint, -- how long a permit lives without a renewal
+    take_up bigint, -- how long the grant of a sent message lasts
+    known_epoch bigint, -- the newest epoch that the caller knows; null: none
+    lock_timeout int -- how long to wait for the lock of another call, in milliseconds
+);
+
+-- The instant of a call, on which all its functions agree.
 CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint
 );
@@ -14,15 +24,22 @@ BEGIN
     IF _names = '{}' THEN
         RETURN;
     ELSIF cardinality(_names) = 1 THEN
-        PERFORM pg_advisory_xact_lock(celery_semaphore.v1_key(_names[1]));
+        PERFORM pg_advisory_xact_lock(celery_semaphore.v1_lock_key(_names[1]));
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock(keys.key) FROM (
-        SELECT DISTINCT celery_semaphore.v1_key(names.name) AS key
+        SELECT DISTINCT celery_semaphore.v1_lock_key(names.name) AS key
         FROM unnest(_names) AS names (name)
         ORDER BY key
     ) AS keys;
 END $$;
+
+-- Return the resources that the entries of a JSON array name in their `resources`.
+CREATE FUNCTION celery_semaphore.v1_resources_of(_entries jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY(
+        SELECT DISTINCT jsonb_array_elements_text(each.entry -> 'resources')
+        FROM jsonb_array_elements(_entries) AS each (entry))
+$$;
 
 -- Lock those resources that no other call has locked; return their names. Another call may keep its locks for long: a
 -- standby that does not confirm delays the end of its transaction.
@@ -32,17 +49,17 @@ DECLARE
     locked text[] := '{}';
 BEGIN
     FOREACH one IN ARRAY _names LOOP
-        IF pg_try_advisory_xact_lock(celery_semaphore.v1_key(one)) THEN
+        IF pg_try_advisory_xact_lock(celery_semaphore.v1_lock_key(one)) THEN
             locked := locked || one;
         END IF;
     END LOOP;
     RETURN locked;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_key(_name text) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_lock_key(_name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$ SELECT hashtextextended(_name, 'celery_semaphore.permit'::regclass::oid::bigint) $$;
 
-CREATE FUNCTION celery_semaphore.v1_clock(_clock bigint) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_now(_clock bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(_clock, floor(date_part('epoch', clock_timestamp()) * 1000000)::bigint) $$;
 
 -- Return the format that these functions read and write.
@@ -59,29 +76,30 @@ END $$;
 -- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
 -- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, since the
 -- callers' leases may differ during a deployment.
-CREATE FUNCTION celery_semaphore.v1_furthest(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_latest_end(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 
 -- Begin a new epoch if the record is missing or of another server run, since permits may be lost, or their holders
 -- could not renew them. The same holds if the caller knows a newer epoch: it was connected to a server that took over
 -- meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew an older
 -- epoch, even later, a grace lets living holders restore their permits first.
-CREATE FUNCTION celery_semaphore.v1_remember(_now bigint, _lease bigint, _known bigint, _furthest bigint)
-RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_begin_epoch(
+    _now bigint, _lease bigint, _known_epoch bigint, _furthest bigint
+) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
     recovered bigint := _now + _lease * 2 / 3;
     run timestamptz := pg_postmaster_start_time();
     before bigint := (SELECT b.id FROM celery_semaphore.epoch_before AS b WHERE b.one);
-    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known, 0) + 1);
-    grace bigint := CASE WHEN before IS NULL AND _known IS NULL THEN 0 ELSE recovered END;
+    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known_epoch, 0) + 1);
+    grace bigint := CASE WHEN before IS NULL AND _known_epoch IS NULL THEN 0 ELSE recovered END;
     format int := coalesce(
         (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
-    memory celery_semaphore.epoch;
+    epoch celery_semaphore.epoch;
 BEGIN
     -- Of several calls at once, one begins the epoch: the others wait for it here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
     ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
-    WHERE e.started <> run OR e.id < _known;
+    WHERE e.started <> run OR e.id < _known_epoch;
     IF FOUND THEN
         -- The record that there was an epoch must not be lost, so it goes to this server's disk. The commit does not
         -- wait for a standby, which may have been lost with the previous server: all other calls wait for this one. A
@@ -91,10 +109,10 @@ BEGIN
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;
     UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
-    WHERE e.one AND e.id <> _known AND e.grace_until = 0 AND _now < e.created + _lease;
+    WHERE e.one AND e.id <> _known_epoch AND e.grace_until = 0 AND _now < e.created + _lease;
     UPDATE celery_semaphore.epoch AS e SET grace_until = _furthest WHERE e.one AND e.grace_until > _furthest;
-    SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
-    RETURN memory;
+    SELECT * INTO epoch FROM celery_semaphore.epoch AS e WHERE e.one;
+    RETURN epoch;
 END $$;
 
 -- Raise an error under another isolation level, where a call would not see what the calls before it committed.
@@ -108,12 +126,12 @@ END $$;
 -- Take the locks and return the moment of the call. A crash may lose permits, for their holders restore them, so
 -- commits do not wait for the disk unless the call is `_durable`.
 CREATE FUNCTION celery_semaphore.v1_enter(
-    _names text[], _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _names text[], _call celery_semaphore.v1_call,
     _durable bool DEFAULT false
 ) RETURNS celery_semaphore.v1_moment LANGUAGE plpgsql AS $$
 DECLARE
     asked text;
-    memory celery_semaphore.epoch;
+    epoch celery_semaphore.epoch;
     now bigint;
     furthest bigint;
 BEGIN
@@ -123,34 +141,35 @@ BEGIN
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         asked := set_config('synchronous_commit', 'on', true);
     END IF;
-    asked := set_config('lock_timeout', _patience::text, true);
+    asked := set_config('lock_timeout', _call.lock_timeout::text, true);
     PERFORM celery_semaphore.v1_lock(_names);
-    now := celery_semaphore.v1_clock(_clock);
-    SELECT * INTO memory FROM celery_semaphore.epoch AS e WHERE e.one;
-    furthest := celery_semaphore.v1_furthest(now, _lease, _take_up);
-    IF NOT FOUND OR memory.started <> pg_postmaster_start_time() OR memory.id <> _known OR memory.grace_until > furthest
+    now := celery_semaphore.v1_now(_call.clock);
+    SELECT * INTO epoch FROM celery_semaphore.epoch AS e WHERE e.one;
+    furthest := celery_semaphore.v1_latest_end(now, _call.lease, _call.take_up);
+    IF NOT FOUND OR epoch.started <> pg_postmaster_start_time() OR epoch.id <> _call.known_epoch
+        OR epoch.grace_until > furthest
     THEN
-        memory := celery_semaphore.v1_remember(now, _lease, _known, furthest);
+        epoch := celery_semaphore.v1_begin_epoch(now, _call.lease, _call.known_epoch, furthest);
     END IF;
-    PERFORM celery_semaphore.v1_check_format(memory.format);
-    RETURN (now, memory.id, memory.grace_until, now < memory.grace_until, _lease, _take_up);
+    PERFORM celery_semaphore.v1_check_format(epoch.format);
+    RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, _call.lease, _call.take_up);
 END $$;
 
 -- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of
 -- statements. Return false under another isolation level, for which v1_enter raises an error.
-CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _patience int) RETURNS bool LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RETURNS bool LANGUAGE sql VOLATILE AS $$
     SELECT CASE
         WHEN current_setting('transaction_isolation') <> 'read committed' THEN false
         WHEN set_config('synchronous_commit', 'off', true) IS NULL THEN false
-        WHEN set_config('lock_timeout', _patience::text, true) IS NULL THEN false
-        ELSE pg_advisory_xact_lock(celery_semaphore.v1_key(_name)) IS NOT NULL
+        WHEN set_config('lock_timeout', _lock_timeout::text, true) IS NULL THEN false
+        ELSE pg_advisory_xact_lock(celery_semaphore.v1_lock_key(_name)) IS NOT NULL
     END
 $$;
 
 -- Return whether the epoch is the one that the caller knows, its format is known, and there is no grace.
-CREATE FUNCTION celery_semaphore.v1_is_calm(
-    _memory celery_semaphore.epoch, _known bigint, _now bigint
+CREATE FUNCTION celery_semaphore.v1_is_current(
+    _epoch celery_semaphore.epoch, _known_epoch bigint, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
-    SELECT _memory.started = pg_postmaster_start_time() AND _memory.id = coalesce(_known, _memory.id)
-        AND _memory.grace_until <= _now AND _memory.format <= celery_semaphore.v1_format()
+    SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_known_epoch, _epoch.id)
+        AND _epoch.grace_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
 $$;

@@ -10,24 +10,24 @@ CREATE TYPE celery_semaphore.v1_handed AS (
 );
 
 -- Look at a resource for a wait: if no acquire declared a limit, use the one that the wait declared.
-CREATE FUNCTION celery_semaphore.v1_look_for(
+CREATE FUNCTION celery_semaphore.v1_read_for_wait(
     _name text, _limit bigint, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at := celery_semaphore.v1_look(_name, NULL, _m);
+    at celery_semaphore.v1_resource := celery_semaphore.v1_read(_name, NULL, _m);
 BEGIN
     at.declared := coalesce(at.declared, _limit);
     RETURN at;
 END $$;
 
 -- Return which of the wait's other claims refuses it, or null.
-CREATE FUNCTION celery_semaphore.v1_elsewhere(
+CREATE FUNCTION celery_semaphore.v1_refusing_claim(
     _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
 ) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
         IF _head.resources[n] <> _head.resource AND celery_semaphore.v1_refusal(
-            celery_semaphore.v1_look_for(_head.resources[n], _head.limits[n], _m),
+            celery_semaphore.v1_read_for_wait(_head.resources[n], _head.limits[n], _m),
             _head.weights[n], celery_semaphore.v1_ticket_of(_head), _m
         ) IS NOT NULL THEN
             RETURN n;
@@ -39,7 +39,7 @@ END $$;
 -- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
 -- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. Two rows of one wait would
 -- make every call fail that hands on here.
-CREATE FUNCTION celery_semaphore.v1_move(
+CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -52,7 +52,7 @@ BEGIN
         SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
             state = CASE WHEN EXISTS ( -- another message of it was sent with that grant
                 SELECT FROM celery_semaphore.permit AS p
-                WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_of(w.nonce)
+                WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
             ) THEN 'granted' ELSE w.state END,
             id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
         WHERE w.id = _head.id;
@@ -66,16 +66,16 @@ CREATE FUNCTION celery_semaphore.v1_grant(
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     ends bigint := _m.now + CASE WHEN _head.session <> '' THEN celery_semaphore.v1_grant_lasts() ELSE _m.take_up END;
-    name text := celery_semaphore.v1_grant_of(_head.nonce);
-    ats celery_semaphore.v1_at[];
+    name text := celery_semaphore.v1_grant_name(_head.nonce);
+    ats celery_semaphore.v1_resource[];
     token bigint;
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
-        ats[n] := celery_semaphore.v1_look(_head.resources[n], name, _m);
+        ats[n] := celery_semaphore.v1_read(_head.resources[n], name, _m);
     END LOOP;
     token := celery_semaphore.v1_new_token(ats, _m.now);
     FOR n IN 1..cardinality(ats) LOOP
-        PERFORM celery_semaphore.v1_write(
+        PERFORM celery_semaphore.v1_write_permit(
             ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head));
         PERFORM celery_semaphore.v1_mark_in_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
@@ -89,27 +89,27 @@ END $$;
 
 -- Try the head of one line. Return 'granted', 'moved', 'needs' if it has resources that this call did not declare,
 -- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on.
-CREATE FUNCTION celery_semaphore.v1_try(
+CREATE FUNCTION celery_semaphore.v1_try_head(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at := celery_semaphore.v1_look(_home, NULL, _m);
+    at celery_semaphore.v1_resource := celery_semaphore.v1_read(_home, NULL, _m);
     head celery_semaphore.waiter;
     other int;
 BEGIN
     IF at.waits THEN
-        head := celery_semaphore.v1_first(at, _m);
+        head := celery_semaphore.v1_first_in_line(at, _m);
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- a free permit goes to the next acquire
-    ELSIF celery_semaphore.v1_sleeps(head.session, _m)
-        OR NOT celery_semaphore.v1_fits(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
+    ELSIF celery_semaphore.v1_session_sleeps(head.session, _m)
+        OR NOT celery_semaphore.v1_fits_limit(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;
     ELSIF coalesce(at.operator, at.declared) = 0 THEN
         RETURN;
     END IF;
-    at := celery_semaphore.v1_look(_home, NULL, _m);
+    at := celery_semaphore.v1_read(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.own_limit);
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
         RETURN;
@@ -119,17 +119,17 @@ BEGIN
         needed := head.resources;
         RETURN;
     END IF;
-    other := celery_semaphore.v1_elsewhere(head, _m);
+    other := celery_semaphore.v1_refusing_claim(head, _m);
     IF other IS NULL THEN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
     ELSE
-        PERFORM celery_semaphore.v1_move(head, other, _m);
+        PERFORM celery_semaphore.v1_move_wait(head, other, _m);
         what := 'moved';
     END IF;
 END $$;
 
--- Hand on the free permits of these resources. v1_visit must have reaped them in this call.
+-- Hand on the free permits of these resources. v1_reap_and_read must have reaped them in this call.
 CREATE FUNCTION celery_semaphore.v1_hand_on(_names text[], _m celery_semaphore.v1_moment)
 RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,7 +140,7 @@ DECLARE
 BEGIN
     FOREACH home IN ARRAY _names LOOP
         LOOP
-            tried := celery_semaphore.v1_try(home, _names, _m);
+            tried := celery_semaphore.v1_try_head(home, _names, _m);
             IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
             END IF;

@@ -22,10 +22,10 @@ BEGIN
 END $$;
 
 -- Delete a wait from all lines of these resources; return its last row.
-CREATE FUNCTION celery_semaphore.v1_forget(_nonce text, _ats celery_semaphore.v1_at[])
+CREATE FUNCTION celery_semaphore.v1_delete_wait(_nonce text, _ats celery_semaphore.v1_resource[])
 RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
     found_here celery_semaphore.waiter;
     stood celery_semaphore.waiter;
 BEGIN
@@ -42,7 +42,7 @@ END $$;
 
 -- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resources,
 -- since the next in line may get the permit.
-CREATE FUNCTION celery_semaphore.v1_put_back(_nonce text, _resources text[], _now bigint) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_return_to_line(_nonce text, _resources text[], _now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     one text;
@@ -58,7 +58,7 @@ END $$;
 
 -- Return the ticket of a wait from its rows or its grants; or null. An operator may have promoted it since the text of
 -- its ticket was written. Of several rows the most urgent counts, or the wait would be behind itself.
-CREATE FUNCTION celery_semaphore.v1_known(_nonce text, _resources text[]) RETURNS celery_semaphore.v1_ticket
+CREATE FUNCTION celery_semaphore.v1_stored_ticket(_nonce text, _resources text[]) RETURNS celery_semaphore.v1_ticket
 LANGUAGE plpgsql AS $$
 DECLARE
     found_here celery_semaphore.v1_ticket;
@@ -72,7 +72,7 @@ BEGIN
             first := found_here;
         END IF;
         SELECT p.urgency, p.place, _nonce INTO found_here FROM celery_semaphore.permit AS p
-        WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_of(_nonce);
+        WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(_nonce);
         IF FOUND AND (first IS NULL OR found_here < first) THEN
             first := found_here;
         END IF;
@@ -84,8 +84,8 @@ END $$;
 -- Heavier waits are set aside until the limit is raised, or every call would have to step over them (H4). Waits of
 -- sleeping sessions are put in transit (H5). If one call cannot step over all of them, it returns the first of the
 -- rest, which blocks the line until the next reaper continues.
-CREATE FUNCTION celery_semaphore.v1_first(
-    _at celery_semaphore.v1_at, _m celery_semaphore.v1_moment,
+CREATE FUNCTION celery_semaphore.v1_first_in_line(
+    _at celery_semaphore.v1_resource, _m celery_semaphore.v1_moment,
     _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
 ) RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
 DECLARE
@@ -109,8 +109,8 @@ BEGIN
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
         IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
             RETURN NULL;
-        ELSIF celery_semaphore.v1_fits(first.weight, first.own_limit, in_force)
-            AND NOT celery_semaphore.v1_sleeps(first.session, _m) THEN
+        ELSIF celery_semaphore.v1_fits_limit(first.weight, first.own_limit, in_force)
+            AND NOT celery_semaphore.v1_session_sleeps(first.session, _m) THEN
             RETURN first;
         ELSIF n = 1 THEN
             PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
@@ -121,7 +121,7 @@ BEGIN
 END $$;
 
 -- Return whether a wait fits the limit in force or, where none is known, the limit that it declared. 0 means paused.
-CREATE FUNCTION celery_semaphore.v1_fits(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
+CREATE FUNCTION celery_semaphore.v1_fits_limit(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
 LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force = 0 OR _weight <= coalesce(_in_force, _asked) $$;
 
 -- Set aside or put in transit the waits before the first that fits and is reachable. It reads at most a thousand in one
@@ -142,9 +142,9 @@ BEGIN
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
-        IF celery_semaphore.v1_sleeps(each.session, _m) THEN
+        IF celery_semaphore.v1_session_sleeps(each.session, _m) THEN
             asleep := asleep || each.id;
-        ELSIF celery_semaphore.v1_fits(each.weight, each.own_limit, _in_force) THEN
+        ELSIF celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             EXIT;
         ELSE
             shut_out := shut_out || each.id;

@@ -2,7 +2,7 @@
 
 -- Return the record of the task's earlier messages. Do not call this for a first message, or trust a record under
 -- another ticket: it belongs to an earlier task, since a sender may reuse a task id.
-CREATE FUNCTION celery_semaphore.v1_said(_a celery_semaphore.v1_acquisition, _now bigint)
+CREATE FUNCTION celery_semaphore.v1_message_record(_a celery_semaphore.v1_acquisition, _now bigint)
 RETURNS celery_semaphore.message LANGUAGE plpgsql AS $$
 DECLARE
     said celery_semaphore.message;
@@ -33,7 +33,7 @@ BEGIN
     DELETE FROM celery_semaphore.message AS s WHERE s.resource = _a.resources[1] AND s.task = _a.task;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_has_run(
+CREATE FUNCTION celery_semaphore.v1_mark_run(
     _resource text, _task text, _message text, _holder text, _now bigint, _remember bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

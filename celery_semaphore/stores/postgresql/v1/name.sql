@@ -3,7 +3,7 @@
 --   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
 -- Return 'waits' or 'elsewhere' for each, in order.
 CREATE FUNCTION celery_semaphore.v1_name(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _session text, _waits jsonb,
+    _call celery_semaphore.v1_call, _session text, _waits jsonb,
     OUT epoch bigint, OUT standings text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -12,21 +12,20 @@ DECLARE
     awake bool;
     held record;
 BEGIN
-    m := celery_semaphore.v1_enter(
-        ARRAY(SELECT DISTINCT jsonb_array_elements_text(w -> 'resources') FROM jsonb_array_elements(_waits) AS w),
-        _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(celery_semaphore.v1_resources_of(_waits), _call);
     epoch := m.epoch;
     awake := celery_semaphore.v1_is_awake(_session, m);
     FOR held IN
         SELECT * FROM jsonb_to_recordset(_waits) AS w (
             ticket text, kind text, keeps bigint, claims text, resources text[], limits bigint[], weights bigint[])
     LOOP
-        standings := standings || celery_semaphore.v1_stands_for(
-            _session, awake, (celery_semaphore.v1_parsed(held.ticket)).nonce, held.resources, m);
+        standings := standings || celery_semaphore.v1_standing(
+            _session, awake, (celery_semaphore.v1_parse_ticket(held.ticket)).nonce, held.resources, m);
         IF standings[cardinality(standings)] IS NULL THEN -- N1
             -- Delete an overdue grant now: its end would put this wait in transit (E7).
-            PERFORM celery_semaphore.v1_erase(
-                celery_semaphore.v1_grant_of((celery_semaphore.v1_parsed(held.ticket)).nonce), held.resources, m.now);
+            PERFORM celery_semaphore.v1_free_rows(
+                celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(held.ticket)).nonce),
+                held.resources, m.now);
             INSERT INTO celery_semaphore.waiter
                 (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights,
                     limits,
@@ -36,7 +35,7 @@ BEGIN
                 CASE WHEN awake THEN 'in_line' ELSE 'in_transit' END, false, held.kind, held.weights[1], held.limits[1],
                 held.resources, held.weights, held.limits, held.claims,
                 m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, held.keeps
-            FROM celery_semaphore.v1_parsed(held.ticket) AS t;
+            FROM celery_semaphore.v1_parse_ticket(held.ticket) AS t;
             PERFORM celery_semaphore.v1_mark_in_use(held.resources[1], m.now);
             standings[cardinality(standings)] := 'waits';
         END IF;
@@ -45,7 +44,7 @@ END $$;
 
 -- Return where a wait is. If it has a row: 'elsewhere' for a wait of another session (N4), else 'waits' (N3); one in
 -- transit is put back into line (N2). If it has none: 'elsewhere' if its message was sent with a grant (N4), else null.
-CREATE FUNCTION celery_semaphore.v1_stands_for(
+CREATE FUNCTION celery_semaphore.v1_standing(
     _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,7 +66,7 @@ BEGIN
         RETURN 'waits';
     END LOOP;
     PERFORM 1 FROM celery_semaphore.permit AS p
-    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_of(_nonce)
+    WHERE p.resource = ANY (_resources) AND p.holder = celery_semaphore.v1_grant_name(_nonce)
     AND (p.ends > _m.now OR _m.in_grace);
     IF FOUND THEN
         RETURN 'elsewhere'; -- its message was sent

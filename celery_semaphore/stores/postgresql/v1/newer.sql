@@ -2,41 +2,40 @@
 -- grants and outboxes may have another layout by now: only newer workers write those.
 
 -- Apply the settings of v1_enter, which itself reads tables that may have another layout.
-CREATE FUNCTION celery_semaphore.v1_settings_newer(_patience int) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_lock_timeout int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     done text;
 BEGIN
     done := set_config('synchronous_commit', 'off', true); -- or an unreachable standby would prolong these locks
-    done := set_config('lock_timeout', _patience::text, true);
+    done := set_config('lock_timeout', _lock_timeout::text, true);
 END $$;
 
 -- Extend leases that this format wrote in this epoch, and write nothing else; return the same as v1_renew. A lost
 -- permit is not restored, nor confirmed in a new epoch: that would write a row in an old format, and only newer workers
 -- can tell whether it fits.
 CREATE FUNCTION celery_semaphore.v1_renew_newer(
-    _clock bigint, _lease bigint, _patience int, _permits jsonb, _waits bool
+    _call celery_semaphore.v1_call, _permits jsonb, _waits bool
 ) RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now bigint;
     permit record;
     became text[];
-    wanted text[] := ARRAY(
-        SELECT DISTINCT jsonb_array_elements_text(p -> 'resources') FROM jsonb_array_elements(_permits) AS p);
+    wanted text[] := celery_semaphore.v1_resources_of(_permits);
 BEGIN
-    PERFORM celery_semaphore.v1_settings_newer(_patience);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     IF _waits THEN
         PERFORM celery_semaphore.v1_lock(wanted);
     ELSE
         wanted := celery_semaphore.v1_lock_free(wanted);
     END IF;
-    now := celery_semaphore.v1_clock(_clock);
+    now := celery_semaphore.v1_now(_call.clock);
     FOR permit IN
         SELECT * FROM jsonb_to_recordset(_permits) AS p (holder text, resources text[], weights bigint[])
     LOOP
         became := became || CASE
             WHEN NOT permit.resources <@ wanted THEN 'busy'
             WHEN celery_semaphore.v1_renew_one_newer(permit.holder, permit.resources, permit.weights, now,
-                _lease) THEN 'ok'
+                _call.lease) THEN 'ok'
             ELSE 'lost'
         END;
     END LOOP;
@@ -63,25 +62,24 @@ END $$;
 
 -- Release the permit that this format wrote, and mark its resources as overdue: a newer worker reaps them and hands on.
 CREATE FUNCTION celery_semaphore.v1_release_newer(
-    _clock bigint, _lease bigint, _patience int,
-    _holder text, _task text, _message text, _remember bigint, _resources text[]
+    _call celery_semaphore.v1_call, _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now bigint;
     home text;
 BEGIN
-    PERFORM celery_semaphore.v1_settings_newer(_patience);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     PERFORM celery_semaphore.v1_lock(_resources);
-    now := celery_semaphore.v1_clock(_clock);
+    now := celery_semaphore.v1_now(_call.clock);
     FOR home IN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         WHERE p.resource = ANY (_resources) AND p.holder = _holder
         RETURNING p.resource
     LOOP
-        PERFORM celery_semaphore.v1_mark_released(home, _holder, now + _lease);
+        PERFORM celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);
         PERFORM celery_semaphore.v1_mark_in_use(home, now);
     END LOOP;
     IF _message IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, now, _remember);
+        PERFORM celery_semaphore.v1_mark_run(_resources[1], _task, _message, _holder, now, _remember);
     END IF;
 END $$;

@@ -3,7 +3,7 @@
 --
 -- Return the epoch; or null if any condition is not met, and then nothing was changed.
 CREATE FUNCTION celery_semaphore.v1_pass_on(
-    _home text, _holder text, _known bigint, _now bigint, _lease bigint, _take_up bigint
+    _home text, _holder text, _now bigint, _call celery_semaphore.v1_call
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     head celery_semaphore.waiter;
@@ -18,7 +18,7 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE celery_semaphore.permit AS p
-    SET holder = celery_semaphore.v1_grant_of(head.nonce), granted = true, urgency = head.urgency, place = head.place,
+    SET holder = celery_semaphore.v1_grant_name(head.nonce), granted = true, urgency = head.urgency, place = head.place,
         weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
         epoch = e.id, restored = false
     FROM celery_semaphore.epoch AS e, (
@@ -32,19 +32,21 @@ BEGIN
             sum(every.weight) FILTER (WHERE every.holder IS NOT NULL) AS occupied,
             greatest(_now, max(every.last) + 1) AS token,
             max(every.since) FILTER (WHERE every.holder = _holder) AS since,
-            bool_and(every.ends > _now AND every.ends <= celery_semaphore.v1_furthest(_now, _lease, _take_up)
-                AND every.holder <> celery_semaphore.v1_grant_of(head.nonce)
+            bool_and(every.ends > _now
+                AND every.ends <= celery_semaphore.v1_latest_end(_now, _call.lease, _call.take_up)
+                AND every.holder <> celery_semaphore.v1_grant_name(head.nonce)
             ) FILTER (WHERE every.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS every WHERE every.resource = _home
     ) AS held
-    WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, _now)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
     AND p.resource = _home AND p.holder = _holder
-    AND held.stay AND (celery_semaphore.v1_first_end(_home) <= _now) IS NOT TRUE -- nothing here must be reaped first
+    -- Nothing here must be reaped first.
+    AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE
     AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
-    AND celery_semaphore.v1_asked_since(head.session, _now - _lease)
+    AND celery_semaphore.v1_asked_since(head.session, _now - _call.lease)
     AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force
-            AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _lease))
+            AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _call.lease))
         FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.state = 'in_line'
         ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
     ) IS NOT FALSE
@@ -60,9 +62,9 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE celery_semaphore.waiter AS w SET state = 'granted' WHERE w.id = head.id;
-    PERFORM celery_semaphore.v1_learn(_home, greatest(0, _now - since), true);
-    IF reap_at > least(taken_up_by, _now + _lease) THEN
-        PERFORM celery_semaphore.v1_mark_in_use(_home, least(taken_up_by, _now + _lease));
+    PERFORM celery_semaphore.v1_update_mean(_home, greatest(0, _now - since), true);
+    IF reap_at > least(taken_up_by, _now + _call.lease) THEN
+        PERFORM celery_semaphore.v1_mark_in_use(_home, least(taken_up_by, _now + _call.lease));
     END IF;
     RETURN epoch;
 END $$;

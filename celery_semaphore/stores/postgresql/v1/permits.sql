@@ -3,7 +3,7 @@
 -- Return the reason why this resource refuses, the first of C1 to C5, or null. A wait that is heavier than the limit
 -- blocks no other, nor does a wait in transit.
 CREATE FUNCTION celery_semaphore.v1_refusal(
-    _at celery_semaphore.v1_at, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
+    _at celery_semaphore.v1_resource, _weight bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared, 0);
@@ -13,17 +13,17 @@ BEGIN
     IF _m.in_grace THEN RETURN 'recovering'; END IF;
     IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
     IF NOT _at.waits THEN RETURN NULL; END IF;
-    IF (celery_semaphore.v1_first(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF;
+    IF (celery_semaphore.v1_first_in_line(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF;
     RETURN NULL;
 END $$;
 
 -- Return a token that is larger than every token in the rows of these resources, even if the clock stepped back. If the
 -- rows were deleted, it is larger than earlier tokens as long as the clock does not step back.
-CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_at[], _now bigint) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_resource[], _now bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     token bigint := _now;
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
 BEGIN
     FOREACH at IN ARRAY _ats LOOP
         token := greatest(token, at.token + 1);
@@ -33,8 +33,8 @@ END $$;
 
 -- Write a permit or a grant into the row that the holder has, or a free one, or a new one. A row that was restored in
 -- this epoch stays marked so.
-CREATE FUNCTION celery_semaphore.v1_write(
-    _at celery_semaphore.v1_at, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
+CREATE FUNCTION celery_semaphore.v1_write_permit(
+    _at celery_semaphore.v1_resource, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
     _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _restored bool DEFAULT false
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -84,7 +84,7 @@ END $$;
 -- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
 -- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
 -- permits were admitted. `_own` are the names of the permit itself.
-CREATE FUNCTION celery_semaphore.v1_has_room_for_living(
+CREATE FUNCTION celery_semaphore.v1_has_room_to_restore(
     _resource text, _weight bigint, _limit bigint, _own text[], _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
@@ -108,7 +108,7 @@ END $$;
 -- Return what a holder, or a grant, has on these resources: any part, and whether it is whole and alive. An overdue
 -- lease is dead even before it is deleted. A grant of an earlier epoch does not count, since it may have been taken up
 -- and released: its ticket must acquire again. `_limits` are those in force.
-CREATE FUNCTION celery_semaphore.v1_has(
+CREATE FUNCTION celery_semaphore.v1_find_permit(
     _name text, _resources text[], _limits bigint[], _weights bigint[], _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_held LANGUAGE sql AS $$
     SELECT
@@ -116,7 +116,7 @@ CREATE FUNCTION celery_semaphore.v1_has(
         count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace) AND CASE
             WHEN p.epoch = _m.epoch THEN true
             WHEN p.granted THEN false
-            ELSE celery_semaphore.v1_has_room_for_living(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)
+            ELSE celery_semaphore.v1_has_room_to_restore(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)
         END) = cardinality(_resources),
         max(p.token), max(p.since), min(p.ends)
     FROM unnest(_resources, _limits, _weights) AS asked (resource, in_force, weight)
@@ -124,15 +124,15 @@ CREATE FUNCTION celery_semaphore.v1_has(
 $$;
 
 -- Return the limits in force: set by an operator, else declared by the newest acquire, else declared by the caller.
-CREATE FUNCTION celery_semaphore.v1_in_force(_ats celery_semaphore.v1_at[], _limits bigint[]) RETURNS bigint[]
-LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION celery_semaphore.v1_limits_in_force(_ats celery_semaphore.v1_resource[], _limits bigint[])
+RETURNS bigint[] LANGUAGE sql IMMUTABLE AS $$
     SELECT array_agg(coalesce(each.operator, each.declared, each.asked) ORDER BY each.n) FROM (
         SELECT (_ats[n]).operator, (_ats[n]).declared, _limits[n] AS asked, n
         FROM generate_subscripts(_limits, 1) AS n
     ) AS each
 $$;
 
-CREATE FUNCTION celery_semaphore.v1_erase(_name text, _resources text[], _now bigint) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_free_rows(_name text, _resources text[], _now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _now
@@ -140,13 +140,13 @@ BEGIN
 END $$;
 
 -- A6: end a permit that the store has on some of its claims only.
-CREATE FUNCTION celery_semaphore.v1_end_part(
+CREATE FUNCTION celery_semaphore.v1_end_partial_permit(
     _holder text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     one text;
 BEGIN
-    PERFORM celery_semaphore.v1_erase(_holder, _resources, _m.now);
+    PERFORM celery_semaphore.v1_free_rows(_holder, _resources, _m.now);
     FOREACH one IN ARRAY _resources LOOP
         PERFORM celery_semaphore.v1_mark_released(one, _holder, _m.now + _m.lease);
     END LOOP;

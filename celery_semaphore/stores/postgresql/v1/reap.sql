@@ -6,7 +6,7 @@
 --
 -- After the clock stepped back, a resource counts as overdue if its time is further ahead than it can be. The furthest
 -- is that of an idle resource, ten leases after its last use.
-CREATE FUNCTION celery_semaphore.v1_overdue(_clock bigint, _lease bigint, _most int) RETURNS text[]
+CREATE FUNCTION celery_semaphore.v1_overdue(_call celery_semaphore.v1_call, _most int) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -17,15 +17,15 @@ BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     asked := set_config('synchronous_commit', 'off', true);
-    now := celery_semaphore.v1_clock(_clock);
+    now := celery_semaphore.v1_now(_call.clock);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
-        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
+        WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_lock_key(r.name))
         ORDER BY r.reap_at LIMIT _most FOR UPDATE SKIP LOCKED);
     IF cardinality(names) < _most THEN
         names := names || ARRAY(
-            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.reap_at > now + 13 * _lease
-            AND pg_try_advisory_xact_lock(celery_semaphore.v1_key(r.name))
+            SELECT r.name FROM celery_semaphore.resource AS r WHERE r.reap_at > now + 13 * _call.lease
+            AND pg_try_advisory_xact_lock(celery_semaphore.v1_lock_key(r.name))
             ORDER BY r.reap_at LIMIT _most - cardinality(names) FOR UPDATE SKIP LOCKED);
     END IF;
     UPDATE celery_semaphore.resource AS r SET reap_at = now + 1000000 WHERE r.name = ANY (names);
@@ -34,7 +34,7 @@ END $$;
 
 -- End what is overdue in these resources, and hand on what is free.
 CREATE FUNCTION celery_semaphore.v1_reap(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+    _call celery_semaphore.v1_call, _names text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -43,20 +43,20 @@ DECLARE
     handed celery_semaphore.v1_handed;
     home text;
 BEGIN
-    m := celery_semaphore.v1_enter(_names, _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(_names, _call);
     FOREACH home IN ARRAY _names LOOP
-        PERFORM celery_semaphore.v1_visit(home, NULL, m);
+        PERFORM celery_semaphore.v1_reap_and_read(home, NULL, m);
         -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed
         IF NOT m.in_grace THEN
-            PERFORM celery_semaphore.v1_send_off_set_aside(home, m);
+            PERFORM celery_semaphore.v1_put_set_aside_in_transit(home, m);
         END IF;
     END LOOP;
     handed := celery_semaphore.v1_hand_on(_names, m);
     FOREACH home IN ARRAY _names LOOP
-        PERFORM celery_semaphore.v1_looked_at(
+        PERFORM celery_semaphore.v1_set_next_reap(
             home, handed.again OR handed.needed <> '{}' OR home = ANY (handed.outgoing), m);
     END LOOP;
-    PERFORM celery_semaphore.v1_forget_released(m.now);
+    PERFORM celery_semaphore.v1_delete_tombstones(m.now);
     DELETE FROM celery_semaphore.message AS s WHERE s.ctid = ANY (ARRAY(
         SELECT old.ctid FROM celery_semaphore.message AS old
         WHERE old.until <= m.now ORDER BY old.until LIMIT 1000 FOR UPDATE SKIP LOCKED
@@ -66,20 +66,20 @@ END $$;
 
 -- Note when the resource must be reaped next; `_soon`: at once, for there is more to do. A resource that was not used
 -- for ten leases is deleted.
-CREATE FUNCTION celery_semaphore.v1_looked_at(
+CREATE FUNCTION celery_semaphore.v1_set_next_reap(
     _name text, _soon bool, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at := celery_semaphore.v1_look(_name, NULL, _m);
+    at celery_semaphore.v1_resource := celery_semaphore.v1_read(_name, NULL, _m);
     next bigint := least(
         (SELECT min(p.ends) FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
-        celery_semaphore.v1_first_end(_name),
+        celery_semaphore.v1_next_wait_end(_name),
         CASE WHEN _m.in_grace THEN _m.grace_until END,
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN
         IF at.rows = 0 THEN -- it has only refused so far: a free row keeps the time
-            PERFORM celery_semaphore.v1_write(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
+            PERFORM celery_semaphore.v1_write_permit(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
         END IF;
         SELECT least(max(p.ends), _m.now) + 10 * _m.lease INTO next
         FROM celery_semaphore.permit AS p WHERE p.resource = _name;

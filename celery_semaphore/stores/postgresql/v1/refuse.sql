@@ -2,7 +2,7 @@
 
 CREATE TYPE celery_semaphore.v1_acquisition AS (
     holder text,
-    ticket celery_semaphore.v1_ticket, -- as the store has it, or a new one
+    ticket celery_semaphore.v1_ticket, -- as the store has it, or a new one; the caller leaves it null
     carried text, -- the ticket that the caller or its message brought; or empty
     kind text, -- how it waits; empty: not at all
     priority int, shortest bigint, longest bigint, jitter float8,
@@ -22,9 +22,9 @@ CREATE TYPE celery_semaphore.v1_answer AS (
 );
 
 -- Note the limit that an acquire declares (A4). It is in force unless an operator set another.
-CREATE FUNCTION celery_semaphore.v1_declare(
-    _at celery_semaphore.v1_at, _limit bigint, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_declare_limit(
+    _at celery_semaphore.v1_resource, _limit bigint, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
 DECLARE
     -- A raised limit may have room for waits in line: the resource must be reaped at once.
     soon bigint := _m.now + CASE WHEN _at.waits AND _limit > coalesce(_at.declared, 0) THEN 0 ELSE _m.lease END;
@@ -39,14 +39,14 @@ BEGIN
 END $$;
 
 -- Return the time that is left of the wait's timeout; null: it has none.
-CREATE FUNCTION celery_semaphore.v1_left(_a celery_semaphore.v1_acquisition, _now bigint) RETURNS bigint
+CREATE FUNCTION celery_semaphore.v1_time_left(_a celery_semaphore.v1_acquisition, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT _a.timeout - greatest(0, _now - (_a.ticket).place)
 $$;
 
 -- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
-CREATE FUNCTION celery_semaphore.v1_delay(
-    _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_at, _reason text, _turn bigint,
+CREATE FUNCTION celery_semaphore.v1_retry_delay(
+    _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_resource, _reason text, _turn bigint,
     _m celery_semaphore.v1_moment
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -60,16 +60,16 @@ BEGIN
     IF _reason = 'recovering' THEN
         delay := greatest(delay, _m.grace_until - _m.now);
     END IF;
-    RETURN floor(least(delay, celery_semaphore.v1_left(_a, _m.now)))::bigint;
+    RETURN floor(least(delay, celery_semaphore.v1_time_left(_a, _m.now)))::bigint;
 END $$;
 
 -- Put the wait into the line of the claim that refused, and delete it from all others.
 CREATE FUNCTION celery_semaphore.v1_enqueue(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _due bigint,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _due bigint,
         _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    stood celery_semaphore.waiter := celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+    stood celery_semaphore.waiter := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
     session text := CASE WHEN stays THEN '' ELSE _a.session END;
     awake bool;
@@ -97,11 +97,11 @@ END $$;
 
 -- Refuse an acquire. `_lives`: whether another message of its task has a permit.
 CREATE FUNCTION celery_semaphore.v1_refuse(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_at[], _n int, _reason text, _lives bool,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _reason text, _lives bool,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at := _ats[_n];
+    at celery_semaphore.v1_resource := _ats[_n];
     answer celery_semaphore.v1_answer;
 BEGIN
     answer.epoch := _m.epoch;
@@ -110,7 +110,7 @@ BEGIN
     answer.in_force := coalesce(at.operator, at.declared);
     answer.occupied := at.occupied;
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
-    answer.retry := celery_semaphore.v1_delay(_a, at, _reason, answer.turn, _m);
+    answer.retry := celery_semaphore.v1_retry_delay(_a, at, _reason, answer.turn, _m);
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
     IF _reason = 'running' THEN
         answer.ticket := _a.carried;
@@ -118,12 +118,12 @@ BEGIN
     END IF;
     answer.ticket := '';
     IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
-        IF celery_semaphore.v1_left(_a, _m.now) <= 0 THEN
-            PERFORM celery_semaphore.v1_forget((_a.ticket).nonce, _ats);
+        IF celery_semaphore.v1_time_left(_a, _m.now) <= 0 THEN
+            PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
             answer.reason := 'timed_out';
             answer.retry := 0;
         ELSE
-            answer.ticket := celery_semaphore.v1_written(_a.ticket);
+            answer.ticket := celery_semaphore.v1_format_ticket(_a.ticket);
             PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
     END IF;

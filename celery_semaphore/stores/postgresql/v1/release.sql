@@ -4,7 +4,7 @@
 -- Most calls end here: they name one resource that has no wait, or a permit that goes to the first in line. All other
 -- calls take v1_release_slow_path.
 CREATE FUNCTION celery_semaphore.v1_release(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _call celery_semaphore.v1_call,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -16,34 +16,35 @@ DECLARE
     held_for bigint;
     done text;
 BEGIN
-    IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(home, _patience) THEN
-        now := celery_semaphore.v1_clock(_clock);
+    IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(home, _call.lock_timeout) THEN
+        now := celery_semaphore.v1_now(_call.clock);
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         FROM celery_semaphore.epoch AS e
-        WHERE e.one AND celery_semaphore.v1_is_calm(e, _known, now)
+        WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, now)
         AND p.resource = home AND p.holder = _holder AND p.ends > now
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
         IF FOUND THEN
-            done := celery_semaphore.v1_learn(home, held_for, false);
+            done := celery_semaphore.v1_update_mean(home, held_for, false);
         ELSE
-            epoch := celery_semaphore.v1_pass_on(home, _holder, _known, now, _lease, _take_up);
+            epoch := celery_semaphore.v1_pass_on(home, _holder, now, _call);
         END IF;
         IF epoch IS NOT NULL THEN
-            done := celery_semaphore.v1_mark_released(home, _holder, now + _lease);
+            done := celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);
             IF random() < 0.01 THEN -- often enough without a reaper
-                done := celery_semaphore.v1_forget_released(now);
+                done := celery_semaphore.v1_delete_tombstones(now);
             END IF;
             RETURN (epoch, false, '{}'::text[], '{}'::text[]);
         END IF;
     END IF;
     RETURN celery_semaphore.v1_release_slow_path(
-        _clock, _lease, _take_up, _known, _patience, _holder, _task, _message, _remember, _resources);
+        _call, _holder, _task, _message, _remember, _resources);
 END $$;
 
 -- Add a permit to the mean of about the last fifty. With fewer, one long run in ten would delay all the waits that ask
 -- soon after it, and permits would be idle until they ask again.
-CREATE FUNCTION celery_semaphore.v1_learn(_name text, _held_for float8, _waits bool) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_update_mean(_name text, _held_for float8, _waits bool) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.resource AS r
     SET mean_samples = r.mean_samples + 1, latest = CASE WHEN _waits THEN _held_for ELSE r.latest END,

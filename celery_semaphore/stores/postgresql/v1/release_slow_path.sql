@@ -1,43 +1,43 @@
 -- Decide the calls of release that v1_release does not: several resources, later messages of a task, holders without a
 -- permit, tickets, less frequent ways to hand on, and the grace.
 CREATE FUNCTION celery_semaphore.v1_release_slow_path(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int,
+    _call celery_semaphore.v1_call,
     _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS celery_semaphore.v1_handed
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
-    at celery_semaphore.v1_at;
-    ats celery_semaphore.v1_at[];
-    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parsed(_holder);
+    at celery_semaphore.v1_resource;
+    ats celery_semaphore.v1_resource[];
+    ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parse_ticket(_holder);
     waits bool := false;
     one text;
 BEGIN
-    m := celery_semaphore.v1_enter(_resources, _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter(_resources, _call);
     FOREACH one IN ARRAY _resources LOOP
-        at := celery_semaphore.v1_visit(one, _holder, m);
-        PERFORM celery_semaphore.v1_give_back(at, _holder, m);
+        at := celery_semaphore.v1_reap_and_read(one, _holder, m);
+        PERFORM celery_semaphore.v1_end_permit(at, _holder, m);
         ats := ats || at;
         waits := waits OR at.waits;
     END LOOP;
     IF _message IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_has_run(_resources[1], _task, _message, _holder, m.now, _remember);
+        PERFORM celery_semaphore.v1_mark_run(_resources[1], _task, _message, _holder, m.now, _remember);
     END IF;
     IF random() < 0.01 THEN -- often enough without a reaper
-        PERFORM celery_semaphore.v1_forget_released(m.now);
+        PERFORM celery_semaphore.v1_delete_tombstones(m.now);
     END IF;
     IF ticket.nonce IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_give_up(ticket.nonce, true, ats, _resources, m.now);
+        PERFORM celery_semaphore.v1_end_wait(ticket.nonce, true, ats, _resources, m.now);
     END IF;
     IF waits THEN
-        PERFORM celery_semaphore.v1_give_up(_holder, false, ats, _resources, m.now);
+        PERFORM celery_semaphore.v1_end_wait(_holder, false, ats, _resources, m.now);
         RETURN celery_semaphore.v1_hand_on(_resources, m);
     END IF;
     RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_give_back(
-    _at celery_semaphore.v1_at, _holder text, _m celery_semaphore.v1_moment
+CREATE FUNCTION celery_semaphore.v1_end_permit(
+    _at celery_semaphore.v1_resource, _holder text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     held_for float8;
@@ -46,18 +46,18 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         WHERE p.resource = _at.name AND p.row_no = _at.mine
         RETURNING greatest(0, _m.now - p.since) INTO held_for;
-        PERFORM celery_semaphore.v1_learn(_at.name, held_for, _at.waits);
+        PERFORM celery_semaphore.v1_update_mean(_at.name, held_for, _at.waits);
     END IF;
     PERFORM celery_semaphore.v1_mark_released(_at.name, _holder, _m.now + _m.lease);
 END $$;
 
 -- R6: end the wait of an acquire that lost its answer, and the grant that it may have got since. A wait with a parked
 -- message ends only if `_parked` is true.
-CREATE FUNCTION celery_semaphore.v1_give_up(
-    _nonce text, _parked bool, _ats celery_semaphore.v1_at[], _resources text[], _now bigint
+CREATE FUNCTION celery_semaphore.v1_end_wait(
+    _nonce text, _parked bool, _ats celery_semaphore.v1_resource[], _resources text[], _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
     gone bool := _parked;
 BEGIN
     FOREACH at IN ARRAY _ats LOOP
@@ -67,6 +67,6 @@ BEGIN
         gone := gone OR FOUND;
     END LOOP;
     IF gone THEN
-        PERFORM celery_semaphore.v1_erase(celery_semaphore.v1_grant_of(_nonce), _resources, _now);
+        PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources, _now);
     END IF;
 END $$;

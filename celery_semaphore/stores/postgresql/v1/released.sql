@@ -9,7 +9,7 @@ BEGIN
 END $$;
 
 -- Delete expired tombstones, some at a time; each call deletes far more than were added since the last.
-CREATE FUNCTION celery_semaphore.v1_forget_released(_now bigint) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_delete_tombstones(_now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM celery_semaphore.released AS d WHERE d.ctid = ANY (ARRAY(

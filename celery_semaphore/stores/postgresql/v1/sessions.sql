@@ -31,13 +31,13 @@ END $$;
 
 -- Return whether a wait has a session that sleeps. In SQL, so that the planner inlines it: some queries call it for a
 -- thousand rows.
-CREATE FUNCTION celery_semaphore.v1_sleeps(_session text, _m celery_semaphore.v1_moment) RETURNS bool
+CREATE FUNCTION celery_semaphore.v1_session_sleeps(_session text, _m celery_semaphore.v1_moment) RETURNS bool
 LANGUAGE sql STABLE AS $$
     SELECT _session <> '' AND NOT celery_semaphore.v1_asked_since(_session, _m.now - _m.lease)
 $$;
 
 -- E5: put those of the first thousand set-aside waits in transit that have a sleeping session; they keep their places.
-CREATE FUNCTION celery_semaphore.v1_send_off_set_aside(
+CREATE FUNCTION celery_semaphore.v1_put_set_aside_in_transit(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -49,13 +49,13 @@ BEGIN
             WHERE each.resource = _name AND each.state = 'set_aside'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
         ) AS aside
-        WHERE celery_semaphore.v1_sleeps(aside.session, _m)));
+        WHERE celery_semaphore.v1_session_sleeps(aside.session, _m)));
 END $$;
 
 -- E7: put the wait in transit, for its session did not take up the grant. If the session did not ask since the grant,
 -- or for as long as a grant lasts, it sleeps, and with it all its waits. A session row that another call has locked is
 -- skipped: it asks right now, or that call puts it to sleep. Return false for a wait without a session.
-CREATE FUNCTION celery_semaphore.v1_not_taken_up(
+CREATE FUNCTION celery_semaphore.v1_end_untaken_grant(
     _id bigint, _granted_at bigint, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE

@@ -6,14 +6,14 @@
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _name text, _most int, _skip int,
+    _call celery_semaphore.v1_call, _name text, _most int, _skip int,
     OUT epoch bigint, OUT seen json
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     m celery_semaphore.v1_moment;
 BEGIN
-    m := celery_semaphore.v1_enter('{}', _clock, _lease, _take_up, _known, _patience);
+    m := celery_semaphore.v1_enter('{}', _call);
     epoch := m.epoch;
     SELECT json_build_array(
         coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
@@ -21,14 +21,15 @@ BEGIN
             WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(
             CASE WHEN p.granted
-                THEN celery_semaphore.v1_written((p.urgency, p.place, celery_semaphore.v1_nonce_of(p.holder)))
+                THEN celery_semaphore.v1_format_ticket(
+                    (p.urgency, p.place, celery_semaphore.v1_nonce_of_grant(p.holder)))
                 ELSE p.holder
             END, p.token, p.weight, p.since, p.ends, p.granted)
                          ORDER BY p.token), '[]')
          FROM celery_semaphore.permit AS p
          WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
         (SELECT coalesce(json_agg(json_build_array(
-            celery_semaphore.v1_written((first.urgency, first.place, first.nonce)),
+            celery_semaphore.v1_format_ticket((first.urgency, first.place, first.nonce)),
             first.kind, first.weight, first.urgency, first.place, first.due, first.session,
             first.state <> 'in_transit' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
          ) ORDER BY first.urgency, first.place, first.nonce), '[]')
@@ -51,14 +52,14 @@ END $$;
 
 -- Return these resources in the given order, without their waits.
 CREATE FUNCTION celery_semaphore.v1_snapshots(
-    _clock bigint, _lease bigint, _take_up bigint, _known bigint, _patience int, _names text[]
+    _call celery_semaphore.v1_call, _names text[]
 ) RETURNS TABLE (epoch bigint, seen json) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home text;
 BEGIN
     FOREACH home IN ARRAY _names LOOP
         RETURN QUERY SELECT *
-            FROM celery_semaphore.v1_snapshot(_clock, _lease, _take_up, _known, _patience, home, 0, 0);
+            FROM celery_semaphore.v1_snapshot(_call, home, 0, 0);
     END LOOP;
 END $$;
 

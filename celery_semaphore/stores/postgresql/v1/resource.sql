@@ -1,12 +1,12 @@
 -- Read the state of one resource, all that admission needs, in one query; and reap what is overdue.
 
-CREATE TYPE celery_semaphore.v1_at AS (
+CREATE TYPE celery_semaphore.v1_resource AS (
     name text,
     declared bigint, -- by the newest acquire
     operator bigint, -- the limit that an operator set
     reap_at bigint,
     mean float8,
-    too_heavy_above bigint, -- see v1_first
+    too_heavy_above bigint, -- see v1_first_in_line
     occupied bigint,
     token bigint, -- the largest one so far
     rows int, -- of its permits, free ones too
@@ -18,11 +18,11 @@ CREATE TYPE celery_semaphore.v1_at AS (
     was_released bool -- whether the given holder has a tombstone
 );
 
-CREATE FUNCTION celery_semaphore.v1_look(
+CREATE FUNCTION celery_semaphore.v1_read(
     _name text, _holder text, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
     now bigint := _m.now;
 BEGIN
     SELECT
@@ -53,7 +53,7 @@ BEGIN
     ) AS held
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name;
     IF at.waits AND NOT at.overdue THEN
-        at.overdue := celery_semaphore.v1_first_end(_name) <= now;
+        at.overdue := celery_semaphore.v1_next_wait_end(_name) <= now;
     END IF;
     RETURN at;
 END $$;
@@ -69,7 +69,7 @@ END $$;
 -- returns to its place if its message was not sent, or is in transit if its session did not take the grant up (E7). A
 -- wait in transit is deleted when its time is over (E13). If the wait of a parked message is over, the message is sent
 -- until the broker has it.
-CREATE FUNCTION celery_semaphore.v1_drop(_name text, _m celery_semaphore.v1_moment) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_end_overdue(_name text, _m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     gone record;
@@ -83,7 +83,7 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.row_no = dead.row_no
         RETURNING dead.holder, p.granted, p.since,
-            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of(dead.holder)) AS id -- of its wait
+            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of_grant(dead.holder)) AS id -- of its wait
     LOOP
         IF NOT gone.granted THEN
             PERFORM celery_semaphore.v1_mark_released(_name, gone.holder, _m.now + _m.lease);
@@ -91,7 +91,8 @@ BEGIN
         END IF;
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF NOT FOUND AND NOT celery_semaphore.v1_not_taken_up(gone.id, gone.since, _m) THEN -- a row from earlier claims
+        IF NOT FOUND AND NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN
+            -- A row from earlier claims.
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
     END LOOP;
@@ -106,7 +107,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION celery_semaphore.v1_first_end(_name text) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_next_wait_end(_name text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT w.ends FROM celery_semaphore.waiter AS w
@@ -114,7 +115,7 @@ BEGIN
 END $$;
 
 -- Cut leases that end later than any can: the server's clock stepped back.
-CREATE FUNCTION celery_semaphore.v1_cut(_name text, _furthest bigint) RETURNS void
+CREATE FUNCTION celery_semaphore.v1_cut_leases(_name text, _furthest bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE celery_semaphore.permit AS p SET ends = _furthest
@@ -123,19 +124,19 @@ END $$;
 
 -- End what is overdue, then look. Nothing ends during the grace: the server was away, so no holder could renew and no
 -- session could ask.
-CREATE FUNCTION celery_semaphore.v1_visit(
+CREATE FUNCTION celery_semaphore.v1_reap_and_read(
     _name text, _holder text, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_at LANGUAGE plpgsql AS $$
+) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_at;
+    at celery_semaphore.v1_resource;
 BEGIN
-    at := celery_semaphore.v1_look(_name, _holder, _m);
-    IF at.last_end > celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up) THEN
-        PERFORM celery_semaphore.v1_cut(at.name, celery_semaphore.v1_furthest(_m.now, _m.lease, _m.take_up));
+    at := celery_semaphore.v1_read(_name, _holder, _m);
+    IF at.last_end > celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up) THEN
+        PERFORM celery_semaphore.v1_cut_leases(at.name, celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up));
     END IF;
     IF at.overdue AND NOT _m.in_grace THEN
-        PERFORM celery_semaphore.v1_drop(_name, _m);
-        at := celery_semaphore.v1_look(_name, _holder, _m);
+        PERFORM celery_semaphore.v1_end_overdue(_name, _m);
+        at := celery_semaphore.v1_read(_name, _holder, _m);
     END IF;
     RETURN at;
 END $$;
