@@ -6,8 +6,11 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from celery import Celery
 
+from celery_semaphore.core.store import Outgoing
+from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of
 from tests.worker.requests import limited
 
@@ -23,12 +26,19 @@ def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(app: Celery) -> None:
-    app.conf.semaphore_lease = 30.0
-    limiter, reaped = limiter_of(app), list[int]()
-    store, keeper = limiter.process.store, limiter.process.keeper
-    store.reap = lambda limit=100: reaped.append(limit)  # type: ignore[method-assign,assignment,return-value]
-    keeper.tick()
+def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reaped: list[int] = []
+
+    def noted(_: MemoryStore, limit: int = 100) -> Outgoing:
+        reaped.append(limit)
+        return frozenset()
+
+    monkeypatch.setattr(MemoryStore, "reap", noted)
+    app.conf.semaphore_url = "memory://"
+    limiter = limiter_of(app)
+    limiter.process.keeper.tick()
     assert reaped == []
     limiter.sweeper.sweep()
     assert reaped == [100]

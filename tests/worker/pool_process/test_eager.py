@@ -17,14 +17,13 @@ from celery_semaphore import (
     Limit,
     LimitedTask,
     PermitLost,
-    Semaphore,
     SemaphoreError,
     SemaphoreSaturated,
     SemaphoreTimeout,
     permit_acquired,
 )
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Answer, Claim, Permit, Reason
+from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Reason, Wait
 from celery_semaphore.core.store import Outgoing, Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -146,17 +145,19 @@ class TestLeavesNothing:
 
 class TestWaits:
     def test_it_stands_in_line(self, any_app: Celery) -> None:
-        """Calls that came later wait behind it, although they are asked for, too."""
-        store, order = store_of(any_app), list[str]()
+        """A wait that came later is not granted its permit, although its session asks."""
+        store, seen = store_of(any_app), threading.Event()
         store.acquire([ONE], "other")
-        eager = task(any_app, lambda self: order.append("eager"), name="eager")
-        later = Semaphore("one", 1, store=store, timeout=20)(lambda: order.append("later"))
+        eager = task(any_app, lambda self: seen.wait(20), name="eager")
+        store.ask("s")
         with thread(eager.apply):
             wait_until(lambda: store.snapshot("one").waiting == 1)
-            with thread(later):
-                wait_until(lambda: store.snapshot("one").waiting == 2)
-                store.release("other", [ONE])
-        assert order == ["eager", "later"]
+            store.acquire([ONE], "later", Wait(Kind.BLOCK, session="s"))
+            store.release("other", [ONE])
+            assert not store.ask("s").granted
+            seen.set()
+            wait_until(lambda: store.ask("s").granted)
+        store.release("later", [ONE])
 
     def test_no_thread_stays_of_one_that_waited(self, any_app: Celery) -> None:
         store, before = store_of(any_app), {*threading.enumerate()}
