@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+from celery import Celery
 
 from .fork_server import Request
 from .forked import PYTHON, fork_server
@@ -69,6 +70,15 @@ class CeleryWorker(Process):
     def wait_ready(self) -> "CeleryWorker":
         self.wait_until(lambda: self.log().count(" ready.") > self._seen, 40, "ready")
         return self
+
+    def wait_until_running(self, client: Celery, count: int) -> None:
+        """Wait until the main process has read of its pool that so many tasks run: only these a cold shutdown ends."""
+        active = client.control.inspect([self.hostname], timeout=2).active
+        self.wait_until(
+            lambda: [len(tasks) for tasks in (active() or {}).values()] == [count],
+            20,
+            f"the main process knows of {count} running tasks",
+        )
 
     def children(self) -> list[int]:
         """The pool's processes, oldest first."""
