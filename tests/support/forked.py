@@ -71,10 +71,11 @@ class ForkServer(Process):
         reader, writer = os.pipe()
         status = os.fdopen(reader, "rb", buffering=0)
         try:
-            socket.send_fds(self._requests, [request.encoded()], [log.fileno(), writer])
-        finally:
-            os.close(writer)
-        return Forked(status)
+            with os.fdopen(writer, "wb", buffering=0):
+                socket.send_fds(self._requests, [request.encoded()], [log.fileno(), writer])
+            return Forked(status)
+        except OSError as error:
+            raise ChildProcessError(f"no process forked\n{self.log_tail()}") from error
 
     def discard(self) -> None:
         self._requests.close()

@@ -101,6 +101,13 @@ def test_the_server_ends_before_it(log: Path) -> None:
     assert process.wait(10) == -signal.SIGTERM
 
 
+def test_a_server_that_cannot_start_says_why(log: Path) -> None:
+    with ForkServer(PYTHON | {"PYTHONPATH": "", "PYTHONHOME": "/nowhere"}) as server:
+        request = Request("timeit", ["pass"], os.environ)
+        with log.open("ab") as file, pytest.raises(ChildProcessError, match="No module named"):
+            server.fork(request, file)
+
+
 def test_the_server_ends_with_its_requests() -> None:
     with ForkServer(PYTHON) as server:
         server._requests.close()
