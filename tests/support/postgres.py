@@ -60,6 +60,23 @@ def reachable(programs: Path) -> Path:
     return copied / package.name / programs.parent.name / programs.name
 
 
+def belongs_to_its_user(directory: Path) -> None:
+    if os.geteuid() == 0:  # the server refuses to run as root
+        shutil.chown(directory, "nobody", "nogroup")
+
+
+@cache
+def initialized(initdb: Path) -> Path:
+    """Return the data of a server that was never started: a copy takes a tenth of the time that they took."""
+    directory = Path(tempfile.mkdtemp(prefix="postgres-initialized-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    belongs_to_its_user(directory)
+    command: list[str | Path] = [*as_somebody(), initdb, "-D", directory / "data"]
+    command += ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+    return directory / "data"
+
+
 class PostgresServer(Server):
     """PostgreSQL, as Debian packages it; options are those of postgresql.conf.
 
@@ -105,11 +122,9 @@ class PostgresServer(Server):
         return self
 
     def _initialize(self) -> None:
-        if os.geteuid() == 0:  # the server refuses to run as root
-            shutil.chown(self.directory, "nobody", "nogroup")
-        command: list[str | Path] = [*as_somebody(), self.program("initdb"), "-D", self.data]
-        command += ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        belongs_to_its_user(self.directory)
+        template = initialized(self.program("initdb"))
+        subprocess.run([*as_somebody(), "cp", "-a", template, self.data], check=True, cwd="/")
 
     def program(self, name: str) -> Path:
         found = self.programs()

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import IO, Literal, Protocol, Self, TypeVar
 
 import psutil
 
@@ -54,6 +54,15 @@ def listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+class Running(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Process:
     """A program in a process group of its own, its output in a file."""
 
@@ -69,7 +78,7 @@ class Process:
         self.command = [str(part) for part in command]
         self.env = dict(env or {})
         self.cwd = cwd
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._running: Running | None = None
         handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".log")
         os.close(handle)
         self.log_file = Path(path)
@@ -77,28 +86,31 @@ class Process:
 
     def start(self) -> Self:
         with self.log_file.open("ab") as log:
-            self._popen = subprocess.Popen(
-                self.command,
-                cwd=self.cwd,
-                env=os.environ | self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._running = self._spawn(log)
         return self
+
+    def _spawn(self, log: IO[bytes], stdin: int = subprocess.DEVNULL) -> Running:
+        return subprocess.Popen(
+            self.command,
+            cwd=self.cwd,
+            env=os.environ | self.env,
+            stdin=stdin,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     @property
     def pid(self) -> int:
-        assert self._popen, f"{self.name} was not started"
-        return self._popen.pid
+        assert self._running, f"{self.name} was not started"
+        return self._running.pid
 
     @property
     def returncode(self) -> int | None:
-        return self._popen.poll() if self._popen else None
+        return self._running.poll() if self._running else None
 
     def running(self) -> bool:
-        return self._popen is not None and self._popen.poll() is None
+        return self._running is not None and self._running.poll() is None
 
     def log(self) -> str:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
@@ -128,9 +140,9 @@ class Process:
 
     def wait(self, timeout: float = 10.0) -> int:
         """Wait for its own end, and return the exit code."""
-        assert self._popen
+        assert self._running
         try:
-            return self._popen.wait(timeout)
+            return self._running.wait(timeout)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{self.name} still runs\n{self.log_tail()}") from None
 
@@ -148,14 +160,14 @@ class Process:
 
     def stop(self, timeout: float = 10.0) -> None:
         """End it politely, then by force, and with it all that is left of its group."""
-        if not self._popen:
+        if not self._running:
             return
         if self.running():
             with contextlib.suppress(ProcessLookupError):
                 self.resume()  # a paused process would not hear the next signal
                 self.signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._popen.wait(timeout)
+                self._running.wait(timeout)
         self.kill_group()
 
     def kill_group(self) -> None:
@@ -176,7 +188,7 @@ class Process:
 
     def discard(self) -> None:
         """End all of it at once, for nobody asks any more how it ends, and remove its log."""
-        if self._popen:
+        if self._running:
             self.kill_group()
         self.log_file.unlink(missing_ok=True)
 

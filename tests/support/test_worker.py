@@ -20,11 +20,16 @@ class Visit(Protocol):
 
 
 @pytest.fixture
-def visit(valkey: ValkeyServer) -> Iterator[Visit]:
-    """Publish a task that is inside for a while."""
+def publisher(valkey: ValkeyServer) -> Iterator[Celery]:
     with Celery("publisher", broker=valkey.url, set_as_current=False) as app:
-        name = "tests.support.counting_app.visit"
-        yield lambda seconds: app.send_task(name, [seconds], queue="counting")
+        yield app
+
+
+@pytest.fixture
+def visit(publisher: Celery) -> Visit:
+    """Publish a task that is inside for a while."""
+    name = "tests.support.counting_app.visit"
+    return lambda seconds: publisher.send_task(name, [seconds], queue="counting")
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_a_warm_shutdown_waits_and_a_cold_one_does_not(
     counter: Counter,
     visit: Visit,
     start_worker: StartWorker,
-    valkey: ValkeyServer,
+    publisher: Celery,
 ) -> None:
     visit(1)
     wait_until(lambda: counter.stats("visit")["inside"] == 1, 20, "a visit")
@@ -75,10 +80,10 @@ def test_a_warm_shutdown_waits_and_a_cold_one_does_not(
     assert worker.wait(20) == 0
     assert counter.stats("visit")["completed"] == 1
 
-    env = {"CELERY_BROKER_URL": valkey.url}
-    other = start_worker("tests.support.counting_app", concurrency=1, env=env)
+    other = start_worker("tests.support.counting_app", concurrency=1, env=worker.env)
     visit(60)
     wait_until(lambda: counter.stats("visit")["inside"] == 1, 20, "a visit")
+    other.wait_until_running(publisher, 1)
     other.cold()
     other.wait(20)
     wait_until(lambda: counter.stats("visit")["inside"] == 0, 5, "the end of the visit")

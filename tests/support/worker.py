@@ -3,13 +3,18 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import psutil
+from celery import Celery
 
-from .process import ROOT, Process
+from .fork_server import Request
+from .forked import PYTHON, fork_server
+from .process import ROOT, Process, Running
 
 LIGHTER = Path(__file__).with_name("lighter")  # modules that a worker imports and does not use
 
@@ -42,8 +47,9 @@ class CeleryWorker(Process):
         path = os.pathsep.join(
             filter(None, [str(ROOT), str(LIGHTER), os.environ.get("PYTHONPATH")])
         )
-        variables = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
-        super().__init__(name, command, env=variables | dict(env or {}))
+        super().__init__(name, command, env=PYTHON | {"PYTHONPATH": path} | dict(env or {}))
+        # A green pool patches modules before Celery is imported; another path may have other modules.
+        self._forks = pool not in {"gevent", "eventlet"} and self.env["PYTHONPATH"] == path
         self._seen = 0  # how often it was ready before
 
     def start(self) -> "CeleryWorker":
@@ -55,9 +61,24 @@ class CeleryWorker(Process):
         self._seen = self.log().count(" ready.")
         super().start()
 
+    def _spawn(self, log: IO[bytes], stdin: int = subprocess.DEVNULL) -> Running:
+        if not self._forks or sys.platform != "linux":
+            return super()._spawn(log, stdin)
+        request = Request("celery", self.command[3:], os.environ | self.env)
+        return fork_server(self.env["PYTHONPATH"]).fork(request, log)
+
     def wait_ready(self) -> "CeleryWorker":
         self.wait_until(lambda: self.log().count(" ready.") > self._seen, 40, "ready")
         return self
+
+    def wait_until_running(self, client: Celery, count: int) -> None:
+        """Wait until the main process has read of its pool that so many tasks run: only these a cold shutdown ends."""
+        active = client.control.inspect([self.hostname], timeout=2).active
+        self.wait_until(
+            lambda: [len(tasks) for tasks in (active() or {}).values()] == [count],
+            20,
+            f"the main process knows of {count} running tasks",
+        )
 
     def children(self) -> list[int]:
         """The pool's processes, oldest first."""

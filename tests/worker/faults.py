@@ -44,27 +44,28 @@ def install(fault: str, path: str) -> None:
     moment, _, step = when.partition(" ")
     owner = OWNERS.get(step) or type(store_from_url(os.environ["STORE"]))
     original: Callable[..., Any] = getattr(owner, step)
+    main = os.getpid()  # the app is imported before the pool's processes fork
+
+    def victim() -> int:
+        return main if who == "main" else os.getpid()
 
     def faulty(*args: Any, **kwargs: Any) -> Any:
         if moment == "before":
-            _strike(who, path)
+            _strike(victim(), path)
         answer = original(*args, **kwargs)
         if moment == "after":
-            _strike(who, path)
+            _strike(victim(), path)
         return answer
 
     setattr(owner, step, faulty)
 
 
-def _strike(who: str, path: str) -> None:
+def _strike(process: int, path: str) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
-    here = os.getpid()
-    if who == "main" and os.getppid() != int(os.environ["FAULT_PARENT"]):
-        here = os.getppid()  # this is a child of the worker's main process
-    os.kill(here, signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     signal.pause()  # a child whose main process died is killed a moment later
 
 

@@ -63,6 +63,7 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
     seconds = "sleep" if how == "cold" else "nap"
     site.send(name, seconds, resource)
     wait_until(lambda: site.inside(resource) == 1, 20, "it runs")
+    worker.wait_until_running(site.client, 1)
     worker.warm() if how == "warm" else worker.cold()
     worker.wait(30)
     assert site.inside(resource) == 0

@@ -6,7 +6,6 @@ main process dies nobody is left to release, and the lease of three seconds does
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,11 +21,7 @@ BEFORE_THE_PERMIT_IS_NOTED = ["before asked", "after asked", "before acquire", "
 
 
 def fault(site: Site, tmp_path: Path, what: str) -> dict[str, str]:
-    return {
-        "FAULT": what,
-        "FAULT_FILE": str(tmp_path / "struck"),
-        "FAULT_PARENT": str(os.getpid()),
-    }
+    return {"FAULT": what, "FAULT_FILE": str(tmp_path / "struck")}
 
 
 def ends_with(state: str, site: Site, tmp_path: Path, name: str) -> None:
@@ -133,11 +128,7 @@ def test_main_process_dies_while_it_puts_a_message_back(
 def test_what_always_dies_before_its_permit_fails(site: Site, tmp_path: Path) -> None:
     """Delivered again once: a key function that kills its process must not do so for ever."""
     struck = tmp_path / "struck"
-    env = {
-        "FAULT": "child: before acquire",
-        "FAULT_FILE": str(struck),
-        "FAULT_PARENT": str(os.getpid()),
-    }
+    env = {"FAULT": "child: before acquire", "FAULT_FILE": str(struck)}
     site.start(concurrency=1, env=env)
     result = site.send("early", "success", "one")
     times = 0

@@ -60,13 +60,8 @@ def prefetch(site: Site, worker: CeleryWorker) -> int:
 
 def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
     """Also by the main process: what it has not read of its pool at a shutdown, Celery may forget."""
-    active = site.client.control.inspect([worker.hostname], timeout=2).active
     wait_until(lambda: worker.log().count("] waits ") >= count, 60, "all are refused")
-    wait_until(
-        lambda: [len(each) for each in (active() or {}).values()] == [running],
-        20,
-        "the main process knows",
-    )
+    worker.wait_until_running(site.client, running)
 
 
 def ran_each_once(site: Site, resource: str, results: list[AsyncResult]) -> None:

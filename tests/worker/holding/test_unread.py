@@ -68,6 +68,7 @@ def test_of_a_worker_that_shuts_down_warm(site: Site, queue: str) -> None:
 def test_of_a_worker_that_shuts_down_cold(site: Site, conf: dict[str, Any], queue: str) -> None:
     worker = started(site, **conf)
     site.occupy()
+    worker.wait_until_running(site.client, 1)
     end(worker, signal.SIGQUIT, "Cold shutdown")
     next_reads(site, worker, queue)
 

@@ -222,11 +222,8 @@ def test_a_shutdown_with_a_message_in_hand(
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     results = [site.send("early", "success", "w") for _ in range(3)]
     wait_until(lambda: worker.log().count("] waits") == 3, 20, "they wait")
-    active = site.client.control.inspect(timeout=1).active
     # What its processes report at a shutdown Celery may forget, and each then waits half a minute for a reader.
-    wait_until(
-        lambda: active() == {worker.hostname: []}, 20, "the main process knows that they wait"
-    )
+    worker.wait_until_running(site.client, 0)
     getattr(worker, how)()
     worker.wait(20)
     store.release("outside", [ONE])
