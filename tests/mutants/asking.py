@@ -541,7 +541,7 @@ WORKERS = [
         "one that no store has in line is asked for",
         "its copy runs: it would wait for ever",
         "worker/main_process/refused_request",
-        "        if refused.in_line and refused.ticket",
+        "        if in_line and refused.ticket",
         "        if refused.ticket",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
     ),

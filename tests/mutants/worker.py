@@ -645,6 +645,14 @@ LEAVING = [
         *TRACER,
     ),
     worker(
+        "a refusal travels with the whole key",
+        "it is what the call said; the store has its name",
+        "worker/pool_process/refusal",
+        "        claims=brief(claims) if in_line else (),\n",
+        "        claims=tuple(claims) if in_line else (),\n",
+        *TRACER,
+    ),
+    worker(
         "a refusal is reported as Celery would",
         "all that a task raises is taken apart and sent",
         "worker/pool_process/gate",

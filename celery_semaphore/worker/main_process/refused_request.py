@@ -10,14 +10,14 @@ from typing import Any, Self
 
 from celery.worker import state
 
-from ...core.permit import Claim, Kind, Reason
+from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ..holding.answer import Answer
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
 from ..messages.headers import PLACE, SESSION
 from ..messages.route import queue_of
-from ..pool_process.refusal import Refused
+from ..pool_process.refused import Disposition, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
 # The part of the visibility timeout after which the message may already be another worker's.
@@ -94,36 +94,37 @@ class RefusedRequestMixin(EventsMixin):
             fresh._request_dict[PLACE] = ticket  # noqa: SLF001 - as above
         return fresh
 
-    def _go_back(self, refused: Refused) -> None:
+    def on_refused(self, refused: RefusedAttempt) -> None:
         """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
         if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger
-        claims: tuple[Claim, ...] = ()
         if refused.answer_known:
-            claims = ledger.refused(self.holder)
+            ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
-        if refused.delay is None:
+        dropped = refused.disposition is Disposition.DROP
+        if dropped:
             self.acknowledge()  # type: ignore[attr-defined]
-        elif refused.parks and refused.ticket and claims:
+        elif refused.disposition is Disposition.PARK and refused.ticket:
             self._limiter.mover.park(
                 self,
                 refused.ticket,
-                claims,
+                refused.claims,
                 delay=refused.delay,
                 ends_in=self._ends_in(refused.left),
             )
-        elif refused.elsewhere or not self._hold(refused, refused.delay, claims):
+        elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
         if refused.reason not in (Reason.COPY, Reason.RUNNING):
             self.send_event(SATURATED, reason=refused.reason)
-            if refused.delay is None:
+            if dropped:
                 self.dropped()
 
-    def _hold(self, refused: Refused, delay: float, claims: tuple[Claim, ...]) -> bool:
+    def _hold(self, refused: RefusedAttempt) -> bool:
+        """Hold the message, and return whether that is possible."""
         limiter, now = self._limiter, time.monotonic()
         if limiter.held is None or not self.may_go_back():
             return False
@@ -131,13 +132,14 @@ class RefusedRequestMixin(EventsMixin):
         held = Held(
             self,
             refused.ticket,
-            due=now + min(delay, inf if ends_in is None else ends_in),
+            due=now + min(refused.delay, inf if ends_in is None else ends_in),
             keep_until=self._since + limiter.settings.longest_hold,
-            expected=now + delay,
+            expected=now + refused.delay,
         )
-        if refused.in_line and refused.ticket and claims and self.session:
+        in_line = refused.disposition is Disposition.HOLD_IN_LINE
+        if in_line and refused.ticket and self.session:
             keeps = limiter.redelivered_after
-            held.wait = HeldWait(refused.ticket, claims, Kind.REQUEUE, keeps)
+            held.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None

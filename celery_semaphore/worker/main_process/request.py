@@ -37,7 +37,7 @@ from ..messages.headers import (
 )
 from ..messages.route import came_by_fanout, queue_by_tag
 from ..permits.process import is_gone
-from ..pool_process.refusal import Refused
+from ..pool_process.refused import Refused
 from .refused_request import RefusedRequestMixin
 
 logger = logging.getLogger(__name__)
@@ -147,16 +147,19 @@ class LimitedRequestMixin(RefusedRequestMixin):
     def on_failure(
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
-        """Handle every end but success."""
+        """Handle every end but success; Celery has no other entry for a refusal, which is one of them."""
         # Read the notes first: a note that was entered after the end would never be removed.
         self._limiter.drain()
         exc = _bare(exc_info.exception)
         if isinstance(exc, Refused):
-            self._go_back(exc)
-            return
-        if self._died_without_permit(exc):
+            self.on_refused(exc.attempt)
+        elif self._died_without_permit(exc):
             self._deliver_again()
-            return
+        else:
+            self._on_failed(exc, exc_info, send_failed_event, return_ok)
+
+    def _on_failed(self, exc: Any, exc_info: Any, send_failed_event: bool, return_ok: bool) -> None:
+        """Let Celery handle the end, and release the permit."""
         if self._loss is not None and isinstance(exc, DIED):
             exc_info, return_ok = self._lost_permit(), False
         try:

@@ -140,10 +140,9 @@ class Ledger:
         if (watcher := self._watchers.get(permit.holder)) is not None:
             watcher.permit_lost(reason)
 
-    def refused(self, holder: str) -> tuple[Claim, ...]:
-        """Forget a delivery that the store refused, as there is nothing to release; return its claims."""
-        delivery = self._taken(holder)
-        return delivery.claims if delivery else ()
+    def refused(self, holder: str) -> None:
+        """Forget a delivery that the store refused, as there is nothing to release."""
+        self._taken(holder)
 
     def ended(
         self,

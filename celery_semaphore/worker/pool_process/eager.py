@@ -102,7 +102,7 @@ def _wait(
         _refuse_waiting_for_itself(task, answer, outer)
         waits = policy.on_saturated in (OnSaturated.REQUEUE, OnSaturated.PARK)
         if not waits and answer.reason is not Reason.RECOVERING:
-            raise refusal_of(task, answer, policy)
+            raise refusal_of(task, answer, holder.claims, policy)
         _sleep(task, answer, deadline, bound)
         ticket = answer.ticket
 

@@ -22,7 +22,8 @@ from ..signals import permit_acquired
 from .eager import acquire_here
 from .permit import TaskPermit, permit_of
 from .postrun import PendingRelease, watch_ends
-from .refusal import Refused, refusal_of
+from .refusal import refusal_of
+from .refused import Disposition, Refused, RefusedAttempt
 from .result import tell_started, tell_waiting
 from .tracer import exit_early
 
@@ -109,7 +110,7 @@ def _acquire(
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
-        raise _sent_away(task, limiter, answer, policy)
+        raise _sent_away(task, limiter, answer, claims, policy)
     observer.held(answer, since)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
@@ -139,9 +140,11 @@ def _answered(
     return answer
 
 
-def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, policy: WaitPolicy) -> Exception:
+def _sent_away(
+    task: Any, limiter: Limiter, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+) -> Exception:
     del task.request.__dict__[PENDING_RELEASE]
-    why = refusal_of(task, refusal, policy)
+    why = refusal_of(task, refusal, claims, policy)
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why
@@ -159,7 +162,12 @@ def _unanswered(
     """Return the refusal of a task that must wait because the store did not answer."""
     delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
-    elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
-    return Refused(
-        text, delay=delay, ticket=headers.ticket, answer_known=answer_known, elsewhere=elsewhere
+    newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
+    attempt = RefusedAttempt(
+        reason=text,
+        disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
+        delay=delay,
+        ticket=headers.ticket,
+        answer_known=answer_known,
     )
+    return Refused(attempt)

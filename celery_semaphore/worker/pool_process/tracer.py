@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..messages.headers import EXITS_EARLY
-from .refusal import Refused
+from .refused import Refused
 
 REFUSED = "semaphore_refused"  # attribute of a SystemExit that stands for a refusal
 Trace = Callable[..., tuple[Any, Any, float, str | None]]

@@ -33,7 +33,7 @@ from celery_semaphore.worker.holding.session import Session
 from celery_semaphore.worker.holding.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
-from celery_semaphore.worker.pool_process.refusal import Refused
+from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
 
 from ..requests import limited, request_of
 
@@ -648,10 +648,15 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     request, held = request_of(limited(app)), list[Held]()
     request._request_dict["semaphore_session"] = "s"
     request._limiter.held = SimpleNamespace(hold=held.append)
-    claims = (Claim("one", None, 1),)
-    refused = Refused("why", delay=5.0, ticket="255.1795325987266815.x", in_line=in_line)
+    attempt = RefusedAttempt(
+        reason="why",
+        disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
+        delay=5.0,
+        ticket="255.1795325987266815.x",
+        claims=(Claim("one", None, 1),),
+    )
     request._since = 5.0
-    request._hold(pickle.loads(pickle.dumps(refused)), 5.0, claims)  # noqa: S301 - ours
+    request._hold(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
     (one,) = held
     assert (one.due == inf, one.wait is not None) == (in_line, in_line)
     assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"
