@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from celery import Celery
+
 from ..core.breaker import CircuitBreaker
 from ..core.events import Announcer, Event, PermitReleased
 from ..core.lease import LeaseKeeper
@@ -50,7 +52,7 @@ class Limiter:
     A ``store`` replaces the one of the app's settings, for tests.
     """
 
-    def __init__(self, app: Any, store: Store | None = None) -> None:
+    def __init__(self, app: Celery, store: Store | None = None) -> None:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
@@ -219,7 +221,7 @@ def _kill(pid: int, runs: Callable[[], bool]) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def limiter_of(app: Any) -> Limiter:
+def limiter_of(app: Celery) -> Limiter:
     """Return the app's limiter, made when it is first needed; raise ``ConfigurationError``."""
     try:
         limiter: Limiter = app.__dict__[LIMITER]

@@ -434,7 +434,7 @@ HELD_MESSAGES = [
         "those on their way through the pool need no place",
         "as many as were prefetched are refused together",
         "worker/holding/held_messages",
-        " + asking < self._window",
+        " + len(asking) < self._window",
         " < self._window",
         f"{MESSAGES}::test_where_the_prefetch_is_full_no_session_asks",
     ),

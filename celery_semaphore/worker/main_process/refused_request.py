@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from functools import partial
 from math import inf
-from typing import Any, Self
+from typing import Self
 
 from celery.worker import state
 
@@ -28,14 +28,12 @@ CLOCK_MARGIN_S = 0.5  # added to ``expires``, so that the task has expired by ev
 class RefusedRequestMixin(EventsMixin):
     """Holds, parks, publishes or drops the message of a refused task; put it before a ``Request`` class."""
 
-    id: str
     holder: str
-    message: Any
-    worker_pid: int | None
+    granted: bool
+    made_at: float
     _answer: Answer
     _by_tag: str | None
     _connection: int
-    _request_dict: dict[str, Any]
     _since: float
 
     @property
@@ -46,7 +44,7 @@ class RefusedRequestMixin(EventsMixin):
     def came_from(self) -> str:
         """Return the name of the message's own queue."""
         info = self.message.delivery_info
-        came_by = queue_of(self._app, self._by_tag, info)  # type: ignore[attr-defined]
+        came_by = queue_of(self._app, self._by_tag, info)
         return self._limiter.home_of(came_by)
 
     def comes_back_to(self) -> str:
@@ -59,7 +57,7 @@ class RefusedRequestMixin(EventsMixin):
 
     def went_back(self) -> None:
         """Acknowledge the message: the broker has the one that replaces it."""
-        self.acknowledge()  # type: ignore[attr-defined]
+        self.acknowledge()
 
     def was_parked(self) -> None:
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
@@ -67,27 +65,27 @@ class RefusedRequestMixin(EventsMixin):
         if after and time.monotonic() - self._since > REDELIVERED * after:
             self._answer.give(partial(leave_to_broker, self.message))
         else:
-            self.acknowledge()  # type: ignore[attr-defined]
+            self.acknowledge()
 
     def came_to_nothing(self) -> None:
         """Return the message to the broker, because it could not be published again."""
-        self.reject(requeue=True)  # type: ignore[attr-defined]
+        self.reject(requeue=True)
 
     def again(self, ticket: str | None) -> Self:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
         fresh = type(self)(
             self.message,
-            on_ack=self.on_ack,  # type: ignore[attr-defined]
-            on_reject=self.on_reject,  # type: ignore[attr-defined]
-            hostname=self.hostname,  # type: ignore[attr-defined]
-            eventer=self.eventer,  # type: ignore[attr-defined]
-            app=self._app,  # type: ignore[attr-defined]
-            connection_errors=self.connection_errors,  # type: ignore[attr-defined]
+            on_ack=self.on_ack,
+            on_reject=self.on_reject,
+            hostname=self.hostname,
+            eventer=self.eventer,
+            app=self._app,
+            connection_errors=self.connection_errors,
             task=self.task,
-            body=self.body,  # type: ignore[attr-defined]
+            body=self.body,
             headers={**self._request_dict, "eta": None},
-            decoded=self._decoded,  # type: ignore[attr-defined]
-            utc=self.utc,  # type: ignore[attr-defined]
+            decoded=self._decoded,
+            utc=self.utc,
         )
         fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own
         if ticket is not None:
@@ -97,7 +95,7 @@ class RefusedRequestMixin(EventsMixin):
     def on_refused(self, refused: RefusedAttempt) -> None:
         """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
-        if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
+        if self._already_revoked or self._already_cancelled:
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger
@@ -107,7 +105,7 @@ class RefusedRequestMixin(EventsMixin):
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
         dropped = refused.disposition is Disposition.DROP
         if dropped:
-            self.acknowledge()  # type: ignore[attr-defined]
+            self.acknowledge()
         elif refused.disposition is Disposition.PARK and refused.ticket:
             self._limiter.mover.park(
                 self,
@@ -152,7 +150,7 @@ class RefusedRequestMixin(EventsMixin):
     def _ends_in(self, left: float | None) -> float | None:
         """Return the seconds until the task expires or its ``wait_timeout`` is over; None without either."""
         ends = [] if left is None else [left]
-        if (expires := self.expires) is not None:  # type: ignore[attr-defined]
+        if (expires := self.expires) is not None:
             left = (expires - datetime.now(expires.tzinfo)).total_seconds()
             ends.append(left + CLOCK_MARGIN_S)
         return max(min(ends), 0.0) if ends else None

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ...core.event_loop import is_in_event_loop
 from ...core.events import Announcer, Event, PermitLost, PermitRestored
@@ -25,6 +24,7 @@ from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, Stor
 from ..celery_internals import running_tasks
 from ..limiter import Limiter
 from ..messages.headers import PENDING_RELEASE
+from ..protocols import BoundTask, TaskContext
 from .permit import permit_of
 from .refusal import refusal_of
 
@@ -71,7 +71,7 @@ class EagerHolder:
 
 
 def acquire_here(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
 ) -> tuple[Permit | None, tuple[Permit, ...]]:
     """Return the permit that was acquired, if one was needed, and the permits of outer runs that cover the rest.
 
@@ -89,7 +89,7 @@ def acquire_here(
 
 
 def _wait(
-    task: Any, holder: EagerHolder, outer: Sequence[Permit], policy: WaitPolicy, bound: float
+    task: BoundTask, holder: EagerHolder, outer: Sequence[Permit], policy: WaitPolicy, bound: float
 ) -> Permit:
     deadline, ticket = time.monotonic() + bound, None
     while True:
@@ -119,7 +119,7 @@ def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
     return tuple(p for p in permits.values() if wanted & {claim.resource for claim in p.claims})
 
 
-def _still_held(request: Any, store: Store) -> Permit | None:
+def _still_held(request: TaskContext, store: Store) -> Permit | None:
     """Return the permit that this run itself acquired and has not released.
 
     A permit of another app or of a parent process does not count, as it is in another store object: a parent process
@@ -148,7 +148,7 @@ def _missing(claims: Sequence[Claim], outer: Sequence[Permit]) -> tuple[Claim, .
     )
 
 
-def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Permit]) -> None:
+def _refuse_waiting_for_itself(task: BoundTask, refusal: Refusal, outer: Sequence[Permit]) -> None:
     """Raise if the claim fits only after an outer run has ended: the outer runs wait for this one."""
     claim = refusal.claim
     held = _weights(outer)[claim.resource]
@@ -161,7 +161,7 @@ def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Perm
         raise SemaphoreSaturated(msg)
 
 
-def _sleep(task: Any, refusal: Refusal, deadline: float, bound: float) -> None:
+def _sleep(task: BoundTask, refusal: Refusal, deadline: float, bound: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         msg = (

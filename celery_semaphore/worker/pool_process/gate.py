@@ -18,6 +18,7 @@ from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
 from ..messages.headers import FANOUT, PENDING_RELEASE, PERMIT, Headers
+from ..protocols import BoundTask
 from ..signals import permit_acquired
 from .eager import acquire_here
 from .permit import TaskPermit, permit_of
@@ -29,14 +30,14 @@ from .tracer import exit_early
 
 logger = logging.getLogger(__name__)
 
-BeforeStart = Callable[[Any, str, Any, Any], None]
+BeforeStart = Callable[[BoundTask, str, Any, Any], None]
 
 
 def with_permit(before_start: BeforeStart) -> BeforeStart:
     """Wrap ``before_start``, so that it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
-    def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
+    def acquire_then_start(task: BoundTask, task_id: str, args: Any, kwargs: Any) -> None:
         try:
             acquire_permit(task, args, kwargs)
         except Refused as refused:
@@ -47,7 +48,7 @@ def with_permit(before_start: BeforeStart) -> BeforeStart:
     return acquire_then_start
 
 
-def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
+def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
     """Acquire a permit, or raise the exception that ends this attempt."""
     request = task.request
     if request.called_directly or permit_of(request) is not None:
@@ -70,7 +71,7 @@ def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
         permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
 
-def _refuse_fanout(task: Any) -> None:
+def _refuse_fanout(task: BoundTask) -> None:
     if (exchange := task.request.__dict__.get(FANOUT)) is not None:
         msg = (
             f"task {task.name} came by the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
@@ -81,7 +82,7 @@ def _refuse_fanout(task: Any) -> None:
 
 
 def _acquire(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Permit:
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
@@ -118,7 +119,7 @@ def _acquire(
 
 
 def _answered(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Answer:
     """Acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
@@ -141,7 +142,7 @@ def _answered(
 
 
 def _sent_away(
-    task: Any, limiter: Limiter, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
 ) -> Exception:
     del task.request.__dict__[PENDING_RELEASE]
     why = refusal_of(task, refusal, claims, policy)
@@ -151,7 +152,7 @@ def _sent_away(
 
 
 def _unanswered(
-    task: Any,
+    task: BoundTask,
     headers: Headers,
     policy: WaitPolicy,
     error: StoreUnavailable,

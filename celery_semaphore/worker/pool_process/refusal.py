@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from ...core.permit import Claim, Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
 from ...errors import SemaphoreSaturated, SemaphoreTimeout
 from ...stores.encoding import brief
+from ..protocols import BoundTask
 from ..signals import task_saturated
 from .refused import Disposition, Refused, RefusedAttempt
 from .result import tell_dropped
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def refusal_of(
-    task: Any, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
 ) -> Exception:
     """Return the exception to raise for this refusal of these claims."""
     request = task.request
@@ -43,7 +43,7 @@ def refusal_of(
 
 
 def _requeued(
-    task: Any, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
+    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
 ) -> RefusedAttempt:
     delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
     in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
@@ -62,12 +62,12 @@ def _requeued(
 
 
 def _parked(
-    task: Any, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
+    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
 ) -> RefusedAttempt:
     logger.info("task %s[%s] is parked: %s", task.name, task.request.id, text)
     return RefusedAttempt(
         reason=text,
-        # The store can take only a message whose wait it knows: one without a ticket is held.
+        # The store cannot take a message without a ticket, which names no wait: it is held.
         disposition=Disposition.HOLD if refusal.ticket is None else Disposition.PARK,
         delay=refusal.retry_after,
         ticket=refusal.ticket,
@@ -76,7 +76,7 @@ def _parked(
     )
 
 
-def _other_message(task: Any, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
+def _other_message(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
     """Return the attempt of a task that has, or had, a permit by another of its messages."""
     where = f"{task.name}[{task.request.id}]"
     if refusal.reason is Reason.COPY:

@@ -58,7 +58,9 @@ def test_a_refusal_is_small_and_ends_as_a_run_does(app: Celery) -> None:
 
 
 def test_a_refusal_is_small_whatever_the_key(app: Celery) -> None:
-    @app.task(name="limited", base=LimitedTask, semaphore="one", limit=1, key="{argument}", shared=False)
+    @app.task(
+        name="limited", base=LimitedTask, semaphore="one", limit=1, key="{argument}", shared=False
+    )
     def limited(argument: str) -> None: ...
 
     app.finalize()
