@@ -127,7 +127,7 @@ ACKNOWLEDGING = [
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
         "worker/main_process/refused_request",
-        "        return self._connection == self._limiter.connections\n",
+        "        return self._connection == self._limiter.worker.connections\n",
         "        return True\n",
         "tests/worker/main_process/test_request.py::test_what_a_lost_connection_delivered_is_not_put_back",
     ),

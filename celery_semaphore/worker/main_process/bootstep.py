@@ -56,7 +56,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
             _check_prefork(parent, self.limiter)
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
-        self.limiter.parks = any_parks(tasks, settings)
+        self.limiter.worker.parks = any_parks(tasks, settings)
         for doubt in warnings_of(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
@@ -69,7 +69,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
 
     def start(self, parent: WorkController) -> None:
         """Start the threads, now that the pool is up."""
-        self.limiter.pool = parent.pool
+        self.limiter.worker.pool = parent.pool
         process = self.limiter.process
         process.announce.subscribe(Announcements(process.ledger, process.receivers))
         self.limiter.start()
@@ -102,22 +102,23 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
     def start(self, c: Consumer) -> None:
         """Hold messages and consume granted queues on the connection that was just made."""
         limiter = limiter_of(c.app)
-        limiter.connections += 1
-        limiter.consumer = c.task_consumer
+        worker = limiter.worker
+        worker.connections += 1
+        worker.consumer = c.task_consumer
         buffer_refusals(c)
         if c.hub:
-            limiter.in_loop = partial(_call_in_loop, c, limiter)
+            worker.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            session = Session(limiter.process.store, limiter.in_loop, limiter.handed_on)
-            self.held = limiter.held = HeldMessages(
+            session = Session(limiter.process.store, worker.in_loop, limiter.handed_on)
+            self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),
-                limiter.in_loop,
+                worker.in_loop,
                 session,
                 limiter.process.releaser.release,
             )
             self.held.start()
-        if limiter.parks and limiter.settings.granted_queues:
+        if worker.parks and limiter.settings.granted_queues:
             self.granted = self.granted or GrantedQueues(c, limiter)
             self.granted.connect()
 
@@ -137,7 +138,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 if ends:
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
-            held, limiter.held = self.held, None
+            held, limiter.worker.held = self.held, None
             if held is not None and ends:
                 held.give_back_all()  # other workers may run them while tasks run here
             elif held is not None:
@@ -145,7 +146,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
-            limiter.connections += 1
+            limiter.worker.connections += 1
 
     def shutdown(self, c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
@@ -166,7 +167,7 @@ def _call_in_loop(c: Consumer, limiter: Limiter, call: Callable[[], object]) -> 
 
 def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
-    if (held := limiter_of(c.app).held) is not None:
+    if (held := limiter_of(c.app).worker.held) is not None:
         held.forget()  # its timer must not begin messages that the broker delivers again
     try:
         give_up_unanswered(c.connection)
@@ -219,7 +220,7 @@ def _check_prefork(parent: WorkController, limiter: Limiter) -> None:
 
 def _check_store(limiter: Limiter) -> None:
     try:
-        for warning in limiter.process.store.check(parks=limiter.parks):
+        for warning in limiter.process.store.check(parks=limiter.worker.parks):
             logger.warning(warning)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.

@@ -54,7 +54,7 @@ class EventsMixin(CeleryRequest):
             return
         if self._is_heard():
             self._started_at.append(time.time() - (time.monotonic() - since))
-            self._limiter.in_loop(self._send_started)
+            self._limiter.worker.in_loop(self._send_started)
 
     def dropped(self) -> None:
         """Send the event and the signal of a revoked task for one that is dropped.

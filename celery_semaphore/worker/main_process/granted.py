@@ -37,7 +37,7 @@ class GrantedQueues:
         c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
         # A queue of that name that the worker consumes already is the user's own.
         granted = frozenset(name for name in homes if granted_queue(name) not in homes)
-        self._limiter.granted = granted
+        self._limiter.worker.granted = granted
         # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
         self._own = None if c.hub is None else _consumer(c)
         for name in granted:
@@ -68,10 +68,10 @@ class GrantedQueues:
         if (
             home is None
             or name in queues.consume_from
-            or home_queue(queue, limiter.granted) != queue
+            or home_queue(queue, limiter.worker.granted) != queue
         ):
             return
-        limiter.granted |= {queue}
+        limiter.worker.granted |= {queue}
         if not self._consumer.consuming_from(name):
             self._consumer.add_queue(_beside(home))
             self._consumer.consume()
@@ -81,7 +81,7 @@ class GrantedQueues:
         home = self._c.app.amqp.queues.aliases.get(queue)
         name = queue if home is None else home.name
         self._remove(queue)
-        if name in self._limiter.granted:
+        if name in self._limiter.worker.granted:
             self._consumer.cancel_by_queue(granted_queue(name))
 
     @property

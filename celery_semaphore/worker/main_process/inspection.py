@@ -40,8 +40,9 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object
         return {}
     limiter.drain()
     permits = limiter.process.ledger.permits()
-    held = limiter.held.line() if limiter.held else []
-    turns = expected_turns(held, limiter.held.session.turns() if limiter.held else {})
+    messages = limiter.worker.held
+    held = messages.line() if messages else []
+    turns = expected_turns(held, messages.session.turns() if messages else {})
     now = time.monotonic()
     return {
         "permits": [_permit(each, now) for each in permits[:shown]],

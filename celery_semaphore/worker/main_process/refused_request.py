@@ -53,7 +53,7 @@ class RefusedRequestMixin(EventsMixin):
 
     def may_go_back(self) -> bool:
         """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""
-        return self._connection == self._limiter.connections
+        return self._connection == self._limiter.worker.connections
 
     def went_back(self) -> None:
         """Acknowledge the message: the broker has the one that replaces it."""
@@ -124,7 +124,8 @@ class RefusedRequestMixin(EventsMixin):
     def _hold(self, refused: RefusedAttempt) -> bool:
         """Hold the message, and return whether that is possible."""
         limiter, now = self._limiter, time.monotonic()
-        if limiter.held is None or not self.may_go_back():
+        messages = limiter.worker.held  # another thread may set it to None
+        if messages is None or not self.may_go_back():
             return False
         ends_in = self._ends_in(refused.left)
         held = Held(
@@ -141,7 +142,7 @@ class RefusedRequestMixin(EventsMixin):
             held.due = inf if ends_in is None else now + ends_in
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
-        return limiter.held.hold(held)
+        return messages.hold(held)
 
     def _ended(self, *, reported: bool) -> None:
         """Release what the task may hold."""

@@ -52,8 +52,8 @@ class LimitedRequestMixin(RefusedRequestMixin):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limiter = limiter_of(self._app)
-        self._connection = self._limiter.connections
-        self._by_tag = queue_by_tag(self._limiter.consumer, self.message.delivery_info)
+        self._connection = self._limiter.worker.connections
+        self._by_tag = queue_by_tag(self._limiter.worker.consumer, self.message.delivery_info)
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # whether the message was returned to the broker
@@ -74,7 +74,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.process.store.epoch
-        if (held := self._limiter.held) is not None:
+        if (held := self._limiter.worker.held) is not None:
             sent[SESSION] = held.session_for(self.message)
 
     def _drop_foreign_ticket(self) -> None:

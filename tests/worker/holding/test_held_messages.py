@@ -323,7 +323,8 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     """With gevent that may take a while, in which the timer would begin what is delivered again."""
     order: list[str] = []
     held = SimpleNamespace(forget=lambda: order.append("forgotten"))
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(held=held))
+    worker = SimpleNamespace(held=held)
+    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker))
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
     lost = SimpleNamespace(app=app, connection=connection)
     _close_lost(lost, lambda _: order.append("closed"), OSError("lost"))
@@ -649,7 +650,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     app.conf.semaphore_url = "memory://"
     request, held = request_of(limited(app)), list[Held]()
     request._request_dict["semaphore_session"] = "s"
-    request._limiter.held = SimpleNamespace(hold=held.append)
+    request._limiter.worker.held = SimpleNamespace(hold=held.append)
     attempt = RefusedAttempt(
         reason="why",
         disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,

@@ -465,7 +465,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     """The wait that it is granted to may be held here; but only if any waits for it."""
     rung: list[str] = []
     limiter = Limiter(Celery("freed"), worker.store)
-    limiter.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
+    limiter.worker.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
     limiter.serve(None)
     ledger = limiter.process.ledger
 
