@@ -91,9 +91,9 @@ def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:
 
 
 def _loaded(app: Any, message: Parked) -> Any:
-    accept = prepare_accept_content(app.conf.accept_content)  # type: ignore[no-untyped-call]
+    accept = prepare_accept_content(app.conf.accept_content)
     kind, encoding = message.content_type, message.content_encoding
-    return loads(message.body, kind, encoding, accept)  # type: ignore[no-untyped-call]
+    return loads(message.body, kind, encoding, accept)
 
 
 def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from celery import current_app
+from celery import Celery, current_app
 from celery._state import _task_stack
+
+from .celery_types import Consumer
 
 # Attributes of Celery's Request that our subclass reads; Celery has no public name for them.
 REQUEST_ATTRIBUTES = (
@@ -27,7 +29,7 @@ REQUEST_ATTRIBUTES = (
 running_tasks = _task_stack
 
 
-def app_behind_proxy() -> Any:
+def app_behind_proxy() -> Celery:
     """Return the current app itself: Celery's own pytest plugin has no other way to it."""
     return current_app._get_current_object()
 
@@ -35,24 +37,24 @@ def app_behind_proxy() -> Any:
 # -- the worker
 
 
-def requests_for_pool(c: Any) -> Any:
+def requests_for_pool(c: Consumer) -> Any:
     """Return the requests that wait for a free process, in order; an empty tuple where they need not wait."""
     processes = c.controller.semaphore
     return () if processes is None else processes._waiting
 
 
-def restores_prefetch(c: Any) -> Callable[[Any], object]:
+def restores_prefetch(c: Consumer) -> Callable[[Any], object]:
     """Return what Celery calls after a lost connection, at each acknowledgement, until the prefetch is whole again."""
     restore: Callable[[Any], object] = c._restore_prefetch_count_after_connection_restart
     return restore
 
 
-def restore_prefetch_by(c: Any, restore: Callable[..., object]) -> None:
+def restore_prefetch_by(c: Consumer, restore: Callable[..., object]) -> None:
     """Let Celery call this instead."""
     c._restore_prefetch_count_after_connection_restart = restore
 
 
-def restore_prefetch_now(c: Any) -> None:
+def restore_prefetch_now(c: Consumer) -> None:
     """Restore the full prefetch at once; the caller sends it to the broker."""
     with c.qos._mutex:  # as Celery's own step does
         if not c._maximum_prefetch_restored:

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+
+from celery import Celery
 
 from ..core.breaker import CircuitBreaker
 from ..core.events import Announcer, Event, PermitReleasedEvent
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..settings import Settings
-from .holding.held_messages import HeldMessages
 from .messages.message_mover import MessageMover
 from .messages.route import granted_queue, home_queue, is_amqp
 from .messages.sweeper import Sweeper
@@ -25,6 +25,7 @@ from .permits.note import NotePipe, PermitObserver
 from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
 from .permits.releaser import Releaser
+from .worker_state import WorkerState
 
 LIMITER = "_semaphore_limiter"  # the attribute of an app that holds its limiter
 TERMINATION_GRACE_S = 5.0  # from SIGTERM to SIGKILL
@@ -50,20 +51,14 @@ class Limiter:
     A ``store`` replaces the one of the app's settings, for tests.
     """
 
-    def __init__(self, app: Any, store: Store | None = None) -> None:
+    def __init__(self, app: Celery, store: Store | None = None) -> None:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
         self._app = app
         self._carry()
-        self.parks = False  # whether a task of this worker is parked when it waits
-        self.pool: Any = None  # the worker's, once it is up
+        self.worker = WorkerState()
         self.notes: NotePipe | None = None
-        self.granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
-        self.consumer: Any = None  # of task messages, on the current connection
-        self.in_loop: Callable[[Callable[[], object]], object] = _call
-        self.held: HeldMessages | None = None  # of the current connection
-        self.connections = 0  # counts each connect and each loss of the connection to the broker
         self._process: ProcessState | None = None
         self._main = 0
         self._lock = threading.Lock()
@@ -112,11 +107,11 @@ class Limiter:
 
     def comes_back_to(self, queue: str) -> str:
         """Return the queue by which a message of this queue comes back with a permit."""
-        return granted_queue(queue) if queue in self.granted else queue
+        return granted_queue(queue) if queue in self.worker.granted else queue
 
     def home_of(self, queue: str) -> str:
         """Return the queue that a granted queue belongs to; for any other queue, return that queue."""
-        return home_queue(queue, self.granted)
+        return home_queue(queue, self.worker.granted)
 
     def drain(self) -> bool:
         """Read the notes of the pool's processes, and return whether there was one."""
@@ -133,7 +128,7 @@ class Limiter:
         """End a process of the pool while it ``runs`` a task that has lost its permit."""
         if not runs():
             return
-        self.pool.terminate_job(pid, signal.SIGTERM)
+        self.worker.pool.terminate_job(pid, signal.SIGTERM)
         # Code that holds the GIL does not react to SIGTERM. A task that caught it may have ended by then.
         later = threading.Timer(TERMINATION_GRACE_S, _kill, [pid, runs])
         later.daemon = True
@@ -163,7 +158,8 @@ class Limiter:
         return self.process.store
 
     def _sessions(self) -> int:
-        return 1 if self.held is None else self.held.session.sessions
+        held = self.worker.held  # the event loop may set it to None
+        return 1 if held is None else held.session.sessions
 
     def handed_on(self, outgoing: Outgoing) -> None:
         """Send the messages that a release or a sweep handed on, in a worker's main process."""
@@ -172,7 +168,7 @@ class Limiter:
 
     def _happened(self, event: Event) -> None:
         """Let the session ask for a grant that a released permit may have made possible."""
-        if isinstance(event, PermitReleasedEvent) and (held := self.held) is not None:
+        if isinstance(event, PermitReleasedEvent) and (held := self.worker.held) is not None:
             held.session.freed(event.permit.claims)
 
     def _drain_beside_the_loop(self) -> None:
@@ -209,17 +205,12 @@ class Limiter:
             self._process.store.epoch = epoch
 
 
-def _call(now: Callable[[], object]) -> object:
-    """Call the function at once, in a worker without an event loop."""
-    return now()
-
-
 def _kill(pid: int, runs: Callable[[], bool]) -> None:
     if runs() and not is_gone(pid):
         os.kill(pid, signal.SIGKILL)
 
 
-def limiter_of(app: Any) -> Limiter:
+def limiter_of(app: Celery) -> Limiter:
     """Return the app's limiter, made when it is first needed; raise ``ConfigurationError``."""
     try:
         limiter: Limiter = app.__dict__[LIMITER]

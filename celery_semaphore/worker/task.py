@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from celery import Task
+from celery import Celery, Task
 
 from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
+from .celery_types import CeleryTask
 from .messages.headers import KEY, WEIGHT
 from .options.hidden_url import hide_url
 from .options.options import Options
@@ -26,7 +27,7 @@ REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"
 hide_url()
 
 
-class LimitedTaskMixin:
+class LimitedTaskMixin(CeleryTask):
     """Adds the options of a limited task; put it before a task class of your own.
 
     A task without ``semaphore`` is left as it is. Direct calls are never limited, nor are the bodies of ``map``,
@@ -47,9 +48,9 @@ class LimitedTaskMixin:
     semaphore_fault: ConfigurationError | None = None  # or the error that the check raised
 
     @classmethod
-    def on_bound(cls, app: Any) -> None:
+    def on_bound(cls, app: Celery) -> None:
         """Check the options, and limit the task if they say so. Celery calls this twice."""
-        super().on_bound(app)  # type: ignore[misc]
+        super().on_bound(app)
         if "semaphore_options" in cls.__dict__:
             return
         try:
@@ -61,15 +62,15 @@ class LimitedTaskMixin:
             add_steps(app)
             raise
         if options is not None:
-            cls.Request = _limited(cls.Request)  # type: ignore[attr-defined]
+            cls.Request = _limited(cls.Request)
             # Wrap it, so that a subclass that forgets super() is limited all the same.
-            cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]
+            cls.before_start = with_permit(cls.before_start)
             add_steps(app)
 
     @property
     def permit(self) -> TaskPermit | None:
         """The permit of the running task; None if it is not limited, or was called directly."""
-        return permit_of(self.request)  # type: ignore[attr-defined]
+        return permit_of(self.request)
 
     @property
     def __trace__(self) -> Trace | None:
@@ -92,7 +93,7 @@ class LimitedTaskMixin:
     ) -> Any:
         """Send the task, as Celery does; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
         self._say(options, semaphore_key, semaphore_weight)
-        return super().apply_async(args, kwargs, *positional, **options)  # type: ignore[misc]
+        return super().apply_async(args, kwargs, *positional, **options)
 
     def apply(
         self,
@@ -105,7 +106,7 @@ class LimitedTaskMixin:
     ) -> Any:
         """Run the task here, as Celery does; ``semaphore_key`` and ``semaphore_weight`` are for this call only."""
         self._say(options, semaphore_key, semaphore_weight)
-        return super().apply(args, kwargs, *positional, **options)  # type: ignore[misc]
+        return super().apply(args, kwargs, *positional, **options)
 
     def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
         if self.semaphore_fault is not None:
@@ -117,13 +118,13 @@ class LimitedTaskMixin:
             options["headers"] = {**(options.get("headers") or {}), **ours}
 
 
-def add_steps(app: Any) -> None:
+def add_steps(app: Celery) -> None:
     """Add the bootsteps to this app's workers; workers that run already do not get them."""
     for blueprint, step in STEPS.items():
         app.steps[blueprint].add(step)
 
 
-def _refuse_unknown(task: Any, options: dict[str, Any]) -> None:
+def _refuse_unknown(task: LimitedTaskMixin, options: dict[str, Any]) -> None:
     """Raise for a misspelt option: Celery would make it a property of the message, without any effect."""
     for name in options:
         if name.startswith("sem"):  # no option of Celery does; a cheap check, as each call runs it
@@ -132,7 +133,7 @@ def _refuse_unknown(task: Any, options: dict[str, Any]) -> None:
             raise SemaphoreError(msg)
 
 
-def _check_call(task: Any, key: Any, weight: Any) -> None:
+def _check_call(task: LimitedTaskMixin, key: Any, weight: Any) -> None:
     limits = task.semaphore_options.limits if task.semaphore_options else ()
     if len(limits) != 1:
         msg = (
@@ -157,7 +158,7 @@ def _limited(request: Any) -> Any:
 
     from .main_process.request import LimitedRequestMixin
 
-    base = symbol_by_name(request)  # type: ignore[no-untyped-call]
+    base = symbol_by_name(request)
     if issubclass(base, LimitedRequestMixin):
         return request
     return type("LimitedRequest", (LimitedRequestMixin, base), {"__module__": __name__})
@@ -172,7 +173,7 @@ def _base() -> Any:
     return Task
 
 
-class LimitedTask(LimitedTaskMixin, _base()):  # type: ignore[misc]
+class LimitedTask(LimitedTaskMixin, _base()):  # type: ignore[misc] # Celery ships no types
     """A task class with limits: ``@app.task(base=LimitedTask, semaphore="api", limit=5)`` runs at most five at once."""
 
     abstract = True

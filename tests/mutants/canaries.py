@@ -19,8 +19,8 @@ CANARIES = (
         "canary/worker",
         "the workers that the tests start import the copy",
         "celery_semaphore/worker/main_process/bootstep.py",
-        "    def start(self, parent: Any) -> None:\n",
-        f"    def start(self, parent: Any) -> None:\n        raise RuntimeError({SONG!r})\n",
+        "    def start(self, parent: WorkController) -> None:\n",
+        f"    def start(self, parent: WorkController) -> None:\n        raise RuntimeError({SONG!r})\n",
         ("tests/worker/test_waiting.py::test_drop_and_fail",),
     ),
 )

@@ -195,8 +195,8 @@ MUTANTS = [
         "who waits in a pause is told for how long",
         "its worker tries again then",
         "worker/pool_process/refusal",
-        "        unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)\n",
-        "        unknown = False\n",
+        "    unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)\n",
+        "    unknown = False\n",
         f"{CLI}::test_limits_are_set_and_cleared",
     ),
     operating(

@@ -60,7 +60,7 @@ ACKNOWLEDGING = [
         "the successor runs, and the old one comes again when the worker ends",
         "worker/main_process/refused_request",
         '        """Acknowledge the message: the broker has the one that replaces it."""\n'
-        "        self.acknowledge()  # type: ignore[attr-defined]\n",
+        "        self.acknowledge()\n",
         '        """Acknowledge the message: the broker has the one that replaces it."""\n',
         f"{POOLS}::test_warm_shutdown_keeps_who_waits[published-hold]",
     ),
@@ -85,11 +85,10 @@ ACKNOWLEDGING = [
         "it may have begun, and early acks promise that it runs once at most",
         "worker/main_process/request",
         "            and not self.acknowledged\n"
-        "            and not self._already_revoked  # type: ignore[attr-defined]\n"
-        "            and not self._already_cancelled  # type: ignore[attr-defined]\n"
+        "            and not self._already_revoked\n"
+        "            and not self._already_cancelled\n"
         "            and not self._limiter.process.ledger.holds(self.holder)\n",
-        "            and not self._already_revoked  # type: ignore[attr-defined]\n"
-        "            and not self._already_cancelled  # type: ignore[attr-defined]\n",
+        "            and not self._already_revoked\n            and not self._already_cancelled\n",
         f"{NOTED}[early-FAILURE]",
     ),
     worker(
@@ -128,7 +127,7 @@ ACKNOWLEDGING = [
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
         "worker/main_process/refused_request",
-        "        return self._connection == self._limiter.connections\n",
+        "        return self._connection == self._limiter.worker.connections\n",
         "        return True\n",
         "tests/worker/main_process/test_request.py::test_what_a_lost_connection_delivered_is_not_put_back",
     ),
@@ -171,8 +170,8 @@ RELEASING = [
         "a success keeps its permit",
         "Celery's generated on_success is trusted to call ours",
         "worker/main_process/request",
-        "            cls.on_success = on_success  # type: ignore[attr-defined]\n",
-        "            cls.on_success = generated  # type: ignore[attr-defined]\n",
+        "            cls.on_success = on_success\n",
+        "            cls.on_success = generated\n",
         f"{COPIES}::test_a_success_is_an_end",
     ),
     worker(
@@ -300,8 +299,8 @@ RENEWING = [
         "renewals stop when a shutdown begins",
         "a worker that finishes its tasks needs no more leases",
         "worker/main_process/bootstep",
-        "    def stop(self, parent: Any) -> None:\n",
-        "    def stop(self, parent: Any) -> None:\n        self.limiter.process.keeper.stop()\n",
+        "    def stop(self, parent: WorkController) -> None:\n",
+        "    def stop(self, parent: WorkController) -> None:\n        self.limiter.process.keeper.stop()\n",
         "tests/worker/main_process/test_bootstep.py::test_renews_during_a_warm_shutdown",
     ),
     worker(
@@ -620,9 +619,9 @@ PENDING_RELEASE = [
         "a subclass without super() is not limited",
         "the gate stands in LimitedTask.before_start, and is overridden",
         "worker/task",
-        "            cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]\n",
+        "            cls.before_start = with_permit(cls.before_start)\n",
         "            if cls.before_start.__module__.startswith('celery'):\n"
-        "                cls.before_start = with_permit(cls.before_start)  # type: ignore[attr-defined]\n",
+        "                cls.before_start = with_permit(cls.before_start)\n",
         f"{WAITING}::test_a_subclass_that_forgets_super_is_limited",
     ),
     worker(
@@ -650,6 +649,14 @@ LEAVING = [
         "worker/pool_process/tracer",
         "            refused.__context__ = None\n",
         "",
+        *TRACER,
+    ),
+    worker(
+        "a refusal travels with the whole key",
+        "it is what the call said; the store has its name",
+        "worker/pool_process/refusal",
+        "        claims=brief(claims) if in_line else (),\n",
+        "        claims=tuple(claims) if in_line else (),\n",
         *TRACER,
     ),
     worker(

@@ -11,6 +11,7 @@ from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER, sent_back
 from celery_semaphore.worker.pool_process import postrun
@@ -61,3 +62,8 @@ def message_of(task: Any) -> Any:
         delivery_info={"exchange": "", "routing_key": "celery"},
         delivery_tag="1",
     )
+
+
+def held_for(request: Any, ticket: str | None, *rest: Any, **more: Any) -> Held:
+    """A held message whose request need not be a whole one."""
+    return Held(request, ticket, *rest, **more)

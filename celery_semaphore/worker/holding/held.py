@@ -7,13 +7,14 @@ from typing import Any
 
 from ...core.session import HeldWait
 from ...core.ticket import TicketFields
+from ..protocols import HeldRequest
 
 
 @dataclass(slots=True, eq=False)
 class Held:
     """One held message: its last request, and what its next request needs. Times are monotonic."""
 
-    request: Any
+    request: HeldRequest
     ticket: str | None
     due: float  # when to run it again, unless it is granted before
     keep_until: float  # when the broker must have it back

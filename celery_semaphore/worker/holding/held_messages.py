@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
 
 from celery.worker import state
 
 from ...core.permit import Claim
+from ..celery_types import Consumer
+from ..protocols import HeldRequest, TaskMessage
 from .held import Held
 from .pool_line import goes_first
 from .prefetch import Prefetch
@@ -36,7 +37,7 @@ class HeldMessages:
 
     def __init__(
         self,
-        c: Any,
+        c: Consumer,
         redelivery: Redelivery | None,
         in_loop: Callable[[Callable[[], object]], object],
         session: Session,
@@ -67,7 +68,7 @@ class HeldMessages:
         """Return all held messages, the first in line first."""
         return sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
 
-    def session_for(self, message: Any) -> str:
+    def session_for(self, message: TaskMessage) -> str:
         """Return the name of the session that would ask for this message's grant; empty if it would not be held."""
         redelivery = self._redelivery
         if redelivery is None or not self._is_own(message) or not redelivery.may_take(message):
@@ -85,7 +86,7 @@ class HeldMessages:
     def begin(self, held: Held, *, granted: bool = False) -> None:
         """Run a held message again, by a fresh request that acquires as a new holder."""
         self._leave(held)
-        request: Any = None
+        request: HeldRequest | None = None
         try:
             if held.request.revoked():  # or expired: it ends here, without a process
                 self._end_wait(held)
@@ -100,7 +101,7 @@ class HeldMessages:
             )
             held.request.came_to_nothing()  # M5
 
-    def _hand_over(self, held: Held, request: Any, *, granted: bool) -> None:
+    def _hand_over(self, held: Held, request: HeldRequest, *, granted: bool) -> None:
         state.task_reserved(request)
         hand_over = partial(self._c.on_task_request, request)
         request.granted = granted
@@ -141,12 +142,10 @@ class HeldMessages:
         if self._window is None:
             return True
         name = self.session.name
-        asking = len(
-            [1 for each in state.reserved_requests if getattr(each, "session", "") == name]
-        )
-        return len(self._messages) + len(self._arrivals) + asking < self._window
+        asking = [1 for each in state.reserved_requests if getattr(each, "session", "") == name]
+        return len(self._messages) + len(self._arrivals) + len(asking) < self._window
 
-    def _takes(self, message: Any) -> bool:
+    def _takes(self, message: TaskMessage) -> bool:
         if self._redelivery is None or not self._is_own(message):
             return False
         try:
@@ -155,7 +154,7 @@ class HeldMessages:
             logger.warning("a waiting task is published again, not held: %r", error)
             return False
 
-    def _is_own(self, message: Any) -> bool:
+    def _is_own(self, message: TaskMessage) -> bool:
         """Return whether its channel's prefetch can be raised; that of granted queues is fixed: P5."""
         return message.channel is self._c.task_consumer.channel
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import takewhile
-from typing import Any
 
 from ..celery_internals import requests_for_pool
+from ..celery_types import Consumer
+from ..protocols import HeldRequest
 
 
-def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
+def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
     """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
     waiting = requests_for_pool(c)
     before = len(waiting)
@@ -19,7 +20,7 @@ def goes_first(c: Any, hand_over: Callable[[], object]) -> None:
         waiting.insert(sum(1 for _ in granted), waiting.pop())
 
 
-def _has_grant(c: Any, request: Any) -> bool:
+def _has_grant(c: Consumer, request: HeldRequest) -> bool:
     """Return whether a request came by a granted queue, which has its own channel, or was held until it was granted."""
     return request.message.channel is not c.task_consumer.channel or getattr(
         request, "granted", False

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kombu.common import ignore_errors
 
 from ..celery_internals import restore_prefetch_by, restore_prefetch_now, restores_prefetch
+from ..celery_types import Consumer
 from .shutdown import ends
 
 MAX_RAISED_MESSAGES = 10_000  # the bound if ``worker_eta_task_limit`` is not set
 
 
-def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -> None:
+def restore_in_loop(c: Consumer, in_loop: Callable[[Callable[[], object]], object]) -> None:
     """Let only the event loop restore the prefetch after a lost connection, and only while the worker goes on.
 
     Celery does it in any thread that acknowledges, and waits there for RabbitMQ's answer. If two threads read from one
@@ -26,7 +26,7 @@ def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -
     def restore_now() -> None:
         if not ends():
             # If the connection is lost now, the loop notices it, and the next acknowledgement calls this again.
-            ignore_errors(c, partial(restore, None))  # type: ignore[no-untyped-call]
+            ignore_errors(c, partial(restore, None))
 
     restore_prefetch_by(c, lambda *_: in_loop(restore_now))
 
@@ -34,7 +34,7 @@ def restore_in_loop(c: Any, in_loop: Callable[[Callable[[], object]], object]) -
 class Prefetch:
     """Changes the prefetch of one connection to the broker for held messages."""
 
-    def __init__(self, c: Any) -> None:
+    def __init__(self, c: Consumer) -> None:
         self._c = c
         self._most = c.app.conf.get("worker_eta_task_limit") or MAX_RAISED_MESSAGES
         self._raised = 0

@@ -18,6 +18,8 @@ from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
 from ..celery_internals import list_of, queues_of
+from ..celery_types import Consumer
+from ..protocols import TaskMessage, TaskRequest
 from .held import Held
 from .prefetch import MAX_RAISED_MESSAGES
 
@@ -40,7 +42,7 @@ end
 """
 
 
-PutBack = Callable[[Any, str | None, float], object]  # request, ticket, delay
+PutBack = Callable[[TaskRequest, str | None, float], object]  # request, ticket, delay
 
 
 class Redelivery(Protocol):
@@ -50,17 +52,17 @@ class Redelivery(Protocol):
     def window(self) -> int | None:
         """The number of messages that may be held where the prefetch cannot be raised; else None."""
 
-    def takes(self, message: Any) -> bool:
+    def takes(self, message: TaskMessage) -> bool:
         """Return whether the broker would redeliver this message exactly once."""
 
-    def may_take(self, message: Any) -> bool:
+    def may_take(self, message: TaskMessage) -> bool:
         """Return the same, as far as is known without a call to the broker."""
 
     def give_back(self, waiting: Sequence[Held]) -> None:
         """Return all messages to the broker, such that the first one is delivered first."""
 
 
-def redelivery_of(c: Any, put_back: PutBack) -> Redelivery | None:
+def redelivery_of(c: Consumer, put_back: PutBack) -> Redelivery | None:
     """Return how the broker of this consumer takes messages back; None if no message may be held.
 
     It is unknown how brokers other than Redis and RabbitMQ take messages back: P3.
@@ -77,7 +79,7 @@ def redelivery_of(c: Any, put_back: PutBack) -> Redelivery | None:
     return None
 
 
-def _has_loop(c: Any) -> bool:
+def _has_loop(c: Consumer) -> bool:
     """Return whether Celery's timer runs where messages are received, and not in a thread of its own: P8."""
     return c.hub is not None or bool(getattr(c.pool, "is_green", False))
 
@@ -90,7 +92,7 @@ class AmqpRedelivery:
     def __init__(self, errors: tuple[type[Exception], ...]) -> None:
         self._errors = errors
 
-    def takes(self, message: Any) -> bool:  # noqa: ARG002 - part of the protocol
+    def takes(self, message: TaskMessage) -> bool:  # noqa: ARG002 - part of the protocol
         return True
 
     may_take = takes
@@ -112,7 +114,7 @@ class QuorumRedelivery:
         self.window = prefetch // 2 if prefetch else MAX_RAISED_MESSAGES
         self._put_back = put_back
 
-    def takes(self, message: Any) -> bool:  # noqa: ARG002 - part of the protocol
+    def takes(self, message: TaskMessage) -> bool:  # noqa: ARG002 - part of the protocol
         return True
 
     may_take = takes
@@ -132,9 +134,11 @@ class RedisRedelivery:
     window = None
 
     def __init__(self) -> None:
-        self._copied: set[tuple[str, Any]] = set()  # exchanges and keys that lead to several queues
+        self._copied: set[tuple[str, str | None]] = (
+            set()
+        )  # exchanges and keys that lead to several queues
 
-    def takes(self, message: Any) -> bool:
+    def takes(self, message: TaskMessage) -> bool:
         """Return whether its exchange leads to one queue: kombu restores through it, and would make copies, P4."""
         channel, (exchange, key) = message.channel, _address(message)
         if not channel.ack_emulation:
@@ -145,7 +149,7 @@ class RedisRedelivery:
         self._copied.discard((exchange, key))
         return True
 
-    def may_take(self, message: Any) -> bool:
+    def may_take(self, message: TaskMessage) -> bool:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
     def give_back(self, waiting: Sequence[Held]) -> None:
@@ -154,7 +158,7 @@ class RedisRedelivery:
         for start in range(0, len(backwards), RESTORED_AT_ONCE):
             self._restore(backwards[start : start + RESTORED_AT_ONCE])
 
-    def _restore(self, messages: Sequence[Any]) -> None:
+    def _restore(self, messages: Sequence[TaskMessage]) -> None:
         channel = messages[0].channel  # all came by the worker's own channel
         # kombu's client adds its prefix to the keys of some commands, but not of these.
         keys = [
@@ -178,7 +182,7 @@ class RedisRedelivery:
             _forget(channel, tag)
 
 
-def leave_to_broker(message: Any) -> None:
+def leave_to_broker(message: TaskMessage) -> None:
     """Forget this message without acknowledging it: the broker delivers it again, or has done so.
 
     kombu's Redis transport gives one message the same delivery tag each time. If it was redelivered, an
@@ -189,24 +193,24 @@ def leave_to_broker(message: Any) -> None:
 
 def _forget(channel: Any, tag: str) -> None:
     """Let kombu forget the message, so that it neither counts it nor restores it at the end."""
-    QoS.ack(channel.qos, tag)  # type: ignore[no-untyped-call]
+    QoS.ack(channel.qos, tag)
 
 
-def _address(message: Any) -> tuple[str, Any]:
+def _address(message: TaskMessage) -> tuple[str, str | None]:
     came_by = message.delivery_info
     return came_by.get("exchange") or "", came_by.get("routing_key")
 
 
-def _restored(channel: Any, text: Any) -> tuple[str, str] | None:
+def _restored(channel: Any, text: bytes | str) -> tuple[str, str] | None:
     """Return the Redis list that a message belongs to, and its text marked as redelivered.
 
     Return None if its queue is bound no more: kombu's own restore logs that when the connection ends.
     """
-    raw, exchange, routing_key = loads(bytes_to_str(text))  # type: ignore[no-untyped-call]
+    raw, exchange, routing_key = loads(bytes_to_str(text))
     with suppress(KeyError):  # as kombu does: not every sender is kombu
         raw["headers"]["redelivered"] = True
         raw["properties"]["delivery_info"]["redelivered"] = True
     queues = queues_of(channel, exchange, routing_key)
     if len(queues) != 1:
         return None
-    return list_of(channel, queues[0], raw), dumps(raw)  # type: ignore[no-untyped-call]
+    return list_of(channel, queues[0], raw), dumps(raw)

@@ -32,7 +32,7 @@ def give_back_unread(connection: Any) -> None:
     """
     for channel in unanswered(connection):
         # A channel that lost its socket must not keep the others from being read.
-        ignore_errors(connection, _give_back, channel)  # type: ignore[no-untyped-call]
+        ignore_errors(connection, _give_back, channel)
 
 
 def _give_back(channel: Any) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from celery.worker import state
 
 from ...core.session import GRANT_S, HeldWait
 from ...core.ticket import nonce_of
+from ..protocols import HeldRequest
 
-Begun = tuple[HeldWait, Any, float]  # the wait, its fresh request, and the monotonic time
+Begun = tuple[HeldWait, HeldRequest, float]  # the wait, its fresh request, and the monotonic time
 
 
 class Unstarted:
@@ -22,7 +22,7 @@ class Unstarted:
     def __bool__(self) -> bool:
         return bool(self._begun)
 
-    def add(self, wait: HeldWait, request: Any) -> None:
+    def add(self, wait: HeldWait, request: HeldRequest) -> None:
         """Prolong the grant of this wait while its request waits for a process."""
         self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
 

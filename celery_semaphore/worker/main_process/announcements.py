@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+
+from celery.utils.dispatch import Signal
 
 from ...core.events import Event, PermitLostEvent, PermitReleasedEvent, PermitRestoredEvent
 from ...core.names import task_id_of
+from ...core.permit import Permit
 from ..permits.ledger import Ledger
 from ..permits.receivers import ReceiverThread
 from ..signals import permit_lost, permit_released
@@ -39,7 +41,15 @@ class Announcements:
             case PermitReleasedEvent(permit, held, task):
                 self._send(permit_released, task, urgent=False, permit=permit, held=held)
 
-    def _send(self, signal: Any, task: Any, *, urgent: bool, permit: Any, **fields: Any) -> None:
+    def _send(
+        self,
+        signal: Signal,
+        task: object,
+        *,
+        urgent: bool,
+        permit: Permit,
+        **fields: object,
+    ) -> None:
         if signal.receivers:
             task_id = task_id_of(permit.holder)
             send = partial(signal.send, sender=task, task_id=task_id, permit=permit, **fields)

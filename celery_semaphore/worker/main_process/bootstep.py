@@ -11,9 +11,12 @@ from typing import Any
 
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as PreforkPool
+from celery.worker import WorkController
+from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
 from ...errors import ConfigurationError, StoreUnavailable
+from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
 from ..holding.redelivery import redelivery_of
@@ -40,12 +43,12 @@ NONE_COMES_S = 0.1  # for each answer after the first one that timed out
 COLD_FLUSH_S = 2.0  # for returning messages at a cold shutdown; the broker redelivers the rest
 
 
-class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery ships no types
     """Checks the limited tasks and their store, and starts the threads that renew and release."""
 
     requires = ("celery.worker.components:Pool",)
 
-    def __init__(self, parent: Any, **kwargs: Any) -> None:
+    def __init__(self, parent: WorkController, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         self.limiter = limiter_of(parent.app)
         prefork = issubclass(parent.pool_cls, PreforkPool)
@@ -53,7 +56,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
             _check_prefork(parent, self.limiter)
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
-        self.limiter.parks = any_parks(tasks, settings)
+        self.limiter.worker.parks = any_parks(tasks, settings)
         for doubt in warnings_of(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
@@ -64,24 +67,24 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc]
         watch_ends()
         add_inspect_command()
 
-    def start(self, parent: Any) -> None:
+    def start(self, parent: WorkController) -> None:
         """Start the threads, now that the pool is up."""
-        self.limiter.pool = parent.pool
+        self.limiter.worker.pool = parent.pool
         process = self.limiter.process
         process.announce.subscribe(Announcements(process.ledger, process.receivers))
         self.limiter.start()
         self.limiter.sweeper.start()
 
-    def register_with_event_loop(self, _parent: Any, hub: Any) -> None:
+    def register_with_event_loop(self, _parent: WorkController, hub: Hub) -> None:
         """Watch the waker's pipe; Celery calls this at each connection to the broker."""
         # The pipe of notes is left to the releaser's thread: each task writes three notes, and few of them are urgent.
         hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
 
-    def stop(self, parent: Any) -> None:
+    def stop(self, parent: WorkController) -> None:
         """Do nothing: tasks still run, so their permits are kept until the consumer step's shutdown."""
 
 
-class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery ships no types
     """Follows the worker's connection to the broker, and closes the limiter after the pool has ended."""
 
     # Steps stop in reverse order: this one must limit the wait for answers before any step of Celery waits for one.
@@ -89,41 +92,42 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
     granted: GrantedQueues | None = None
     held: HeldMessages | None = None
 
-    def __init__(self, c: Any, **kwargs: Any) -> None:
+    def __init__(self, c: Consumer, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
         # Celery has no signal for a lost connection, and closes it before it stops the steps.
         close_lost = c.on_connection_error_after_connected
         c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
         restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))
 
-    def start(self, c: Any) -> None:
+    def start(self, c: Consumer) -> None:
         """Hold messages and consume granted queues on the connection that was just made."""
         limiter = limiter_of(c.app)
-        limiter.connections += 1
-        limiter.consumer = c.task_consumer
+        worker = limiter.worker
+        worker.connections += 1
+        worker.consumer = c.task_consumer
         buffer_refusals(c)
         if c.hub:
-            limiter.in_loop = partial(_call_in_loop, c, limiter)
+            worker.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            session = Session(limiter.process.store, limiter.in_loop, limiter.handed_on)
-            self.held = limiter.held = HeldMessages(
+            session = Session(limiter.process.store, worker.in_loop, limiter.handed_on)
+            self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),
-                limiter.in_loop,
+                worker.in_loop,
                 session,
                 limiter.process.releaser.release,
             )
             self.held.start()
-        if limiter.parks and limiter.settings.granted_queues:
+        if worker.parks and limiter.settings.granted_queues:
             self.granted = self.granted or GrantedQueues(c, limiter)
             self.granted.connect()
 
-    def register_with_event_loop(self, _c: Any, _hub: Any) -> None:
+    def register_with_event_loop(self, _c: Consumer, _hub: Hub) -> None:
         """Consume the granted queues; Celery calls this right before a loop with a hub begins."""
         if self.granted is not None:
             self.granted.consume()
 
-    def stop(self, c: Any) -> None:
+    def stop(self, c: Consumer) -> None:
         """Let go of what the connection delivered: it is lost or about to be closed, and nothing can be acked after."""
         limiter = limiter_of(c.app)
         ends = c.blueprint.state != bootsteps.RUN  # any shutdown, as opposed to a reconnect
@@ -134,7 +138,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
                 if ends:
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
-            held, limiter.held = self.held, None
+            held, limiter.worker.held = self.held, None
             if held is not None and ends:
                 held.give_back_all()  # other workers may run them while tasks run here
             elif held is not None:
@@ -142,9 +146,9 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
-            limiter.connections += 1
+            limiter.worker.connections += 1
 
-    def shutdown(self, c: Any) -> None:
+    def shutdown(self, c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
         if self.held is not None:
             self.held.session.join(SHUTDOWN_TIMEOUT_S)
@@ -156,14 +160,14 @@ def _longest_flush(warm: float) -> float:
     return min(COLD_FLUSH_S, warm) if ends_cold() else warm
 
 
-def _call_in_loop(c: Any, limiter: Limiter, call: Callable[[], object]) -> None:
+def _call_in_loop(c: Consumer, limiter: Limiter, call: Callable[[], object]) -> None:
     c.call_soon(call)
     limiter.waker.wake()  # the loop may sleep
 
 
-def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) -> None:
+def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
-    if (held := limiter_of(c.app).held) is not None:
+    if (held := limiter_of(c.app).worker.held) is not None:
         held.forget()  # its timer must not begin messages that the broker delivers again
     try:
         give_up_unanswered(c.connection)
@@ -174,7 +178,7 @@ def _close_lost(c: Any, close: Callable[[Exception], None], error: Exception) ->
 
 
 @contextmanager
-def _bounded_answers(c: Any) -> Iterator[None]:
+def _bounded_answers(c: Consumer) -> Iterator[None]:
     """Limit the time that a shutdown waits for answers of RabbitMQ.
 
     Celery's handler of QUIT may interrupt a half-written frame of the warm shutdown. Then no answer comes any more.
@@ -192,14 +196,14 @@ def _bounded_answers(c: Any) -> Iterator[None]:
         socket.settimeout(NONE_COMES_S)
 
 
-def _cease_to_consume(c: Any) -> None:
+def _cease_to_consume(c: Consumer) -> None:
     """Cancel the worker's own consumers, as Celery is about to, and leave no message unread."""
     if c.connection is not None:
-        ignore_errors(c, c.task_consumer.cancel)  # type: ignore[no-untyped-call]
+        ignore_errors(c, c.task_consumer.cancel)
         give_back_unread(c.connection)
 
 
-def _check_prefork(parent: Any, limiter: Limiter) -> None:
+def _check_prefork(parent: WorkController, limiter: Limiter) -> None:
     if limiter.settings.url.startswith("memory:"):
         msg = (
             "semaphore_url='memory://' holds for one process, and this pool has several: each would"
@@ -216,7 +220,7 @@ def _check_prefork(parent: Any, limiter: Limiter) -> None:
 
 def _check_store(limiter: Limiter) -> None:
     try:
-        for warning in limiter.process.store.check(parks=limiter.parks):
+        for warning in limiter.process.store.check(parks=limiter.worker.parks):
             logger.warning(warning)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.

@@ -10,6 +10,7 @@ from celery.concurrency.thread import TaskPool as ThreadsPool
 from celery.events.event import group_from
 from celery.signals import task_revoked
 
+from ..celery_types import CeleryRequest, Consumer
 from ..limiter import Limiter
 
 STARTED = "task-started"
@@ -20,7 +21,7 @@ ENDS = frozenset(
 )
 
 
-class EventsMixin:
+class EventsMixin(CeleryRequest):
     """Sends ``task-started`` only when the permit is held; put it before a ``Request`` class.
 
     Celery sends it when a process takes the task, which is at each attempt to acquire. The main process may learn of
@@ -30,21 +31,20 @@ class EventsMixin:
     """
 
     _limiter: Limiter
-    task: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._unstarted = [True]
         self._started_at: list[float] = []  # the time of an event that is not sent yet
 
-    def send_event(self, type: str, **fields: Any) -> None:  # noqa: A002 - Celery's name
+    def send_event(self, type: str, **fields: object) -> None:  # noqa: A002 - Celery's name
         """Send an event as Celery does, but ``task-started`` right before the event of the end at the latest."""
         if type == STARTED:
             return
         if type in ENDS:
             self._limiter.drain()  # the note of its permit may be unread
             self._send_started()
-        super().send_event(type, **fields)  # type: ignore[misc]
+        super().send_event(type, **fields)
 
     def started(self, since: float) -> None:
         """Queue ``task-started``, once; ``since`` is the monotonic time of the acquire."""
@@ -54,7 +54,7 @@ class EventsMixin:
             return
         if self._is_heard():
             self._started_at.append(time.time() - (time.monotonic() - since))
-            self._limiter.in_loop(self._send_started)
+            self._limiter.worker.in_loop(self._send_started)
 
     def dropped(self) -> None:
         """Send the event and the signal of a revoked task for one that is dropped.
@@ -65,7 +65,7 @@ class EventsMixin:
         how = {"terminated": False, "signum": None, "expired": False}
         self.send_event("task-revoked", **how)
         if task_revoked.receivers:
-            request = self._context  # type: ignore[attr-defined]
+            request = self._context
             send = partial(task_revoked.send, sender=self.task, request=request, **how)
             self._limiter.process.receivers.add(send)
 
@@ -74,7 +74,7 @@ class EventsMixin:
 
         A worker without ``--task-events`` has a dispatcher that is enabled for the group ``worker`` only.
         """
-        eventer = self._eventer  # type: ignore[attr-defined]
+        eventer = self._eventer
         if not (eventer and eventer.enabled and self.task.send_events):
             return False
         return not eventer.groups or "task" in eventer.groups
@@ -84,10 +84,10 @@ class EventsMixin:
             timestamp = self._started_at.pop()
         except IndexError:
             return
-        super().send_event(STARTED, timestamp=timestamp)  # type: ignore[misc]
+        super().send_event(STARTED, timestamp=timestamp)
 
 
-def buffer_refusals(consumer: Any) -> None:
+def buffer_refusals(consumer: Consumer) -> None:
     """Send events of refusals in batches, as Celery does with events of tasks: each message blocks the event loop.
 
     With ``--pool threads`` they are sent one by one: there the threads that run tasks send them, and before 5.7 Celery

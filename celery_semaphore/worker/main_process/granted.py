@@ -13,16 +13,18 @@ from celery.worker import state
 from kombu.common import ignore_errors
 from kombu.entity import Queue
 
+from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
 from ..limiter import Limiter
 from ..messages.route import granted_queue, home_queue, is_amqp
+from ..protocols import TaskMessage
 
 
 class GrantedQueues:
     """Consumes the granted queues of one worker, also for queues that it adds or cancels while it runs."""
 
-    def __init__(self, c: Any, limiter: Limiter) -> None:
+    def __init__(self, c: Consumer, limiter: Limiter) -> None:
         self._c = c
         self._limiter = limiter
         self._own: Any = None  # the consumer with a channel of its own
@@ -35,7 +37,7 @@ class GrantedQueues:
         c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
         # A queue of that name that the worker consumes already is the user's own.
         granted = frozenset(name for name in homes if granted_queue(name) not in homes)
-        self._limiter.granted = granted
+        self._limiter.worker.granted = granted
         # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
         self._own = None if c.hub is None else _consumer(c)
         for name in granted:
@@ -55,9 +57,9 @@ class GrantedQueues:
         repeated: after a cold shutdown interrupted a frame, RabbitMQ would never answer.
         """
         if self._own is not None and not (ends_cold() and is_amqp(self._c.app)):
-            ignore_errors(self._c, self._own.cancel)  # type: ignore[no-untyped-call]
+            ignore_errors(self._c, self._own.cancel)
 
-    def add(self, queue: str, *args: Any, **options: Any) -> None:
+    def add(self, queue: str, *args: object, **options: object) -> None:
         """Consume one more queue, and its granted queue."""
         self._add(queue, *args, **options)
         queues, limiter = self._c.app.amqp.queues, self._limiter
@@ -66,10 +68,10 @@ class GrantedQueues:
         if (
             home is None
             or name in queues.consume_from
-            or home_queue(queue, limiter.granted) != queue
+            or home_queue(queue, limiter.worker.granted) != queue
         ):
             return
-        limiter.granted |= {queue}
+        limiter.worker.granted |= {queue}
         if not self._consumer.consuming_from(name):
             self._consumer.add_queue(_beside(home))
             self._consumer.consume()
@@ -79,19 +81,19 @@ class GrantedQueues:
         home = self._c.app.amqp.queues.aliases.get(queue)
         name = queue if home is None else home.name
         self._remove(queue)
-        if name in self._limiter.granted:
+        if name in self._limiter.worker.granted:
             self._consumer.cancel_by_queue(granted_queue(name))
 
     @property
     def _consumer(self) -> Any:
         return self._c.task_consumer if self._own is None else self._own
 
-    def _received(self, message: Any) -> None:
+    def _received(self, message: TaskMessage) -> None:
         """Give the message to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
         goes_first(self._c, partial(self._handle, message))
 
 
-def _consumer(c: Any) -> Any:
+def _consumer(c: Consumer) -> Any:
     channel = c.connection.channel()
     # A longer prefetch would keep messages here while another worker has a free process. RabbitMQ counts per queue.
     most = getattr(c.controller, "max_concurrency", None) or _processes(c)
@@ -103,7 +105,7 @@ def _consumer(c: Any) -> Any:
     )
 
 
-def _processes(c: Any) -> int:
+def _processes(c: Consumer) -> int:
     """Return the number of the pool's processes; 1 if a cold shutdown has ended the pool during a connect."""
     try:
         return int(c.pool.num_processes)
@@ -118,7 +120,7 @@ def _only_for_a_free_process(qos: Any, most: int) -> None:
 
 
 def _beside(home: Any) -> Queue:
-    return Queue(  # type: ignore[no-untyped-call]
+    return Queue(
         granted_queue(home.name),
         durable=home.durable,
         queue_arguments=home.queue_arguments,

@@ -28,7 +28,7 @@ def add_inspect_command() -> None:
     )(inspect_worker)
 
 
-def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
+def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object]:
     """Return the permits and the held messages of this worker, ``shown`` of each at most. Durations are in seconds.
 
     Waits that are parked, in transit, or outside tasks are in no worker: ``celery semaphore show`` queries the store.
@@ -40,8 +40,9 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
         return {}
     limiter.drain()
     permits = limiter.process.ledger.permits()
-    held = limiter.held.line() if limiter.held else []
-    turns = expected_turns(held, limiter.held.session.turns() if limiter.held else {})
+    messages = limiter.worker.held
+    held = messages.line() if messages else []
+    turns = expected_turns(held, messages.session.turns() if messages else {})
     now = time.monotonic()
     return {
         "permits": [_permit(each, now) for each in permits[:shown]],
@@ -51,7 +52,7 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, Any]:
     }
 
 
-def _permit(delivery: Delivery, now: float) -> dict[str, Any]:
+def _permit(delivery: Delivery, now: float) -> dict[str, object]:
     return {
         "id": task_id_of(delivery.holder),
         "name": getattr(delivery.task, "name", None),
@@ -74,7 +75,7 @@ def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Itera
         yield None if resources in still else turn
 
 
-def _waiting(held: Held, turn: float | None, now: float) -> dict[str, Any]:
+def _waiting(held: Held, turn: float | None, now: float) -> dict[str, object]:
     claims = held.wait.claims if held.wait else ()
     return {
         "id": held.request.id,
@@ -84,7 +85,7 @@ def _waiting(held: Held, turn: float | None, now: float) -> dict[str, Any]:
     }
 
 
-def _semaphores(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def _semaphores(claims: Sequence[Claim]) -> list[dict[str, object]]:
     return [
         {"semaphore": each.semaphore, "key": each.key, "weight": each.weight} for each in claims
     ]

@@ -6,18 +6,18 @@ import time
 from datetime import datetime
 from functools import partial
 from math import inf
-from typing import Any, Self
+from typing import Self
 
 from celery.worker import state
 
-from ...core.permit import Claim, Kind, Reason
+from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ..holding.broker_reply import BrokerReply
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
 from ..messages.headers import PLACE, SESSION
 from ..messages.route import queue_of
-from ..pool_process.refusal import Refused
+from ..pool_process.refused import Disposition, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
 # The part of the visibility timeout after which the message may already be another worker's.
@@ -28,14 +28,12 @@ CLOCK_MARGIN_S = 0.5  # added to ``expires``, so that the task has expired by ev
 class RefusedRequestMixin(EventsMixin):
     """Holds, parks, publishes or drops the message of a refused task; put it before a ``Request`` class."""
 
-    id: str
     holder: str
-    message: Any
-    worker_pid: int | None
+    granted: bool
+    made_at: float
     _reply: BrokerReply
     _by_tag: str | None
     _connection: int
-    _request_dict: dict[str, Any]
     _since: float
 
     @property
@@ -46,7 +44,7 @@ class RefusedRequestMixin(EventsMixin):
     def came_from(self) -> str:
         """Return the name of the message's own queue."""
         info = self.message.delivery_info
-        came_by = queue_of(self._app, self._by_tag, info)  # type: ignore[attr-defined]
+        came_by = queue_of(self._app, self._by_tag, info)
         return self._limiter.home_of(came_by)
 
     def comes_back_to(self) -> str:
@@ -55,11 +53,11 @@ class RefusedRequestMixin(EventsMixin):
 
     def may_go_back(self) -> bool:
         """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""
-        return self._connection == self._limiter.connections
+        return self._connection == self._limiter.worker.connections
 
     def went_back(self) -> None:
         """Acknowledge the message: the broker has the one that replaces it."""
-        self.acknowledge()  # type: ignore[attr-defined]
+        self.acknowledge()
 
     def was_parked(self) -> None:
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
@@ -67,81 +65,84 @@ class RefusedRequestMixin(EventsMixin):
         if after and time.monotonic() - self._since > REDELIVERED * after:
             self._reply.give(partial(leave_to_broker, self.message))
         else:
-            self.acknowledge()  # type: ignore[attr-defined]
+            self.acknowledge()
 
     def came_to_nothing(self) -> None:
         """Return the message to the broker, because it could not be published again."""
-        self.reject(requeue=True)  # type: ignore[attr-defined]
+        self.reject(requeue=True)
 
     def again(self, ticket: str | None) -> Self:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
         fresh = type(self)(
             self.message,
-            on_ack=self.on_ack,  # type: ignore[attr-defined]
-            on_reject=self.on_reject,  # type: ignore[attr-defined]
-            hostname=self.hostname,  # type: ignore[attr-defined]
-            eventer=self.eventer,  # type: ignore[attr-defined]
-            app=self._app,  # type: ignore[attr-defined]
-            connection_errors=self.connection_errors,  # type: ignore[attr-defined]
+            on_ack=self.on_ack,
+            on_reject=self.on_reject,
+            hostname=self.hostname,
+            eventer=self.eventer,
+            app=self._app,
+            connection_errors=self.connection_errors,
             task=self.task,
-            body=self.body,  # type: ignore[attr-defined]
+            body=self.body,
             headers={**self._request_dict, "eta": None},
-            decoded=self._decoded,  # type: ignore[attr-defined]
-            utc=self.utc,  # type: ignore[attr-defined]
+            decoded=self._decoded,
+            utc=self.utc,
         )
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
         if ticket is not None:
             fresh._request_dict[PLACE] = ticket  # noqa: SLF001 - as above
         return fresh
 
-    def _go_back(self, refused: Refused) -> None:
+    def on_refused(self, refused: RefusedAttempt) -> None:
         """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
-        if self._already_revoked or self._already_cancelled:  # type: ignore[attr-defined]
+        if self._already_revoked or self._already_cancelled:
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger
-        claims: tuple[Claim, ...] = ()
         if refused.answer_known:
-            claims = ledger.refused(self.holder)
+            ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
-        if refused.delay is None:
-            self.acknowledge()  # type: ignore[attr-defined]
-        elif refused.parks and refused.ticket and claims:
+        dropped = refused.disposition is Disposition.DROP
+        if dropped:
+            self.acknowledge()
+        elif refused.disposition is Disposition.PARK and refused.ticket:
             self._limiter.mover.park(
                 self,
                 refused.ticket,
-                claims,
+                refused.claims,
                 delay=refused.delay,
                 ends_in=self._ends_in(refused.left),
             )
-        elif refused.elsewhere or not self._hold(refused, refused.delay, claims):
+        elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
         if refused.reason not in (Reason.COPY, Reason.RUNNING):
             self.send_event(SATURATED, reason=refused.reason)
-            if refused.delay is None:
+            if dropped:
                 self.dropped()
 
-    def _hold(self, refused: Refused, delay: float, claims: tuple[Claim, ...]) -> bool:
+    def _hold(self, refused: RefusedAttempt) -> bool:
+        """Hold the message, and return whether that is possible."""
         limiter, now = self._limiter, time.monotonic()
-        if limiter.held is None or not self.may_go_back():
+        messages = limiter.worker.held  # another thread may set it to None
+        if messages is None or not self.may_go_back():
             return False
         ends_in = self._ends_in(refused.left)
         held = Held(
             self,
             refused.ticket,
-            due=now + min(delay, inf if ends_in is None else ends_in),
+            due=now + min(refused.delay, inf if ends_in is None else ends_in),
             keep_until=self._since + limiter.settings.longest_hold,
-            expected=now + delay,
+            expected=now + refused.delay,
         )
-        if refused.in_line and refused.ticket and claims and self.session:
+        in_line = refused.disposition is Disposition.HOLD_IN_LINE
+        if in_line and refused.ticket and self.session:
             keeps = limiter.redelivered_after
-            held.wait = HeldWait(refused.ticket, claims, Kind.REQUEUE, keeps)
+            held.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
-        return limiter.held.hold(held)
+        return messages.hold(held)
 
     def _ended(self, *, reported: bool) -> None:
         """Release what the task may hold."""
@@ -150,7 +151,7 @@ class RefusedRequestMixin(EventsMixin):
     def _ends_in(self, left: float | None) -> float | None:
         """Return the seconds until the task expires or its ``wait_timeout`` is over; None without either."""
         ends = [] if left is None else [left]
-        if (expires := self.expires) is not None:  # type: ignore[attr-defined]
+        if (expires := self.expires) is not None:
             left = (expires - datetime.now(expires.tzinfo)).total_seconds()
             ends.append(left + CLOCK_MARGIN_S)
         return max(min(ends), 0.0) if ends else None

@@ -17,6 +17,7 @@ from typing import Any
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from billiard.exceptions import Terminated
+from celery.concurrency.base import BasePool
 from celery.exceptions import WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
@@ -37,7 +38,7 @@ from ..messages.headers import (
 )
 from ..messages.route import came_by_fanout, queue_by_tag
 from ..permits.process import is_gone
-from ..pool_process.refusal import Refused
+from ..pool_process.refused import Refused
 from .refused_request import RefusedRequestMixin
 
 logger = logging.getLogger(__name__)
@@ -48,17 +49,11 @@ DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 class LimitedRequestMixin(RefusedRequestMixin):
     """Limits the requests of a task; put it before the task's own ``Request`` class."""
 
-    id: str
-    message: Any
-    task: Any
-    worker_pid: int | None
-    acknowledged: bool
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._limiter = limiter_of(self._app)  # type: ignore[attr-defined]
-        self._connection = self._limiter.connections
-        self._by_tag = queue_by_tag(self._limiter.consumer, self.message.delivery_info)
+        self._limiter = limiter_of(self._app)
+        self._connection = self._limiter.worker.connections
+        self._by_tag = queue_by_tag(self._limiter.worker.consumer, self.message.delivery_info)
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # whether the message was returned to the broker
@@ -68,18 +63,18 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id can overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
-        came_by: dict[str, Any] = self._delivery_info  # type: ignore[attr-defined]
+        came_by = self._delivery_info
         if not came_by["exchange"]:  # a retry must go to the home queue, not to its granted queue
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
-        sent: dict[str, Any] = self._request_dict
+        sent = self._request_dict
         drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
-        if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):  # type: ignore[attr-defined]
+        if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.process.store.epoch
-        if (held := self._limiter.held) is not None:
+        if (held := self._limiter.worker.held) is not None:
             sent[SESSION] = held.session_for(self.message)
 
     def _drop_foreign_ticket(self) -> None:
@@ -109,7 +104,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
                     if not failed:  # else on_failure was called, and may have returned the message
                         self._ended(reported=True)
 
-            cls.on_success = on_success  # type: ignore[attr-defined]
+            cls.on_success = on_success
 
     # -- start
 
@@ -117,7 +112,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         """Watch for the permit, now that a process has accepted the task."""
         self._accepting = True
         try:
-            super().on_accepted(pid, time_accepted)  # type: ignore[misc]
+            super().on_accepted(pid, time_accepted)
         finally:
             self._accepting = False
         self._limiter.process.ledger.watch(self.holder, self)
@@ -126,12 +121,12 @@ class LimitedRequestMixin(RefusedRequestMixin):
         """Acknowledge the message, except when Celery wants to before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        self._reply.give(super().acknowledge)  # type: ignore[misc]
+        self._reply.give(super().acknowledge)
 
     def reject(self, requeue: bool = False) -> None:
         """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
-        self._reply.give(partial(super().reject, requeue))  # type: ignore[misc]
+        self._reply.give(partial(super().reject, requeue))
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""
@@ -145,45 +140,48 @@ class LimitedRequestMixin(RefusedRequestMixin):
     # -- end
 
     def on_failure(
-        self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
+        self, exc_info: ExceptionInfo, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
-        """Handle every end but success."""
+        """Handle every end but success; Celery has no other entry for a refusal, which is one of them."""
         # Read the notes first: a note that was entered after the end would never be removed.
         self._limiter.drain()
         exc = _bare(exc_info.exception)
         if isinstance(exc, Refused):
-            self._go_back(exc)
-            return
-        if self._died_without_permit(exc):
+            self.on_refused(exc.attempt)
+        elif self._died_without_permit(exc):
             self._deliver_again()
-            return
+        else:
+            self._on_failed(exc, exc_info, send_failed_event, return_ok)
+
+    def _on_failed(
+        self, exc: Any, exc_info: ExceptionInfo, send_failed_event: bool, return_ok: bool
+    ) -> None:
+        """Let Celery handle the end, and release the permit."""
         if self._loss is not None and isinstance(exc, DIED):
             exc_info, return_ok = self._lost_permit(), False
         try:
-            super().on_failure(  # type: ignore[misc]
-                exc_info, send_failed_event=send_failed_event, return_ok=return_ok
-            )
+            super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
         finally:
             self._ended(reported=return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Handle an exceeded time limit; at a hard one the process is killed after this call."""
-        super().on_timeout(soft, timeout)  # type: ignore[misc]
+        super().on_timeout(soft, timeout)
         if not soft:
             self._ended(reported=False)
 
-    def terminate(self, pool: Any, signal: Any = None) -> None:
+    def terminate(self, pool: BasePool, signal: str | int | None = None) -> None:
         """Handle a revoke of a running task: its process is being killed."""
         self._accepting = False  # on_accepted may call this, and a revoked message must be acked
-        super().terminate(pool, signal)  # type: ignore[misc]
+        super().terminate(pool, signal)
         self._ended(reported=False)
 
-    def cancel(self, pool: Any, signal: Any = None, **kwargs: Any) -> None:
+    def cancel(self, pool: BasePool, signal: str | int | None = None, **options: bool) -> None:
         """Handle a cold shutdown or a lost connection: the process is being killed."""
         self._limiter.drain()
         if self._limiter.process.ledger.is_over(self.holder):
             return  # its body has ended and its message is not acknowledged yet: it would run twice
-        super().cancel(pool, signal, **kwargs)  # type: ignore[misc]
+        super().cancel(pool, signal, **options)
         if self.worker_pid is not None and self._limiter.notes is not None:
             self._limiter.process.ledger.ended(self.holder, partial(is_gone, self.worker_pid))
 
@@ -191,7 +189,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         """Release the permit: at once if the process ``reported`` the end, else once that process is gone."""
         self._limiter.drain()
         ledger = self._limiter.process.ledger
-        cancelled: bool = self._already_cancelled  # type: ignore[attr-defined]
+        cancelled = self._already_cancelled
         if not self.task.acks_late and not self.acknowledged and not cancelled:
             self.acknowledge()
         message_id = None if self._returned or cancelled else self._message_id
@@ -201,7 +199,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id)
         # Else the task runs in this process, which goes on: task_postrun releases the permit.
 
-    def _died_without_permit(self, exc: Any) -> bool:
+    def _died_without_permit(self, exc: BaseException) -> bool:
         """Return whether an early-ack task must be delivered again, because its body never began.
 
         This happens once only: a key function that kills its process must not do so for ever.
@@ -210,8 +208,8 @@ class LimitedRequestMixin(RefusedRequestMixin):
             isinstance(exc, DIED)
             and not self.task.acks_late
             and not self.acknowledged
-            and not self._already_revoked  # type: ignore[attr-defined]
-            and not self._already_cancelled  # type: ignore[attr-defined]
+            and not self._already_revoked
+            and not self._already_cancelled
             and not self._limiter.process.ledger.holds(self.holder)
             and not self.message.delivery_info.get("redelivered")
         )
@@ -233,7 +231,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             runs = partial(self._limiter.process.ledger.has, self.holder)
             self._limiter.kill(self.worker_pid, runs)
 
-    def _lost_permit(self) -> Any:
+    def _lost_permit(self) -> ExceptionInfo:
         try:
             msg = f"task {self.id}: {self._loss}"
             raise PermitLost(msg)  # noqa: TRY301 - Celery wants its traceback
@@ -241,9 +239,10 @@ class LimitedRequestMixin(RefusedRequestMixin):
             return ExceptionInfo()
 
 
-class LimitedRequest(LimitedRequestMixin, Request):  # type: ignore[misc]
+class LimitedRequest(LimitedRequestMixin, Request):  # type: ignore[misc] # Celery ships no types
     """The ``Request`` class of a limited task."""
 
 
-def _bare(exc: Any) -> Any:
-    return exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
+def _bare(exc: Any) -> BaseException:
+    bare: BaseException = exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
+    return bare

@@ -10,6 +10,7 @@ from typing import Any
 from ...core.formats import FORMAT
 from ...core.permit import MessageId
 from ...core.ticket import nonce_of
+from ..protocols import Fields, TaskContext
 
 TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried
 # The main process adds these to the request that a pool process gets, which adds those from PERMIT on:
@@ -85,7 +86,7 @@ def is_sent_back(header: object, task_id: str) -> bool:
     return first == task_id and bool(_DELIVERY.fullmatch(delivery))
 
 
-def message_id_of(sent: Mapping[str, Any], redelivered: Any, remember: float) -> MessageId:
+def message_id_of(sent: Mapping[str, Any], redelivered: object, remember: float) -> MessageId:
     """Return the id of this message among all those of its task, by the headers that it was sent with.
 
     A retry is another wait, and so is the task by which ``self.replace`` replaces this one: both keep the task's id.
@@ -96,7 +97,7 @@ def message_id_of(sent: Mapping[str, Any], redelivered: Any, remember: float) ->
     return MessageId(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
 
 
-def drop_internal(sent: dict[str, Any]) -> None:
+def drop_internal(sent: Fields) -> None:
     """Remove the headers that only this library may set, in case the message's sender set them."""
     for name in INTERNAL:
         sent.pop(name, None)
@@ -117,7 +118,7 @@ class Headers:
     given_priority: int | None
 
     @classmethod
-    def taken_from(cls, request: Any, remember: float) -> Headers:
+    def taken_from(cls, request: TaskContext, remember: float) -> Headers:
         """Read the headers, and remove those that ``self.retry`` must not pass on to another wait."""
         own = request.__dict__
         extra = request.headers or {}  # the headers that the call gave to an eager task

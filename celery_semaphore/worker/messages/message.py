@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from kombu.utils.json import dumps, loads
 
 from ...core.formats import FORMAT, check_format
+from ..protocols import Fields, MessageContent
 from .headers import TICKET
 from .route import Route
 
@@ -34,19 +34,19 @@ class Parked:
 
     queue: str
     way: str
-    headers: dict[str, Any]
-    properties: dict[str, Any]
+    headers: Fields
+    properties: Fields
     content_type: str | None
     content_encoding: str | None
     body: bytes | str
 
 
-def packed(message: Any, queue: str, way: str) -> bytes:
+def packed(message: MessageContent, queue: str, way: str) -> bytes:
     """Return the message for the store: all but the body as JSON, which keeps dates and bytes, a line feed, the body.
 
     In all formats the first line is JSON that contains the ``format`` of the whole.
     """
-    body, text = message.body, isinstance(message.body, str)
+    body = message.body
     rest = {
         "format": FORMAT,
         "queue": queue,
@@ -59,10 +59,10 @@ def packed(message: Any, queue: str, way: str) -> bytes:
         },
         "content_type": message.content_type,
         "content_encoding": message.content_encoding,
-        "text": text,
+        "text": isinstance(body, str),
     }
-    head: str = dumps(rest)  # type: ignore[no-untyped-call]
-    return head.encode() + b"\n" + (body.encode() if text else bytes(body))
+    head: str = dumps(rest)
+    return head.encode() + b"\n" + (body.encode() if isinstance(body, str) else bytes(body))
 
 
 def unpacked(payload: bytes) -> Parked:
@@ -71,12 +71,14 @@ def unpacked(payload: bytes) -> Parked:
     Raise ``NewerFormat`` for a message that a later release packed: this release might send only a part of it.
     """
     head, _, body = payload.partition(b"\n")
-    rest = loads(head.decode())  # type: ignore[no-untyped-call]
+    rest = loads(head.decode())
     check_format("its message", rest.pop("format", FORMAT))
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
-def publish_arguments(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
+def publish_arguments(
+    message: MessageContent, *, route: Route, ticket: str, delay: float
+) -> Fields:
     """Return the arguments of ``Producer.publish``, so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
     # kombu has decompressed the body already: it must be compressed again.
@@ -105,7 +107,7 @@ def publish_arguments(message: Any, *, route: Route, ticket: str, delay: float) 
     }
 
 
-def _undelayed(headers: dict[str, Any]) -> dict[str, Any]:
+def _undelayed(headers: Fields) -> Fields:
     """Return the headers without those that RabbitMQ added during a delay.
 
     RabbitMQ would take the next delay for a cycle of dead letters, and drop the message.
@@ -121,5 +123,5 @@ def _undelayed(headers: dict[str, Any]) -> dict[str, Any]:
     return headers
 
 
-def _is_delay(queue: Any) -> bool:
+def _is_delay(queue: object) -> bool:
     return str(queue).startswith("celery_delayed_")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from celery import Celery
 
 from ...core.permit import Claim
 from ...core.store import Outgoing, Store
 from ...settings import Settings
+from ..protocols import TaskRequest
 from .publisher import Publisher
 from .scheduler import Scheduler
-from .waiting import BringBack, Park, PutBack, WaitingRequest
+from .waiting import BringBack, Park, PutBack
 
 
 class MessageMover:
@@ -18,7 +20,7 @@ class MessageMover:
 
     def __init__(
         self,
-        app: Any,
+        app: Celery,
         settings: Settings,
         store: Callable[[], Store],
         done: Callable[[], None],
@@ -28,14 +30,14 @@ class MessageMover:
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
-    def put_back(self, request: WaitingRequest, ticket: str | None, delay: float) -> None:
+    def put_back(self, request: TaskRequest, ticket: str | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
         self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
 
     def park(
         self,
-        request: WaitingRequest,
+        request: TaskRequest,
         ticket: str,
         claims: Sequence[Claim],
         *,

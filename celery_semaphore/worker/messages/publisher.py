@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from celery import Celery
 from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
+from ..protocols import MessageContent
 from .message import publish_arguments
 from .route import Unroutable, route_to
 from .scheduler import RetryLater
@@ -29,7 +31,7 @@ class Publisher:
     first one that the last attempt did not try.
     """
 
-    def __init__(self, app: Any, timeout: float) -> None:
+    def __init__(self, app: Celery, timeout: float) -> None:
         self._app = app
         self._timeout = timeout
         self._connection: Any = None
@@ -43,7 +45,9 @@ class Publisher:
             msg = "the broker could not be reached a moment ago"
             raise RetryLater(msg, left)
 
-    def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
+    def publish(
+        self, message: MessageContent, queue: str, *, ticket: str, delay: float = 0.0
+    ) -> None:
         """Publish a message, and return once the broker has confirmed it.
 
         Raise ``RetryLater`` if the broker is away, else the error. After an error the message may still have arrived.
@@ -91,7 +95,7 @@ class Publisher:
         known = () if self._connection is None else self._connection.connection_errors
         return isinstance(error, (OSError, OperationalError, *known))
 
-    def _publish(self, message: Any, queue: str, ticket: str, delay: float) -> None:
+    def _publish(self, message: MessageContent, queue: str, ticket: str, delay: float) -> None:
         producer = self._connected()
         driver = self._connection.transport.driver_type
         route = route_to(self._app, queue, delay, driver)
@@ -123,7 +127,7 @@ class Publisher:
             raise
 
 
-def _returned(exception: Any, exchange: str, routing_key: str, _message: Any) -> None:
+def _returned(exception: Exception, exchange: str, routing_key: str, _message: object) -> None:
     msg = f"the broker has no queue for exchange {exchange!r}, routing key {routing_key!r}"
     raise Returned(msg) from exception
 
@@ -132,7 +136,7 @@ class Returned(Exception):
     """The broker has no queue for this message."""
 
 
-def _confirming(app: Any, timeout: float) -> Any:
+def _confirming(app: Celery, timeout: float) -> Any:
     """Return a connection with publisher confirms that never blocks for longer than ``timeout``.
 
     It leads to the broker that workers read from, as waiting messages must come back to workers. If

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from celery import Celery
 from celery.utils.quorum_queues import detect_quorum_queues
+from kombu import Consumer
 from kombu.transport.native_delayed_delivery import (
     CELERY_DELAYED_DELIVERY_EXCHANGE,
     MAX_LEVEL,
@@ -20,6 +22,7 @@ from kombu.transport.native_delayed_delivery import (
 from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
 
 from ..celery_internals import tags_by_queue
+from ..protocols import Fields
 
 GRANTED = ".granted"  # suffix of the short queue by which granted messages overtake a backlog
 
@@ -55,7 +58,7 @@ class Route:
             )
 
 
-def route_to(app: Any, queue: str, delay: float, driver: str) -> Route:
+def route_to(app: Celery, queue: str, delay: float, driver: str) -> Route:
     """Return the route by which a message reaches this queue after ``delay`` seconds."""
     if delay >= 1 and detect_quorum_queues(app, driver)[0]:
         # With quorum queues a worker cannot raise its prefetch for messages that it holds. So the broker keeps the
@@ -65,7 +68,7 @@ def route_to(app: Any, queue: str, delay: float, driver: str) -> Route:
     return Route("", queue)
 
 
-def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
+def queue_by_tag(consumer: Consumer | None, came_by: Fields) -> str | None:
     """Return the queue of the message's consumer tag; None if the broker sends no tag.
 
     Call it when the message arrives: a cancelled consumer forgets its tags, and a shutdown cancels consumers before
@@ -78,7 +81,7 @@ def queue_by_tag(consumer: Any, came_by: dict[str, Any]) -> str | None:
     return None
 
 
-def queue_of(app: Any, by_tag: str | None, came_by: dict[str, Any]) -> str:
+def queue_of(app: Celery, by_tag: str | None, came_by: Fields) -> str:
     """Return the queue that a message came from, by its ``delivery_info``; raise ``Unroutable`` if it is unknown."""
     exchange, routing_key = came_by.get("exchange"), came_by.get("routing_key") or ""
     if not exchange:
@@ -93,7 +96,7 @@ def queue_of(app: Any, by_tag: str | None, came_by: dict[str, Any]) -> str:
     raise Unroutable(msg)
 
 
-def is_amqp(app: Any) -> bool:
+def is_amqp(app: Celery) -> bool:
     """Return whether the broker that this app's workers consume from is RabbitMQ, or another one with AMQP."""
     return bool(app.connection_for_read().transport.driver_type == "amqp")
 
@@ -107,7 +110,7 @@ def is_fanout(queue: Any, exchange: str | None = None) -> bool:
     )
 
 
-def came_by_fanout(app: Any, came_by: dict[str, Any]) -> bool:
+def came_by_fanout(app: Celery, came_by: Fields) -> bool:
     """Return whether a message came from a fanout exchange, by its ``delivery_info``."""
     if not (exchange := came_by.get("exchange")):
         return False

@@ -25,7 +25,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
 
 from celery.worker import state
 
@@ -33,38 +32,13 @@ from ...core.formats import NewerFormat
 from ...core.permit import Claim, Grant
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
+from ..protocols import TaskRequest
 from .headers import TICKET, sent_back
 from .message import packed, unpacked
 from .publisher import Publisher, Returned
 from .route import Unroutable
 
 logger = logging.getLogger(__name__)
-
-
-class WaitingRequest(Protocol):
-    """A request that was refused."""
-
-    id: str
-    holder: str
-    message: Any
-
-    def came_from(self) -> str:
-        """Return the name of its queue; raise ``Unroutable`` if that is unknown."""
-
-    def comes_back_to(self) -> str:
-        """Return the name of the queue by which it comes back with a permit; raise ``Unroutable``."""
-
-    def may_go_back(self) -> bool:
-        """Return whether a new message would be the only one of this delivery."""
-
-    def went_back(self) -> None:
-        """Acknowledge the old message: the broker has the new one."""
-
-    def was_parked(self) -> None:
-        """Acknowledge the message, which is in the store, if that takes it from no other worker."""
-
-    def came_to_nothing(self) -> None:
-        """Return the message to the broker, because it could not be moved."""
 
 
 def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
@@ -85,7 +59,7 @@ class PutBack:
     def __init__(
         self,
         publisher: Publisher,
-        request: WaitingRequest,
+        request: TaskRequest,
         ticket: str | None,
         delay: float,
         *,
@@ -129,7 +103,7 @@ class Park:
     def __init__(
         self,
         store: Store,
-        request: WaitingRequest,
+        request: TaskRequest,
         ticket: str,
         claims: Sequence[Claim],
         *,

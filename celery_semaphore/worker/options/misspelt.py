@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...core.spelling import nearest
+
+if TYPE_CHECKING:
+    from ..protocols import BoundTask
+    from ..task import LimitedTaskMixin
 
 LONG = (
     "semaphore",
@@ -25,7 +29,7 @@ class Misspelt:
     """An attribute, and the option that was probably meant."""
 
     name: str
-    value: Any
+    value: object
     option: str
     certain: bool
 
@@ -36,7 +40,7 @@ class Misspelt:
         )
 
 
-def misspelt(task: Any) -> Iterator[Misspelt]:
+def misspelt(task: type[LimitedTaskMixin | BoundTask]) -> Iterator[Misspelt]:
     """Yield the attributes of a task class, and of its bases outside this library, that look like our options."""
     limited = task.semaphore is not None
     for depth, cls in enumerate(task.__mro__):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Task
 
@@ -16,6 +16,9 @@ from ...core.seconds import positive
 from ...errors import ConfigurationError, SemaphoreError
 from ...settings import Settings
 from .misspelt import misspelt
+
+if TYPE_CHECKING:
+    from ..task import LimitedTaskMixin
 
 MOST_LIMITS = 8  # a note to the main process lists them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")
@@ -35,7 +38,7 @@ class Options:
     requeue_max_delay: float | None
 
     @classmethod
-    def of(cls, task: Any) -> Options | None:
+    def of(cls, task: type[LimitedTaskMixin]) -> Options | None:
         """Return the options of a task class; None when it is not limited.
 
         Raise a ``ConfigurationError`` that names the task, the option and its value.
@@ -52,7 +55,7 @@ class Options:
             raise ConfigurationError(msg) from error
 
     @classmethod
-    def _read(cls, task: Any) -> Options:
+    def _read(cls, task: type[LimitedTaskMixin]) -> Options:
         signature = _signature(task)
         limits = _limits(task)
         for limit in limits:
@@ -113,7 +116,7 @@ class Options:
         return (self.on_lost or settings.on_lost) == "terminate"
 
 
-def _signature(task: Any) -> inspect.Signature:
+def _signature(task: type[LimitedTaskMixin]) -> inspect.Signature:
     # The run of a task class is a plain function, with self as its first parameter. Of a decorated function Celery
     # makes a static method.
     run = inspect.getattr_static(task, "run")
@@ -123,7 +126,7 @@ def _signature(task: Any) -> inspect.Signature:
     return inspect.Signature(parameters[1:])
 
 
-def _limits(task: Any) -> tuple[Limit, ...]:
+def _limits(task: type[LimitedTaskMixin]) -> tuple[Limit, ...]:
     limit = inspect.getattr_static(task, "limit")
     key = _plain(inspect.getattr_static(task, "key"))
     weight = _plain(inspect.getattr_static(task, "weight"))
@@ -158,7 +161,7 @@ def _plain(option: Any) -> Any:
     return option.__func__ if isinstance(option, staticmethod) else option
 
 
-def _one_of(option: str, value: Any, known: tuple[str, ...]) -> str | None:
+def _one_of(option: str, value: object, known: tuple[str, ...]) -> str | None:
     if value is not None and value not in known:
         msg = (
             f"{option}={value!r} is unknown; it is one of {', '.join(map(repr, map(str, known)))}."
@@ -167,18 +170,18 @@ def _one_of(option: str, value: Any, known: tuple[str, ...]) -> str | None:
     return value if value is None else str(value)
 
 
-def _seconds(option: str, value: Any) -> float | None:
+def _seconds(option: str, value: object) -> float | None:
     return None if value is None else positive(option, value)
 
 
-def _refuse_misspelt(task: Any) -> None:
+def _refuse_misspelt(task: type[LimitedTaskMixin]) -> None:
     for found in misspelt(task):
         if found.certain:
             msg = f"task {task.name}: {found}"
             raise ConfigurationError(msg)
 
 
-def _refuse_orphans(task: Any) -> None:
+def _refuse_orphans(task: type[LimitedTaskMixin]) -> None:
     given: dict[str, Any] = {
         "limit": task.limit,
         "key": task.key,
@@ -190,7 +193,7 @@ def _refuse_orphans(task: Any) -> None:
             raise ConfigurationError(msg)
 
 
-def _refuse_strategy(task: Any) -> None:
+def _refuse_strategy(task: type[LimitedTaskMixin]) -> None:
     """Raise for a class that does not let Celery make a request of each message, such as ``Batches``.
 
     The bodies of celery-batches would run without ``before_start``, where a permit is acquired, and without the ends

@@ -13,17 +13,19 @@ from ...core.saturation import OnSaturated
 from ...errors import ConfigurationError
 from ...settings import Settings
 from ..messages.route import is_amqp, is_fanout
+from ..protocols import BoundTask
 from .misspelt import misspelt
+from .options import Options
 
 
-def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> None:
+def check_tasks(tasks: Iterable[BoundTask], settings: Settings, *, prefork: bool) -> None:
     """Raise ``ConfigurationError`` for a task that would not be limited as it declares."""
     for task in tasks:
         if (fault := getattr(task, "semaphore_fault", None)) is not None:
             raise fault
         if getattr(task, "semaphore", None) is None:
             continue
-        options = getattr(task, "semaphore_options", None)
+        options = _options_of(task)
         if options is None:
             msg = (
                 f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
@@ -40,7 +42,13 @@ def check_tasks(tasks: Iterable[Any], settings: Settings, *, prefork: bool) -> N
             raise ConfigurationError(msg)
 
 
-def _refuse_fanout(task: Any) -> None:
+def _options_of(task: BoundTask) -> Options | None:
+    """Return the options of a task; None if it is not limited, as any task of another class."""
+    options: Options | None = getattr(task, "semaphore_options", None)
+    return options
+
+
+def _refuse_fanout(task: BoundTask) -> None:
     """Raise for a task that is routed to a fanout exchange; one that comes that way all the same fails when it runs."""
     queue = _declared_queue(task)
     if queue is not None and is_fanout(queue) and not is_amqp(task.app):
@@ -53,7 +61,7 @@ def _refuse_fanout(task: Any) -> None:
         raise ConfigurationError(msg)
 
 
-def _declared_queue(task: Any) -> Any:
+def _declared_queue(task: BoundTask) -> Any:
     """Return the queue that the task or a table of routes names, else the default one; None if it is unknown."""
     app, named = task.app, getattr(task, "queue", None)
     for router in app.amqp.router.routes:
@@ -65,22 +73,22 @@ def _declared_queue(task: Any) -> Any:
     return queues.get(name) or queues.aliases.get(name)
 
 
-def any_parks(tasks: Iterable[Any], settings: Settings) -> bool:
+def any_parks(tasks: Iterable[BoundTask], settings: Settings) -> bool:
     """Return whether any of these tasks is parked when it waits."""
-    options = [getattr(task, "semaphore_options", None) for task in tasks]
+    options = [_options_of(task) for task in tasks]
     return any(each.policy(settings).on_saturated is OnSaturated.PARK for each in options if each)
 
 
-def warnings_of(tasks: Iterable[Any]) -> Iterator[str]:
+def warnings_of(tasks: Iterable[BoundTask]) -> Iterator[str]:
     """Yield the warnings about these tasks."""
     ours = [task for task in tasks if hasattr(task, "semaphore_options")]
     for task in ours:
         yield from (f"task {task.name}: {found}" for found in misspelt(type(task)))
-    limited = [task for task in ours if task.semaphore_options is not None]
+    limited = [task for task in ours if _options_of(task) is not None]
     yield from _disagreements(limited)
 
 
-def _disagreements(tasks: Iterable[Any]) -> Iterator[str]:
+def _disagreements(tasks: Iterable[BoundTask]) -> Iterator[str]:
     # A semaphore with a key and one without are different resources, so their limits may differ.
     declared: dict[tuple[str, bool], dict[str, int]] = defaultdict(dict)
     for task in tasks:

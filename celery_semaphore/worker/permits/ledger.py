@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...core.events import Announcer, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.store import Outgoing
+from ..protocols import BoundTask
 from .process import is_gone
 from .releaser import Releaser
 
@@ -24,7 +25,9 @@ from .releaser import Releaser
 class Watcher(Protocol):
     """A request that must act when its delivery gets or loses its permit."""
 
-    task: Any  # Celery's
+    @property
+    def task(self) -> BoundTask:
+        """The task of the delivery."""
 
     def permit_held(self, since: float) -> None:
         """Handle the note of a permit, acquired at this monotonic time: the message may be acknowledged."""
@@ -44,7 +47,7 @@ class Delivery:
     over: bool = False  # its process noted that the body has ended
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
-    task: Any = None  # the watcher's, once it is notified
+    task: BoundTask | None = None  # the watcher's, once it is notified
 
 
 class Ledger:
@@ -130,7 +133,7 @@ class Ledger:
         noted = [each for each in self._deliveries.copy().values() if each.permit]
         return sorted(noted, key=lambda each: each.since)
 
-    def task_of(self, holder: str) -> Any:
+    def task_of(self, holder: str) -> BoundTask | None:
         """Return the task of this holder; None if it is not known."""
         delivery = self._deliveries.get(holder)
         return None if delivery is None else delivery.task
@@ -140,10 +143,9 @@ class Ledger:
         if (watcher := self._watchers.get(permit.holder)) is not None:
             watcher.permit_lost(reason)
 
-    def refused(self, holder: str) -> tuple[Claim, ...]:
-        """Forget a delivery that the store refused, as there is nothing to release; return its claims."""
-        delivery = self._taken(holder)
-        return delivery.claims if delivery else ()
+    def refused(self, holder: str) -> None:
+        """Forget a delivery that the store refused, as there is nothing to release."""
+        self._taken(holder)
 
     def ended(
         self,

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any
 
 from ...core.asker import asker_of
 from ...core.blocking_waiter import BlockingWaiter
@@ -28,6 +27,7 @@ from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, Stor
 from ..celery_internals import running_tasks
 from ..limiter import Limiter
 from ..messages.headers import PENDING_RELEASE
+from ..protocols import BoundTask, TaskContext
 from .permit import permit_of
 from .refusal import refusal_of
 
@@ -75,7 +75,7 @@ class EagerHolder:
 
 
 def acquire_here(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], policy: WaitPolicy
 ) -> tuple[Permit | None, tuple[Permit, ...]]:
     """Return the permit that was acquired, if one was needed, and the permits of outer runs that cover the rest.
 
@@ -93,7 +93,7 @@ def acquire_here(
         store,
         missing,
         bound,
-        on_answer=partial(_end_wait, task, outer, policy, waits=bound > 0),
+        on_answer=partial(_end_wait, task, missing, outer, policy, waits=bound > 0),
         holder=holder.name,
         longest_pause=LONGEST_PAUSE_S,
     )
@@ -109,7 +109,8 @@ def acquire_here(
 
 
 def _end_wait(
-    task: Any,
+    task: BoundTask,
+    claims: Sequence[Claim],
     outer: Sequence[Permit],
     policy: WaitPolicy,
     answer: Refusal | StoreUnavailable,
@@ -122,7 +123,7 @@ def _end_wait(
     _refuse_waiting_for_itself(task, answer, outer)
     ends = policy.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL)
     if ends and answer.reason is not Reason.RECOVERING:
-        raise refusal_of(task, answer, policy)
+        raise refusal_of(task, answer, claims, policy)
     if waits and is_in_event_loop():
         msg = (
             f"task {task.name}: semaphore {answer.claim.semaphore!r} is saturated, and an eager run that waits here"
@@ -144,7 +145,7 @@ def _outer_permits(store: Store, claims: Sequence[Claim]) -> tuple[Permit, ...]:
     return tuple(p for p in permits.values() if wanted & {claim.resource for claim in p.claims})
 
 
-def _still_held(request: Any, store: Store) -> Permit | None:
+def _still_held(request: TaskContext, store: Store) -> Permit | None:
     """Return the permit that this run itself acquired and has not released.
 
     A permit of another app or of a parent process does not count, as it is in another store object: a parent process
@@ -173,7 +174,7 @@ def _missing(claims: Sequence[Claim], outer: Sequence[Permit]) -> tuple[Claim, .
     )
 
 
-def _refuse_waiting_for_itself(task: Any, refusal: Refusal, outer: Sequence[Permit]) -> None:
+def _refuse_waiting_for_itself(task: BoundTask, refusal: Refusal, outer: Sequence[Permit]) -> None:
     """Raise if the claim fits only after an outer run has ended: the outer runs wait for this one."""
     claim = refusal.claim
     held = _weights(outer)[claim.resource]

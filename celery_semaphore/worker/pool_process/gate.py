@@ -18,24 +18,26 @@ from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
 from ..messages.headers import FANOUT, PENDING_RELEASE, PERMIT, Headers
+from ..protocols import BoundTask
 from ..signals import permit_acquired
 from .eager import acquire_here
 from .permit import TaskPermit, permit_of
 from .postrun import PendingRelease, watch_ends
-from .refusal import Refused, refusal_of
+from .refusal import refusal_of
+from .refused import Disposition, Refused, RefusedAttempt
 from .result import tell_started, tell_waiting
 from .tracer import exit_early
 
 logger = logging.getLogger(__name__)
 
-BeforeStart = Callable[[Any, str, Any, Any], None]
+BeforeStart = Callable[[BoundTask, str, Any, Any], None]
 
 
 def with_permit(before_start: BeforeStart) -> BeforeStart:
     """Wrap ``before_start``, so that it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
-    def acquire_then_start(task: Any, task_id: str, args: Any, kwargs: Any) -> None:
+    def acquire_then_start(task: BoundTask, task_id: str, args: Any, kwargs: Any) -> None:
         try:
             acquire_permit(task, args, kwargs)
         except Refused as refused:
@@ -46,7 +48,7 @@ def with_permit(before_start: BeforeStart) -> BeforeStart:
     return acquire_then_start
 
 
-def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
+def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
     """Acquire a permit, or raise the exception that ends this attempt."""
     request = task.request
     if request.called_directly or permit_of(request) is not None:
@@ -69,7 +71,7 @@ def acquire_permit(task: Any, args: Any, kwargs: Any) -> None:
         permit_acquired.send(sender=task, task_id=request.id, permit=permit)
 
 
-def _refuse_fanout(task: Any) -> None:
+def _refuse_fanout(task: BoundTask) -> None:
     if (exchange := task.request.__dict__.get(FANOUT)) is not None:
         msg = (
             f"task {task.name} came by the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
@@ -80,7 +82,7 @@ def _refuse_fanout(task: Any) -> None:
 
 
 def _acquire(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Permit:
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
@@ -109,7 +111,7 @@ def _acquire(
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
-        raise _sent_away(task, limiter, answer, policy)
+        raise _sent_away(task, limiter, answer, claims, policy)
     observer.held(answer, since)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
@@ -117,7 +119,7 @@ def _acquire(
 
 
 def _answered(
-    task: Any, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Answer:
     """Acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
@@ -139,16 +141,18 @@ def _answered(
     return answer
 
 
-def _sent_away(task: Any, limiter: Limiter, refusal: Refusal, policy: WaitPolicy) -> Exception:
+def _sent_away(
+    task: BoundTask, limiter: Limiter, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+) -> Exception:
     del task.request.__dict__[PENDING_RELEASE]
-    why = refusal_of(task, refusal, policy)
+    why = refusal_of(task, refusal, claims, policy)
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why
 
 
 def _unanswered(
-    task: Any,
+    task: BoundTask,
     headers: Headers,
     policy: WaitPolicy,
     error: StoreUnavailable,
@@ -159,7 +163,12 @@ def _unanswered(
     """Return the refusal of a task that must wait because the store did not answer."""
     delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
     logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
-    elsewhere = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
-    return Refused(
-        text, delay=delay, ticket=headers.ticket, answer_known=answer_known, elsewhere=elsewhere
+    newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
+    attempt = RefusedAttempt(
+        reason=text,
+        disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
+        delay=delay,
+        ticket=headers.ticket,
+        answer_known=answer_known,
     )
+    return Refused(attempt)

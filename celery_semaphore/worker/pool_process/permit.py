@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...core.permit import Permit, Renewal
 from ...core.store import Store
 from ...errors import PermitLost, StoreUnavailable
 from ..messages.headers import PERMIT
+from ..protocols import TaskContext
 
 
 class TaskPermit:
@@ -67,7 +67,7 @@ class TaskPermit:
                 raise PermitLost(msg) from outage
 
 
-def permit_of(request: Any) -> TaskPermit | None:
+def permit_of(request: TaskContext) -> TaskPermit | None:
     """Return the permit of a running task's request; None before it has one.
 
     The type is checked, because any header of a message becomes an attribute of its request.

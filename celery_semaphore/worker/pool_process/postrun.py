@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from celery.signals import task_postrun
 from celery.states import REJECTED
@@ -18,6 +17,7 @@ from ...errors import StoreUnavailable
 from ..limiter import Limiter, limiter_of
 from ..messages.headers import PENDING_RELEASE
 from ..permits.note import NotePipe
+from ..protocols import BoundTask
 from .eager import EagerHolder
 
 
@@ -35,7 +35,7 @@ def watch_ends() -> None:
     task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.postrun")
 
 
-def _release(task: Any = None, state: str | None = None, **_: Any) -> None:
+def _release(task: BoundTask, state: str | None = None, **_: object) -> None:
     pending = task.request.__dict__.pop(PENDING_RELEASE, None)
     if isinstance(pending, EagerHolder):
         pending.end()

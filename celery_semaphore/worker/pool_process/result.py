@@ -11,14 +11,14 @@ from __future__ import annotations
 import logging
 import os
 from datetime import UTC, datetime
-from typing import Any
 
 from celery import states
-from celery.backends.base import DisabledBackend
+from celery.backends.base import Backend, DisabledBackend
 
 from ...core.permit import Reason, Refusal
 from ...core.ticket import TicketFields
 from ...stores.encoding import seconds
+from ..protocols import BoundTask
 from .revoked import is_wanted, store_revoked
 
 logger = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ UNTRACKED = (
 NOT_ITS_TURN = (Reason.COPY, Reason.RUNNING)  # another message of its task stores the state
 
 
-def can_track(backend: Any) -> bool:
+def can_track(backend: Backend) -> bool:
     """Return False for rpc, which sends each state as a message, so that a late one would hide the result."""
     return not isinstance(backend, DisabledBackend) and "rpc" not in type(backend).__module__
 
 
-def tell_waiting(task: Any, refusal: Refusal) -> None:
+def tell_waiting(task: BoundTask, refusal: Refusal) -> None:
     """Store that the task waits: for which semaphore, at which position, and since when."""
     ticket = TicketFields.parse(refusal.ticket)
     if ticket is None or refusal.reason in NOT_ITS_TURN:
@@ -46,13 +46,13 @@ def tell_waiting(task: Any, refusal: Refusal) -> None:
     _tell(task, WAITING, waits | ({} if claim.key is None else {"key": claim.key}))
 
 
-def tell_started(task: Any) -> None:
+def tell_started(task: BoundTask) -> None:
     """Store that the task has started, unless Celery has done so already."""
     if not task.track_started:
         _tell(task, states.STARTED, {"pid": os.getpid(), "hostname": task.request.hostname})
 
 
-def tell_dropped(task: Any, text: str) -> None:
+def tell_dropped(task: BoundTask, text: str) -> None:
     """Store that the task ended as revoked."""
     try:
         store_revoked(task, task.request, f"dropped: {text}")
@@ -60,7 +60,7 @@ def tell_dropped(task: Any, text: str) -> None:
         logger.exception("task %s was dropped, but this could not be stored", task.name)
 
 
-def _tell(task: Any, state: str, meta: dict[str, Any]) -> None:
+def _tell(task: BoundTask, state: str, meta: dict[str, object]) -> None:
     request, backend = task.request, task.backend
     if not is_wanted(task, request) or not can_track(backend):
         return

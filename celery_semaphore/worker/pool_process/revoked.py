@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from celery import states
 from celery.exceptions import TaskRevokedError
 
+from ..protocols import BoundTask, TaskContext
 
-def store_revoked(task: Any, request: Any, why: str) -> None:
+
+def store_revoked(task: BoundTask, request: TaskContext, why: str) -> None:
     """Store the result of a revoked task; raise what the result backend raises."""
     # The backend's own mark_as_revoked would leave the tasks behind it in a chain without an end.
     task.backend.mark_as_failure(
@@ -21,7 +21,7 @@ def store_revoked(task: Any, request: Any, why: str) -> None:
     )
 
 
-def is_wanted(task: Any, request: Any) -> bool:
+def is_wanted(task: BoundTask, request: TaskContext) -> bool:
     """Return whether this task's result is stored at all; the option of the call overrides the task's."""
     said = request.__dict__.get("ignore_result")
     return not (task.ignore_result if said is None else said)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..messages.headers import EXITS_EARLY
-from .refusal import Refused
+from ..protocols import BoundTask
+from .refused import Refused
 
 REFUSED = "semaphore_refused"  # attribute of a SystemExit that stands for a refusal
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
@@ -25,7 +26,7 @@ class RefusedInfo:
     exception: Refused
 
 
-def exit_early(task: Any, refused: Refused) -> None:
+def exit_early(task: BoundTask, refused: Refused) -> None:
     """Leave the tracer if it is one of ours."""
     if EXITS_EARLY in task.request.__dict__:
         # SystemExit passes the tracer, which reports every ``Exception``, and still unwinds the stack. Error trackers

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import signature
 from math import inf
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from celery import Celery
@@ -33,9 +33,9 @@ from celery_semaphore.worker.holding.session import Session
 from celery_semaphore.worker.holding.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
-from celery_semaphore.worker.pool_process.refusal import Refused
+from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
 
-from ..requests import limited, request_of
+from ..requests import held_for, limited, request_of
 
 TICKETS = {
     "second": "255.1795325987266816.x",
@@ -137,7 +137,7 @@ def held_by(
     session = Session(MemoryStore(), in_loop, lambda _: None)
     published: list[tuple[str, float]] = []
 
-    def put_back(request: Request, _: object, delay: float) -> None:
+    def put_back(request: Any, _: object, delay: float) -> None:
         published.append((request.name, delay))
 
     redelivery = redelivery_of(c, put_back)
@@ -153,7 +153,7 @@ def hold(
     request = Request(c, name, **options)
     now, wait = c.timer.now, HeldWait(TICKETS["first"], (Claim("one", None, 1),))
     assert messages.hold(
-        Held(request, f"ticket of {name}", now + due, now + until, now + due, wait)
+        held_for(request, f"ticket of {name}", now + due, now + until, now + due, wait)
     )
     return request
 
@@ -202,7 +202,7 @@ def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: HeldMes
 
 def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) -> None:
     request = Request(c, "granted")
-    held = Held(request, None, c.timer.now + 5.0, c.timer.now + 9.0, 0.0)
+    held = held_for(request, None, c.timer.now + 5.0, c.timer.now + 9.0, 0.0)
     messages.hold(held)
     messages.begin(held)
     c.timer.run(20.0)
@@ -289,7 +289,7 @@ def test_at_the_end_all_are_given_back(c: Consumer) -> None:
     third = hold(messages, c, "third", 1.0)
     messages.give_back_all()
     assert [each.returned for each in (first, second, third)] == [["given back"]] * 3
-    assert not messages.hold(Held(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
+    assert not messages.hold(held_for(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
     for each in heard:
         each()
     c.timer.run(10.0)
@@ -302,7 +302,9 @@ def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: Hel
     for name, due in {"no ticket": 0.5, **dict.fromkeys(TICKETS, 1.0)}.items():
         request = Request(c, name)
         request.message.reject_log_error = lambda *_, name=name, **__: order.append(name)
-        messages.hold(Held(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0, 0.0))
+        messages.hold(
+            held_for(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0, 0.0)
+        )
     messages.give_back_all()
     assert order == ["urgent", "first", "second", "no ticket"]
 
@@ -311,7 +313,7 @@ def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: He
     lost = hold(messages, c, "lost", 1.0)
     messages.forget()
     assert len(messages) == 0
-    assert not messages.hold(Held(Request(c, "later"), None, 0.0, 0.0, 0.0))
+    assert not messages.hold(held_for(Request(c, "later"), None, 0.0, 0.0, 0.0))
     messages.give_back_all()
     c.timer.run(10.0)
     assert (lost.returned, begun(c)) == ([], [])
@@ -321,7 +323,8 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     """With gevent that may take a while, in which the timer would begin what is delivered again."""
     order: list[str] = []
     held = SimpleNamespace(forget=lambda: order.append("forgotten"))
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(held=held))
+    worker = SimpleNamespace(held=held)
+    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker))
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
     lost = SimpleNamespace(app=app, connection=connection)
     _close_lost(lost, lambda _: order.append("closed"), OSError("lost"))
@@ -353,14 +356,14 @@ def test_one_that_came_by_another_channel_is_not_held(c: Consumer, messages: Hel
     """That of granted queues has a fixed prefetch."""
     request = Request(c, "granted")
     request.message.channel = object()
-    assert not messages.hold(Held(request, None, 0.0, 0.0, 0.0))
+    assert not messages.hold(held_for(request, None, 0.0, 0.0, 0.0))
 
 
 def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
     c.hub = None
     messages = held_by(c)
-    assert not messages.hold(Held(Request(c, "x"), None, 0.0, 0.0, 0.0))
+    assert not messages.hold(held_for(Request(c, "x"), None, 0.0, 0.0, 0.0))
     c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
     hold(held_by(c), c, "y", 1.0)
 
@@ -399,7 +402,7 @@ def test_where_the_prefetch_is_full_the_others_are_published(
     """What a session asks for has its place; the prefetch cannot be raised."""
     for name in ("first", "second"):
         hold(quorum, c, name, 9.0)
-    assert not quorum.hold(Held(Request(c, "no wait"), None, 0.0, 900.0, 0.0))
+    assert not quorum.hold(held_for(Request(c, "no wait"), None, 0.0, 900.0, 0.0))
     hold(quorum, c, "third", 9.0)
     assert (len(quorum), c.qos.value) == (3, 4)
 
@@ -518,7 +521,7 @@ def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: Held
     c.on_task_request(Request(c, "unlimited"))
     for name, granted in {"due": False, "first": True, "second": True}.items():
         request = hold(messages, c, name, 900.0)
-        (held,) = (each for each in messages._messages if each.request is request)
+        (held,) = (each for each in messages._messages if cast("Any", each.request) is request)
         messages.begin(held, granted=granted)
     by_queue = Request(c, "by a granted queue")
     by_queue.message.channel = object()
@@ -647,11 +650,16 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     app.conf.semaphore_url = "memory://"
     request, held = request_of(limited(app)), list[Held]()
     request._request_dict["semaphore_session"] = "s"
-    request._limiter.held = SimpleNamespace(hold=held.append)
-    claims = (Claim("one", None, 1),)
-    refused = Refused("why", delay=5.0, ticket="255.1795325987266815.x", in_line=in_line)
+    request._limiter.worker.held = SimpleNamespace(hold=held.append)
+    attempt = RefusedAttempt(
+        reason="why",
+        disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
+        delay=5.0,
+        ticket="255.1795325987266815.x",
+        claims=(Claim("one", None, 1),),
+    )
     request._since = 5.0
-    request._hold(pickle.loads(pickle.dumps(refused)), 5.0, claims)  # noqa: S301 - ours
+    request._hold(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
     (one,) = held
     assert (one.due == inf, one.wait is not None) == (in_line, in_line)
     assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"

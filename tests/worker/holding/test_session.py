@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from celery import Celery
@@ -20,6 +20,7 @@ from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.session import BUSY_S, Session
 from celery_semaphore.worker.limiter import Limiter
 from tests.support.process import wait_until
+from tests.worker.requests import held_for
 
 CLAIMS = (Claim("one", None, 1),)
 LEASE = 30.0
@@ -65,11 +66,12 @@ class Worker:
             self.session.discard(held)
             assert held.wait is not None
             request = Request()
-            self.requests[held.request] = request
+            name = str(held.request)  # in these tests a request is no more than its name
+            self.requests[name] = request
             if self.reserves:
                 state.reserved_requests.add(request)
-            self.session.unstarted.add(held.wait, request)
-            self.begun.append(held.request)
+            self.session.unstarted.add(held.wait, cast("Any", request))
+            self.begun.append(name)
 
     def refused(self, name: str, *, asleep: bool = False) -> Held:
         """Ask for a permit that is not free; the message is not held yet."""
@@ -78,7 +80,7 @@ class Worker:
         assert isinstance(answer, Refusal)
         self.tickets[name] = str(answer.ticket)
         wait = HeldWait(self.tickets[name], CLAIMS)
-        return Held(name, answer.ticket, 0.0, 0.0, 0.0, wait)
+        return held_for(name, answer.ticket, 0.0, 0.0, 0.0, wait)
 
     def hold(self, held: Held, *, made_at: float | None = None, turn: float = 1.0) -> Held:
         assert held.wait is not None
@@ -151,7 +153,7 @@ def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
 
 def test_of_two_messages_of_one_wait_both_begin(worker: Worker, store: MemoryStore) -> None:
     first = worker.hold(worker.refused("b"))
-    worker.hold(Held("b too", first.ticket, 0.0, 0.0, 0.0, first.wait))
+    worker.hold(held_for("b too", first.ticket, 0.0, 0.0, 0.0, first.wait))
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == ["b", "b too"]
@@ -159,7 +161,7 @@ def test_of_two_messages_of_one_wait_both_begin(worker: Worker, store: MemorySto
 
 def test_one_that_is_held_no_more_does_not_begin(worker: Worker, store: MemoryStore) -> None:
     worker.session.discard(worker.hold(worker.refused("b")))
-    worker.session.discard(Held("no ticket", None, 0.0, 0.0, 0.0))
+    worker.session.discard(held_for("no ticket", None, 0.0, 0.0, 0.0))
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == []
@@ -173,7 +175,7 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
     store.release("a", CLAIMS)
     worker.session.ask()
     worker.takes_up("b")
-    held = Held("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
+    held = held_for("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
     held.wait = HeldWait(worker.tickets["b"], CLAIMS)
     worker.hold(held)
     worker.visit()
@@ -463,7 +465,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     """The wait that it is granted to may be held here; but only if any waits for it."""
     rung: list[str] = []
     limiter = Limiter(Celery("freed"), worker.store)
-    limiter.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
+    limiter.worker.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
     limiter.serve(None)
     ledger = limiter.process.ledger
 
@@ -567,7 +569,7 @@ def test_a_loop_that_hangs_asks_no_more(
     session, asked = running
     wait_until(lambda: loop, 10)
     wait = HeldWait("255.1795325987266815.x", CLAIMS)
-    session.add(Held("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._thread.join(1.5)  # longer than between two questions
     assert asked == ["asked"]
     loop.pop()()
@@ -583,7 +585,7 @@ def test_at_its_end_it_sleeps(
     session.visit = lambda: visited.append(True)
     wait_until(lambda: loop, 10)
     wait = HeldWait("255.1795325987266815.x", CLAIMS)
-    session.add(Held("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._granted = {"x"}
     session.end()
     assert list(session.granted()) == []

@@ -254,7 +254,7 @@ def test_the_loop_is_called_only_for_an_event_that_is_sent(
         """Do nothing."""
 
     calls: list[Callable[[], object]] = []
-    limiter_of(app).in_loop = calls.append
+    limiter_of(app).worker.in_loop = calls.append
     with app.connection_for_write() as connection:
         task.apply_async(connection=connection)
         message = app.amqp.queues["celery"](connection.default_channel).get(accept=["json"])

@@ -84,7 +84,7 @@ def test_what_goes_back_is_waited_for_in_bounds(
         settings=SimpleNamespace(publish_timeout=10.0),
         mover=SimpleNamespace(flush=waited.append),
         close=lambda _timeout, *, flush: waited.append(flush),
-        connections=1,
+        worker=SimpleNamespace(connections=1),
     )
     monkeypatch.setattr(bootstep, "limiter_of", lambda _app: limiter)
     step: Any = SimpleNamespace(granted=None, held=None)

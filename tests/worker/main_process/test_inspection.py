@@ -6,12 +6,13 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.main_process.inspection import expected_turns
+from tests.worker.requests import held_for
 
 
 def held(name: str, *semaphores: str) -> Held:
     claims = tuple(Claim(each, None, 1) for each in semaphores)
     wait = HeldWait(f"255.1795325987266815.{name}", claims)
-    return Held(None, wait.ticket, due=0.0, keep_until=0.0, expected=30.0, wait=wait)
+    return held_for(None, wait.ticket, due=0.0, keep_until=0.0, expected=30.0, wait=wait)
 
 
 def test_turns_are_expected_as_the_store_says() -> None:
@@ -28,5 +29,5 @@ def test_behind_one_whose_turn_nobody_knows_nobody_knows_it() -> None:
 
 
 def test_what_no_store_was_asked_for_runs_when_it_is_due() -> None:
-    refused = Held(None, None, due=7.0, keep_until=9.0, expected=30.0)
+    refused = held_for(None, None, due=7.0, keep_until=9.0, expected=30.0)
     assert list(expected_turns([refused], {})) == [7.0]

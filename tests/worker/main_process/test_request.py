@@ -33,5 +33,5 @@ def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
     task = limited(app)
     request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
     assert request.may_go_back()
-    limiter_of(app).connections += 1
+    limiter_of(app).worker.connections += 1
     assert not request.may_go_back()

@@ -18,7 +18,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER, TICKET
 from celery_semaphore.worker.pool_process import postrun
-from celery_semaphore.worker.pool_process.refusal import Refused
+from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
@@ -133,14 +133,17 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
 ) -> None:
     request = request_of(limited(app), **{TICKET: SENT})
     monkeypatch.setattr(limiter_of(app).mover, "put_back", lambda *_: None)
-    request._go_back(Refused("hung", delay=1.0, answer_known=False))
+    attempt = RefusedAttempt(
+        reason="hung", disposition=Disposition.HOLD, delay=1.0, answer_known=False
+    )
+    request.on_refused(attempt)
     assert releases == [None]
 
 
 # -- refusals of those who wait
 
 
-def refusals(app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason) -> list[Refused]:
+def refusals(app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason) -> list[RefusedAttempt]:
     """How a task that would be dropped is sent away because of another of its messages."""
     task = limited(app, on_saturated="drop")
     refusal = Refusal(ONE, reason, 1, 1, None, 0, 3.0, 0.0)
@@ -155,21 +158,21 @@ def refusals(app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason) -> li
         task_saturated.disconnect(dispatch_uid="saturated")
     assert saturated == []
     assert app.AsyncResult("x").state == "PENDING", "the other one says how it ended"
-    return [found.value]
+    return [found.value.attempt]
 
 
 def test_a_copy_is_acknowledged_and_nothing_else(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refused,) = refusals(app, monkeypatch, Reason.COPY)
-    assert (refused.delay, refused.answer_known) == (None, True)
+    assert (refused.disposition, refused.answer_known) == (Disposition.DROP, True)
 
 
 def test_who_waits_for_its_other_message_comes_again(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refused,) = refusals(app, monkeypatch, Reason.RUNNING)
-    assert refused.delay == 3.0
+    assert (refused.disposition, refused.delay) == (Disposition.HOLD, 3.0)
 
 
 def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
@@ -177,8 +180,9 @@ def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
     limiter_of(app).process.store.acquire([ONE], "other")
     with pytest.raises(Refused) as found:
         delivered(task, "IGNORED")
-    refused: Refused = pickle.loads(pickle.dumps(found.value))  # noqa: S301 - as it travels
-    assert refused.parks
+    refused: RefusedAttempt = pickle.loads(pickle.dumps(found.value)).attempt  # noqa: S301 - as it travels
+    assert refused.disposition is Disposition.PARK
+    assert refused.claims == (ONE,)
     assert refused.ticket
     assert refused.left is not None
     assert 9 < refused.left <= 10
@@ -197,13 +201,13 @@ def test_a_parked_wait_ends_when_it_expires(
 
 
 def test_a_retry_goes_to_its_own_queue(app: Celery) -> None:
-    limiter_of(app).granted = frozenset({"celery"})
+    limiter_of(app).worker.granted = frozenset({"celery"})
     request = request_of(limited(app), "celery.granted")
     assert request.delivery_info["routing_key"] == "celery"
 
 
 def test_who_waits_again_goes_to_its_own_queue(app: Celery) -> None:
-    limiter_of(app).granted = frozenset({"celery"})
+    limiter_of(app).worker.granted = frozenset({"celery"})
     task = limited(app)
     assert request_of(task, "celery.granted").came_from() == "celery"
     assert request_of(task, "other.granted").came_from() == "other.granted", "it is the user's"
@@ -212,6 +216,6 @@ def test_who_waits_again_goes_to_its_own_queue(app: Celery) -> None:
 def test_who_is_granted_comes_by_a_queue_that_is_consumed(app: Celery) -> None:
     limiter = limiter_of(app)
     assert limiter.comes_back_to("celery") == "celery"
-    limiter.granted = frozenset({"celery"})
+    limiter.worker.granted = frozenset({"celery"})
     assert limiter.comes_back_to("celery") == "celery.granted"
     assert limiter.comes_back_to("other") == "other"

@@ -20,7 +20,7 @@ from celery_semaphore.worker.messages.headers import (
 )
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
-from celery_semaphore.worker.pool_process.refusal import Refused
+from celery_semaphore.worker.pool_process.refused import Refused
 
 from ..conftest import Site
 from ..requests import SENT, delivered, limited, request_of

@@ -171,7 +171,7 @@ def test_revoked_before_it_is_attached(site: Site) -> None:
     refusal = store.acquire([ONE], "b", Wait(Kind.PARK))
     assert isinstance(refusal, Refusal)
     assert refusal.ticket
-    request = Delivered("revoked-early")
+    request: Any = Delivered("revoked-early")
     revoked.add(request.id)
     park = Park(
         store,

@@ -17,6 +17,7 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER
+from celery_semaphore.worker.pool_process.refused import Disposition
 
 
 def run(app: Celery, task: Any, *args: Any) -> Any:
@@ -47,13 +48,29 @@ def test_a_refusal_is_small_and_ends_as_a_run_does(app: Celery) -> None:
         task_postrun.disconnect(end)
     failed, info, _ = pickle.loads(pickle.dumps(answer))  # noqa: S301 - as it travels
     assert failed == 1
-    assert info.exception.delay is not None
+    assert info.exception.attempt.disposition is Disposition.HOLD_IN_LINE
     assert len(pickle.dumps(answer)) < 1_000
     assert ended == ["x"]
     assert task.request_stack.top is None
 
     store.release("other:1", [Claim("one", None, 1)])
     assert run(app, task)[0] == 0
+
+
+def test_a_refusal_is_small_whatever_the_key(app: Celery) -> None:
+    @app.task(
+        name="limited", base=LimitedTask, semaphore="one", limit=1, key="{argument}", shared=False
+    )
+    def limited(argument: str) -> None: ...
+
+    app.finalize()
+    long = "k" * 100_000
+    store = limiter_of(app).process.store
+    store.acquire([Claim("one", long, 1)], "other:1")
+    answer = run(app, app.tasks["limited"], long)
+    (claim,) = answer[1].exception.attempt.claims
+    assert claim.resource == Claim("one", long, 1).resource
+    assert len(pickle.dumps(answer)) < 1_500
 
 
 class Argument:
@@ -83,7 +100,7 @@ def test_a_refusal_keeps_nothing_of_its_call(
     answer = run(app, app.tasks["limited"], argument)
     del argument
     gc.collect()
-    assert answer[1].exception.delay is not None
+    assert answer[1].exception.attempt.disposition is not Disposition.DROP
     assert freed() is None
 
 

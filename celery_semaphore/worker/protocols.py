@@ -1,0 +1,124 @@
+"""Protocols: what this library uses of Celery's tasks, their requests and their messages, which have no types.
+
+They serve type checkers alone: at run time no object is compared with them. ``Celery``, ``Consumer`` and other classes
+of Celery stand in signatures by their own names; for a type checker they are ``Any``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from logging import Logger
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from celery.backends.base import Backend
+
+    from .options.options import Options
+
+Fields = dict[str, Any]  # of a message or its delivery, by name: a sender may have written anything
+
+
+class MessageContent(Protocol):
+    """The part of a message that can be published again."""
+
+    @property
+    def body(self) -> bytes | str: ...
+    @property
+    def headers(self) -> Fields: ...
+    @property
+    def properties(self) -> Fields: ...
+    @property
+    def content_type(self) -> str | None: ...
+    @property
+    def content_encoding(self) -> str | None: ...
+
+
+class TaskMessage(MessageContent, Protocol):
+    """A message of a task, as kombu delivered it."""
+
+    channel: Any  # of its transport, which has no types
+    delivery_info: Fields
+    delivery_tag: str  # a text only on Redis, where it is read
+    acknowledged: bool
+
+    def reject_log_error(
+        self, logger: Logger, errors: tuple[type[Exception], ...], requeue: bool = False
+    ) -> None:
+        """Reject the message, and log an error of the connection."""
+
+
+class TaskContext(Protocol):
+    """``task.request``: what the process that runs a task knows of the call."""
+
+    id: str
+    hostname: str | None
+    called_directly: bool
+    is_eager: bool
+    headers: Fields | None
+    delivery_info: Fields | None
+
+
+class BoundTask(Protocol):
+    """A task of an app; the last two are there only if it is limited."""
+
+    name: str
+    app: Celery
+    backend: Backend
+    request: TaskContext
+    acks_late: bool
+    ignore_result: bool
+    send_events: bool
+    store_errors_even_if_ignored: bool
+    track_started: bool
+    Request: object
+    semaphore: object
+    semaphore_options: Options
+
+
+class TaskRequest(Protocol):
+    """A request that was refused, as seen by the jobs that move its message."""
+
+    id: str
+    holder: str
+
+    @property
+    def message(self) -> TaskMessage:
+        """The message that the broker delivered."""
+
+    def came_from(self) -> str:
+        """Return the name of its queue; raise ``Unroutable`` if that is unknown."""
+
+    def comes_back_to(self) -> str:
+        """Return the name of the queue by which it comes back with a permit; raise ``Unroutable``."""
+
+    def may_go_back(self) -> bool:
+        """Return whether a new message would be the only one of this delivery."""
+
+    def went_back(self) -> None:
+        """Acknowledge the old message: the broker has the new one."""
+
+    def was_parked(self) -> None:
+        """Acknowledge the message, which is in the store, if that takes it from no other worker."""
+
+    def came_to_nothing(self) -> None:
+        """Return the message to the broker, because it could not be moved."""
+
+
+class HeldRequest(TaskRequest, Protocol):
+    """A request that was refused, as seen by the code that holds its message and begins it again."""
+
+    name: str
+    granted: bool  # whether its message was held until it was granted
+    made_at: float
+    time_start: float | None
+
+    @property
+    def stamped_headers(self) -> Sequence[str]:
+        """The names of the headers by which a stamped task can be revoked."""
+
+    def revoked(self) -> bool:
+        """Return whether the task was revoked or has expired; store its end then."""
+
+    def again(self, ticket: str | None) -> HeldRequest:
+        """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""

@@ -1,0 +1,29 @@
+"""WorkerState: what a limiter knows only in a worker's main process, where the bootsteps set it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .holding.held_messages import HeldMessages
+
+
+def call_now(call: Callable[[], object]) -> object:
+    """Call the function at once, in a worker without an event loop."""
+    return call()
+
+
+@dataclass(slots=True)
+class WorkerState:
+    """The state of the worker that runs in this process; elsewhere it stays as it begins."""
+
+    parks: bool = False  # whether a task of this worker is parked when it waits
+    pool: Any = None  # Celery's, once it is up
+    consumer: Any = None  # of task messages, on the current connection
+    held: HeldMessages | None = None  # of the current connection
+    granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
+    in_loop: Callable[[Callable[[], object]], object] = call_now
+    # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next
+    # worker in this process: a message of an older connection must not go back.
+    connections: int = 0
