@@ -14,7 +14,6 @@ from .forecast import SLOWEST_S, Forecast
 from .names import new_name
 from .session import HeldWait, Turns
 from .store import Store
-from .ticket import nonce_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class Asker:
     def add(self, wait: HeldWait) -> Waiting:
         """Ask for the grant of this wait from now on."""
         waiting = Waiting(wait)
-        self._waiting[nonce_of(wait.ticket)] = waiting
+        self._waiting[wait.ticket.nonce] = waiting
         self._new.append(wait)
         with self._starting:
             if self._thread is None:
@@ -63,10 +62,10 @@ class Asker:
         return waiting
 
     def discard(self, wait: HeldWait) -> None:
-        self._waiting.pop(nonce_of(wait.ticket), None)
+        self._waiting.pop(wait.ticket.nonce, None)
 
     def _waits(self, wait: HeldWait) -> bool:
-        waiting = self._waiting.get(nonce_of(wait.ticket))
+        waiting = self._waiting.get(wait.ticket.nonce)
         return waiting is not None and waiting.wait is wait
 
     def _run(self) -> None:

@@ -13,6 +13,7 @@ from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
 from .store import Store
+from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class BlockingWaiter:
         self._ready = ready
         self._deadline = time.monotonic() + timeout
         self._holder = new_name()
-        self._ticket: str | None = None
+        self._ticket: Ticket | None = None
         self._asker = asker_of(store)
         self._waiting: Waiting | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
@@ -129,7 +130,7 @@ class BlockingWaiter:
 
     def _give_up(self) -> None:
         """Leave the line, and release the permit that a lost answer may have granted."""
-        names = [self._ticket] if self._ticket else []
+        names: list[str | Ticket] = [self._ticket] if self._ticket else []
         if self._unanswered or self._asked is not None:
             names.append(self._holder)
         try:

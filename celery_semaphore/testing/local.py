@@ -15,6 +15,7 @@ from ..stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from ..core.store import Outgoing
+    from ..core.ticket import Ticket
 
 SHUTDOWN_TIMEOUT_S = 1.0  # how long permits that tests still hold may take to be released
 
@@ -26,7 +27,7 @@ class LocalStore(MemoryStore):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._beyond: set[str] = set()  # holders that were admitted without being counted
+        self._beyond: set[str | Ticket] = set()  # holders that were admitted without being counted
 
     def acquire(
         self,
@@ -48,7 +49,7 @@ class LocalStore(MemoryStore):
         return super().renew(counted) | others
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         self._beyond.discard(holder)
         return super().release(holder, claims, message_id)

@@ -38,9 +38,9 @@ class Questions:
 def held(store: MemoryStore) -> Callable[[str], HeldWait]:
     def wait(holder: str) -> HeldWait:
         how = Wait(Kind.BLOCK, session=asker_of(store).session)
-        return HeldWait(
-            str(refusal_of(store.acquire(CLAIMS, holder, how)).ticket), CLAIMS, Kind.BLOCK
-        )
+        ticket = refusal_of(store.acquire(CLAIMS, holder, how)).ticket
+        assert ticket
+        return HeldWait(ticket, CLAIMS, Kind.BLOCK)
 
     store.acquire(CLAIMS, "a")
     return wait

@@ -9,6 +9,7 @@ import pytest
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Replies, TaskAt
@@ -46,7 +47,7 @@ def hold(store: MemoryStore, holder: str, wanted: list[Claim] | None = None) -> 
 
 def wait(
     store: MemoryStore, holder: str, kind: Kind = Kind.REQUEUE, wanted: list[Claim] | None = None
-) -> str:
+) -> Ticket:
     answer = store.acquire(wanted or claims(), holder, Wait(kind))
     assert isinstance(answer, Refusal), answer
     assert answer.ticket
@@ -110,7 +111,8 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         answer = store.acquire(claims(limit=1), f"w{n}:1", how)
         assert isinstance(answer, Refusal)
         if how.kind is Kind.PARK:
-            store.attach(str(answer.ticket), claims(limit=1), b"")
+            assert answer.ticket
+            store.attach(answer.ticket, claims(limit=1), b"")
         clock.advance(1)
     heard = Replies(
         {
@@ -162,7 +164,7 @@ def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector
     ticket = wait(store, "t2:1", Kind.PARK, claims(limit=1))
     store.release("t1:1", claims(limit=1))
     (permit,) = inspector.resource("api").permits
-    assert (permit.holder, permit.task_id, permit.granted) == (ticket, "t2", True)
+    assert (permit.holder, permit.task_id, permit.granted) == (ticket.nonce, "t2", True)
     with pytest.raises(SemaphoreError, match="t2, which is on its way"):
         inspector.release("t2", "api")  # its message would be gone with its ticket
     assert store.take(frozenset(["api"]))

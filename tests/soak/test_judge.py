@@ -11,6 +11,7 @@ from kombu import Connection
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
@@ -268,7 +269,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield place
 
 
-def refused(store: Store, holder: str) -> str:
+def refused(store: Store, holder: str) -> Ticket:
     answer = store.acquire([CLAIM], holder, Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
     assert answer.ticket

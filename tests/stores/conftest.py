@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.support.servers import RedisServer
@@ -82,7 +83,7 @@ def refusal_of(answer: Any) -> Refusal:
     return answer
 
 
-def park(store: RedisStore, holder: str) -> str:
+def park(store: RedisStore, holder: str) -> Ticket:
     ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
     assert ticket
     store.attach(ticket, claim(), holder.encode())

@@ -81,7 +81,8 @@ def park(url: str, address: str, over: Over) -> None:
         if isinstance(answer, Permit):
             grants = run(answer)
         elif answer.position > 20:
-            grants = store.take(store.release(str(answer.ticket), wanted))
+            assert answer.ticket
+            grants = store.take(store.release(answer.ticket, wanted))
         else:
             assert answer.ticket
             grants = store.take(store.attach(answer.ticket, wanted, b"message"))

@@ -23,8 +23,8 @@ from ..encoding import (
     check_holder,
     check_limit,
     check_name,
-    check_ticket,
     microseconds,
+    name_of,
     packed,
     resource_claims,
     seconds,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait, Turns
     from ...core.store import Outgoing
+    from ...core.ticket import Ticket
 
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
@@ -111,18 +112,17 @@ class PostgresStore:
 
     def attach(
         self,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         payload: bytes,
         *,
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        check_ticket(ticket)
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        words = (stored(ticket), payload, stored(name), ends, packed(claims))
+        words = (stored(ticket.text), payload, stored(name), ends, packed(claims))
         said = self._runner.run("attach", *words, *columns(wanted))
         return self._runner.handed_on([ask.resource for ask in wanted], said)
 
@@ -130,10 +130,10 @@ class PostgresStore:
         return self._renewer.renew(list(permits))
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         resources = [ask.resource for ask in resource_claims(claims)]
-        words = (stored(holder), *brought_by(message_id), resources)
+        words = (stored(name_of(holder)), *brought_by(message_id), resources)
         try:
             return self._runner.handed_on(resources, self._runner.run("release", *words))
         except NewerFormat:
@@ -160,9 +160,9 @@ class PostgresStore:
                     break
         return outgoing
 
-    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         outgoing: Outgoing = frozenset()
-        nonces = [stored(check_ticket(ticket).nonce) for ticket in tickets]
+        nonces = [stored(ticket.nonce) for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
             handed = self._runner.run("promote", resource, nonces[start : start + BATCH])
             outgoing |= self._runner.handed_on([resource], handed)
@@ -191,7 +191,7 @@ class PostgresStore:
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:

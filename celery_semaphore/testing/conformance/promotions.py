@@ -25,13 +25,13 @@ from .suite import (
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
-from .promoted import line, order, queued
+from .promoted import UNKNOWN, line, order, queued
 
 
 class Promotions(Suite):
     def test_it_goes_first(self, store: Store, clock: Clock) -> None:
         *_, last = queued(store, clock, "b", "c", "d")
-        assert not store.promote([last, "009.0000000000000001.unknown"], "api")
+        assert not store.promote([last, UNKNOWN], "api")
         assert order(store, ["d", "b", "c"]) == ["d", "b", "c"]
 
     def test_several_go_by_first_come(self, store: Store, clock: Clock) -> None:
@@ -45,10 +45,14 @@ class Promotions(Suite):
         """Show it with the time for which it has waited."""
         queued(store, clock, "b", "c")
         before = store.snapshot("api").waiters[1]
-        store.promote([before.id], "api")
+        store.promote([before.ticket], "api")
         after = store.snapshot("api").waiters[0]
-        assert (after.position, after.priority) == (0, 255)
-        assert (after.since, after.kind, after.weight) == (before.since, before.kind, 1)
+        assert (after.position, after.ticket.priority) == (0, 255)
+        assert (after.ticket.since, after.kind, after.weight) == (
+            before.ticket.since,
+            before.kind,
+            1,
+        )
         assert line(store) == ["c", "b"]
 
     def test_it_goes_before_one_in_transit(self, store: Store, clock: Clock) -> None:

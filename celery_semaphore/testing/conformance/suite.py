@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...core.store import Store
+    from ...core.ticket import Ticket
 
 LEASE = 30.0
 TAKE_UP = 20.0
@@ -80,7 +81,7 @@ def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = 
     return refused(store, claims, holder, wait).reason
 
 
-def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> Ticket:
     """Refuse a requeued task without a session; return the ticket of its wait in transit."""
     ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
     assert ticket
@@ -95,7 +96,7 @@ def parked(
     name: str = "",
     ends_in: float | None = None,
     **how: Any,
-) -> str:
+) -> Ticket:
     """Return the ticket of a parked waiter; its message is the name of its holder."""
     ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
     assert ticket
@@ -109,12 +110,12 @@ def named(
     ends_in: float | None = None,
     claims: Sequence[Claim] = tuple(claim()),
     **how: Any,
-) -> str:
+) -> Ticket:
     """Return the ticket of a parked waiter; an operator finds its message by its holder's name."""
     return parked(store, claims, holder, name=holder, ends_in=ends_in, **how)
 
 
-def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+def released(store: Store, holder: str | Ticket, claims: Sequence[Claim]) -> list[Grant]:
     """Release, and take the granted messages out of the outbox as a caller with a broker does."""
     return store.take(store.release(holder, claims))
 
@@ -123,7 +124,7 @@ def reaped(store: Store) -> list[Grant]:
     return store.take(store.reap())
 
 
-def attached(store: Store, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+def attached(store: Store, ticket: Ticket, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
     return store.take(store.attach(ticket, claims, payload))
 
 
@@ -131,7 +132,7 @@ def limited(store: Store, limit: int | None, semaphore: str) -> list[Grant]:
     return store.take(store.set_limit(limit, semaphore))
 
 
-def came_back(ticket: str, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
+def came_back(ticket: Ticket | None, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
     return Wait(kind, ticket=ticket, **how)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from celery.worker import state
 
 from ...core.permit import Claim
+from ...core.ticket import Ticket
 from .held import Held
 from .pool_line import goes_first
 from .prefetch import Prefetch
@@ -40,7 +41,7 @@ class HeldMessages:
         redelivery: Redelivery | None,
         in_loop: Callable[[Callable[[], object]], object],
         session: Session,
-        leave: Callable[[str, Sequence[Claim]], object],
+        leave: Callable[[Ticket, Sequence[Claim]], object],
     ) -> None:
         self.session = session
         session.visit = self._visit

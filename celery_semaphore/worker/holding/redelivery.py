@@ -17,6 +17,7 @@ from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
+from ...core.ticket import Ticket
 from ..celery_internals import list_of, queues_of
 from .held import Held
 from .prefetch import MAX_RAISED_MESSAGES
@@ -40,7 +41,7 @@ end
 """
 
 
-PutBack = Callable[[Any, str | None, float], object]  # request, ticket, delay
+PutBack = Callable[[Any, Ticket | None, float], object]  # request, ticket, delay
 
 
 class Redelivery(Protocol):

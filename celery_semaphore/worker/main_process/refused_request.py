@@ -12,10 +12,11 @@ from celery.worker import state
 
 from ...core.permit import Claim, Kind, Reason
 from ...core.session import HeldWait
+from ...core.ticket import Ticket
 from ..holding.answer import Answer
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
-from ..messages.headers import PLACE, SESSION
+from ..messages.headers import SESSION, put_held_ticket
 from ..messages.route import queue_of
 from ..pool_process.refusal import Refused
 from .events import SATURATED, EventsMixin
@@ -73,7 +74,7 @@ class RefusedRequestMixin(EventsMixin):
         """Return the message to the broker, because it could not be published again."""
         self.reject(requeue=True)  # type: ignore[attr-defined]
 
-    def again(self, ticket: str | None) -> Self:
+    def again(self, ticket: Ticket | None) -> Self:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
         fresh = type(self)(
             self.message,
@@ -90,8 +91,7 @@ class RefusedRequestMixin(EventsMixin):
             utc=self.utc,  # type: ignore[attr-defined]
         )
         fresh._answer, fresh._since, fresh._by_tag = self._answer, self._since, self._by_tag  # noqa: SLF001 - its own
-        if ticket is not None:
-            fresh._request_dict[PLACE] = ticket  # noqa: SLF001 - as above
+        put_held_ticket(fresh._request_dict, ticket)  # noqa: SLF001 - as above
         return fresh
 
     def _go_back(self, refused: Refused) -> None:

@@ -76,7 +76,7 @@ def unpacked(payload: bytes) -> Parked:
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
-def publish_arguments(message: Any, *, route: Route, ticket: str, delay: float) -> dict[str, Any]:
+def publish_arguments(message: Any, *, route: Route, header: str, delay: float) -> dict[str, Any]:
     """Return the arguments of ``Producer.publish``, so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
     # kombu has decompressed the body already: it must be compressed again.
@@ -84,7 +84,7 @@ def publish_arguments(message: Any, *, route: Route, ticket: str, delay: float) 
     # No eta without a delay: a worker with a late clock would hold the message, while a permit is reserved for it.
     due = datetime.now(UTC) + timedelta(seconds=delay)
     headers["eta"] = due.isoformat() if delay > 0 else None
-    headers[TICKET] = ticket
+    headers[TICKET] = header
     properties = message.properties
     kept = {
         name: value

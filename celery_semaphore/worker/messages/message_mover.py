@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.permit import Claim
 from ...core.store import Outgoing, Store
+from ...core.ticket import Ticket
 from ...settings import Settings
 from .publisher import Publisher
 from .scheduler import Scheduler
@@ -28,7 +29,7 @@ class MessageMover:
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
-    def put_back(self, request: Waiting, ticket: str | None, delay: float) -> None:
+    def put_back(self, request: Waiting, ticket: Ticket | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
         self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
@@ -36,7 +37,7 @@ class MessageMover:
     def park(
         self,
         request: Waiting,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         *,
         delay: float,

@@ -43,13 +43,13 @@ class Publisher:
             msg = "the broker could not be reached a moment ago"
             raise RetryLater(msg, left)
 
-    def publish(self, message: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        """Publish a message, and return once the broker has confirmed it.
+    def publish(self, message: Any, queue: str, *, header: str, delay: float = 0.0) -> None:
+        """Publish a message, and return once the broker has confirmed it. ``header`` is its ticket header.
 
         Raise ``RetryLater`` if the broker is away, else the error. After an error the message may still have arrived.
         """
         with self._anew_after_errors():
-            self._publish(message, queue, ticket, delay)
+            self._publish(message, queue, header, delay)
 
     def disconnect(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -91,13 +91,13 @@ class Publisher:
         known = () if self._connection is None else self._connection.connection_errors
         return isinstance(error, (OSError, OperationalError, *known))
 
-    def _publish(self, message: Any, queue: str, ticket: str, delay: float) -> None:
+    def _publish(self, message: Any, queue: str, header: str, delay: float) -> None:
         producer = self._connected()
         driver = self._connection.transport.driver_type
         route = route_to(self._app, queue, delay, driver)
         route.prepare(producer.channel)
         producer.publish(
-            **publish_arguments(message, route=route, ticket=ticket, delay=delay),
+            **publish_arguments(message, route=route, header=header, delay=delay),
             mandatory=driver == "amqp",
             timeout=self._timeout,
             confirm_timeout=self._timeout,

@@ -10,6 +10,7 @@ from celery.exceptions import Ignore
 
 from ...core.permit import Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
+from ...core.ticket import Ticket
 from ...errors import SemaphoreSaturated, SemaphoreTimeout
 from ..signals import task_saturated
 from .result import tell_dropped
@@ -25,7 +26,7 @@ class Refused(Ignore):  # type: ignore[misc]
         reason: str,
         *,
         delay: float | None,
-        ticket: str | None = None,
+        ticket: Ticket | None = None,
         answer_known: bool = True,
         parks: bool = False,
         left: float | None = None,

@@ -13,6 +13,7 @@ import pytest
 
 from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
@@ -26,7 +27,7 @@ from .conftest import OpenAt, StartServer
 FORK = get_context("fork")
 
 
-def park(store: PostgresStore, holder: str) -> str:
+def park(store: PostgresStore, holder: str) -> Ticket:
     ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
     assert ticket
     store.attach(ticket, claim(), holder.encode())
@@ -340,7 +341,8 @@ def test_what_was_sent_is_not_sent_again_after_a_crash(
     granted, ended = ("b", claim()), ("d", claim(0, of="paused"))
     store.acquire(claim(), "a")
     for holder, wanted in (granted, ended):
-        ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket or ""
+        ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket
+        assert ticket
         store.attach(ticket, wanted, holder.encode(), name=holder)
     outgoing = store.release("a", claim()) | store.end(["d"])
     grants = store.take(outgoing)
@@ -400,7 +402,8 @@ def renewed(store: PostgresStore, permit: Permit) -> Renewal | None:
 def test_many_that_were_sent_cost_one_flush(server: PostgresServer, open_at: OpenAt) -> None:
     store, wanted = open_at(server.url), claim(0, of="paused")
     for n in range(20):
-        ticket = refusal_of(store.acquire(wanted, f"{n}", PARK)).ticket or ""
+        ticket = refusal_of(store.acquire(wanted, f"{n}", PARK)).ticket
+        assert ticket
         store.attach(ticket, wanted, b"", name=f"{n}")
     grants = store.take(store.end([f"{n}" for n in range(20)]))
     assert len(grants) == 20

@@ -209,7 +209,8 @@ def test_no_function_of_another_role_is_run(
     permit = store.acquire(both, "a")
     assert isinstance(permit, Permit)
     store.renew([permit])
-    ticket = refusal_of(store.acquire(both, "b", PARK)).ticket or ""
+    ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
+    assert ticket
     store.attach(ticket, both, b"b", name="b")
     store.ask("s")
     store.sleep("s")
