@@ -15,6 +15,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.servers import ValkeyServer
 
@@ -38,7 +39,7 @@ def measure() -> list[Figure]:
 @contextmanager
 def _valkey() -> Iterator[tuple[str, Store]]:
     with ValkeyServer() as server:
-        store = store_from_url(server.url, lease=LEASE_S)
+        store = store_from_url(server.url, StoreOptions(lease=LEASE_S))
         yield "Valkey", store
         store.close()
 
@@ -47,7 +48,7 @@ def _valkey() -> Iterator[tuple[str, Store]]:
 def _postgresql() -> Iterator[tuple[str, Store]]:
     with EmbeddedPostgresServer() as server:
         server.install()
-        store = store_from_url(server.url, lease=LEASE_S)
+        store = store_from_url(server.url, StoreOptions(lease=LEASE_S))
         yield "PostgreSQL", store
         store.close()
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 from .key import resource_name
 from .ticket import Ticket
 
+SHORTEST_DELAY_S = 0.1  # of a refused task that comes back by itself
+LONGEST_DELAY_S = 300.0
 HIGHEST = 2**31 - 1  # limit or weight: every server counts these, and their sums, exactly
 
 
@@ -53,8 +55,8 @@ class Wait:
     kind: Kind
     ticket: Ticket | None = None  # from an earlier refusal of the same wait: keeps its place
     priority: int = 0  # higher goes first
-    shortest: float = 0.1  # bounds of the delay
-    longest: float = 300.0
+    shortest: float = SHORTEST_DELAY_S  # bounds of the delay
+    longest: float = LONGEST_DELAY_S
     jitter: float = 1.0  # the caller's random factor on the delay
     timeout: float | None = None  # of the whole wait, since the ticket was made
     session: str = ""  # asks for the grants of this wait, see core.session; empty: none does

@@ -9,12 +9,13 @@ from functools import lru_cache
 
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
-from ..core.permit import HIGHEST, Claim, Held, MessageId
+from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Wait
 from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released
 _LONGEST_S = 4_000_000_000.0  # seconds
+DEFAULT_WAIT = Wait(Kind.REQUEUE)  # has the bounds of the delay for a caller that would not wait
 ROUNDS = 1000  # calls of one hand-on at most; the next reaper continues
 
 

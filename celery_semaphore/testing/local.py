@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.permit import Answer, Claim, MessageId, Permit, Renewal, Renewals, Wait
 from ..errors import ConfigurationError
 from ..stores.memory import MemoryStore
+from ..stores.options import DEFAULTS, StoreOptions
 
 if TYPE_CHECKING:
     from ..core.store import Outgoing
@@ -25,8 +26,8 @@ class LocalStore(MemoryStore):
 
     unlimited = False
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, options: StoreOptions = DEFAULTS) -> None:
+        super().__init__(options)
         self._beyond: set[str | Ticket] = set()  # holders that were admitted without being counted
 
     def acquire(

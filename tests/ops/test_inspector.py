@@ -15,6 +15,7 @@ from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Replies, TaskAt
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.views import SemaphoreView
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
@@ -27,7 +28,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> MemoryStore:
-    return MemoryStore(lease=LEASE, now=clock)
+    return MemoryStore(StoreOptions(lease=LEASE, now=clock))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Outgoing
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.ops.purge import purge
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.messages.message import packed
 
@@ -40,7 +41,7 @@ class Store(MemoryStore):
 
 @pytest.fixture
 def store(clock: Clock) -> Store:
-    return Store(take_up=TAKE_UP, now=clock)
+    return Store(StoreOptions(take_up=TAKE_UP, now=clock))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.support.servers import RedisServer
@@ -36,8 +37,8 @@ def open_at() -> Iterator[OpenAt]:
     stores: list[RedisStore] = []
 
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
-        pool = pool_from_url(url, timeout=timeout, transport_options={}, ssl=None)
-        stores.append(RedisStore(pool, **options))
+        given = StoreOptions(timeout=timeout, **options)
+        stores.append(RedisStore(pool_from_url(url, given), given))
         return stores[-1]
 
     yield open_at

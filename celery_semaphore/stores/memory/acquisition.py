@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Answer, Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
 from ...core.ticket import HIGHEST_PRIORITY, Ticket
-from ..encoding import DEFAULT_MEAN, ResourceClaim, brief, microseconds, resource_claims, seconds
+from ..encoding import (
+    DEFAULT_MEAN,
+    DEFAULT_WAIT,
+    ResourceClaim,
+    brief,
+    microseconds,
+    resource_claims,
+    seconds,
+)
 from .messages import Messages
 from .waiter import Waiter
 
@@ -98,7 +106,7 @@ class Acquisition:
         return told or Ticket(self.holder, priority, self.state.now)
 
     def _refused(self, ask: ResourceClaim, reason: Reason) -> Refusal:
-        at, wait = self.state.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
+        at, wait = self.state.at(ask.resource), self.wait or DEFAULT_WAIT
         position, left = len(at.line(before=self.ticket)), self._left()
         retry = int(min(left, self._delay(ask, reason, position, wait)))
         kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None

@@ -28,6 +28,7 @@ from ..encoding import (
     resource_claims,
 )
 from ..non_reentrant_lock import NonReentrantLock
+from ..options import DEFAULTS, StoreOptions
 from . import sessions
 from .acquisition import Acquisition
 from .handing_on import hand_on
@@ -48,21 +49,14 @@ LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
 
 class MemoryStore:
-    """Keeps permits in this process. ``now`` replaces the clock, for tests only."""
+    """Keeps permits in this process."""
 
-    def __init__(
-        self,
-        *,
-        lease: float = 30.0,
-        take_up: float | None = None,
-        epoch: int | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self.lease = lease
-        self.epoch = epoch
+    def __init__(self, options: StoreOptions = DEFAULTS) -> None:
+        self.lease = options.lease
+        self.epoch: int | None = None
         self._lock = NonReentrantLock(LOCK_TIMEOUT_S)
-        self._state = MemoryState(microseconds(lease), microseconds(take_up or lease))
-        self._clock = now
+        self._state = MemoryState(microseconds(self.lease), microseconds(options.grant_lease))
+        self._clock = options.now or time.time
 
     def check(self, *, parks: bool = False) -> list[str]:
         lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Grant, Kind, MessageId, Permit, Wait
+from ...core.permit import Claim, Grant, MessageId, Permit, Wait
 from ...core.session import EXPECTED, HeldWait
-from ..encoding import ResourceClaim, microseconds, packed, resource_claims
+from ..encoding import DEFAULT_WAIT, ResourceClaim, microseconds, packed, resource_claims
 from .names import stored
-
-_ANYHOW = Wait(Kind.REQUEUE)
 
 
 def waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Any, ...]:
     """Return how the holder would wait; without a wait the kind and the claims are empty."""
-    how = wait or _ANYHOW
+    how = wait or DEFAULT_WAIT
     ticket = wait.ticket.text if wait and wait.ticket else ""
     return (
         stored(ticket),

@@ -29,6 +29,7 @@ from ..encoding import (
     resource_claims,
     seconds,
 )
+from ..options import DEFAULTS, StoreOptions
 from . import answers
 from .answers import texts
 from .health import examine
@@ -56,28 +57,24 @@ PAGE = 1000  # names in one call
 class PostgresStore:
     """Keeps permits in one database of a PostgreSQL server.
 
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's clock,
-    for tests only. ``keeps`` returns whether connections stay open between calls. ``origin`` names the setting of the
-    parameters in error texts. A store can be shared between threads and greenlets, and across a fork.
+    ``place`` is its schema, by default that of the options. ``keeps`` returns whether connections stay open between
+    calls. ``origin`` names the setting of the parameters in error texts. A store can be shared between threads and
+    greenlets, and across a fork.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, Any],
+        options: StoreOptions = DEFAULTS,
         *,
-        place: SchemaName = SchemaName(),  # noqa: B008 - frozen
-        lease: float = 30.0,
-        take_up: float | None = None,
-        timeout: float = 2.0,
-        epoch: int | None = None,
-        now: Callable[[], float] | None = None,
+        place: SchemaName | None = None,
         origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.lease = lease
-        self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
-        self._place = place
-        self._runner = Runner(self._link, place, (lease, take_up or lease), epoch, now)
+        self.lease = options.lease
+        self._link = Link(parameters, options.timeout, origin=origin, keeps=keeps)
+        self._place = place or SchemaName.of(options.prefix, options.transport_options)
+        self._runner = Runner(self._link, self._place, options)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
 

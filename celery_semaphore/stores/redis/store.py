@@ -28,6 +28,7 @@ from ..encoding import (
     resource_claims,
     seconds,
 )
+from ..options import DEFAULTS, StoreOptions
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
 from .hand_on import HandOn
@@ -39,7 +40,7 @@ from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from redis.connection import ConnectionPool
 
@@ -51,24 +52,14 @@ if TYPE_CHECKING:
 class RedisStore:
     """Keeps permits in one server of the Redis family.
 
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's
-    clock, for tests only. A store can be shared between threads and greenlets, and across a fork.
+    A store can be shared between threads and greenlets, and across a fork.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        *,
-        prefix: str = "celery-semaphore",
-        lease: float = 30.0,
-        take_up: float | None = None,
-        epoch: int | None = None,
-        now: Callable[[], float] | None = None,
-    ) -> None:
-        self.lease = lease
+    def __init__(self, pool: ConnectionPool, options: StoreOptions = DEFAULTS) -> None:
+        self.lease = options.lease
         self._link = Link(pool)
-        self._keys = Keys(prefix)
-        self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
+        self._keys = Keys(options.prefix)
+        self._runner = Runner(self._link, self._keys, options)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)

@@ -7,7 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.schema import SchemaName
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from tests.conftest import need
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
@@ -42,9 +44,11 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
 def open_at() -> Iterator[OpenAt]:
     stores: list[PostgresStore] = []
 
-    def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> PostgresStore:
-        parameters = parameters_from_url(url, timeout=timeout, ssl=None)
-        stores.append(PostgresStore(parameters, timeout=timeout, **options))
+    def open_at(
+        url: str, *, timeout: float = 5.0, place: SchemaName | None = None, **options: Any
+    ) -> PostgresStore:
+        given = StoreOptions(timeout=timeout, **options)
+        stores.append(PostgresStore(parameters_from_url(url, given), given, place=place))
         return stores[-1]
 
     yield open_at

@@ -16,6 +16,7 @@ from celery_semaphore.core.session import GRANT_S, HeldWait, Standing, Turns
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.holding import session as module, unstarted
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.session import BUSY_S, Session
@@ -108,7 +109,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> MemoryStore:
-    store = MemoryStore(lease=LEASE, now=clock)
+    store = MemoryStore(StoreOptions(lease=LEASE, now=clock))
     assert isinstance(store.acquire(CLAIMS, "a"), Permit)
     return store
 
@@ -541,7 +542,7 @@ def loop() -> list[Callable[[], object]]:
 
 @pytest.fixture
 def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[str]]]:
-    store = MemoryStore(lease=LEASE)
+    store = MemoryStore(StoreOptions(lease=LEASE))
     asked: list[str] = []
     ask, sleep = store.ask, store.sleep
 

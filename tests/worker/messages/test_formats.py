@@ -13,6 +13,7 @@ from celery_semaphore.core.formats import FORMAT, NewerFormat
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.messages.headers import TICKET, Carried, sent_back
 from celery_semaphore.worker.messages.message import packed, unpacked
 from tests.support.process import wait_until
@@ -44,7 +45,7 @@ def test_a_parked_message_says_its_format() -> None:
 def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     """The others go out; it is offered again, whole."""
     now = 1000.0
-    store = MemoryStore(now=lambda: now)
+    store = MemoryStore(StoreOptions(now=lambda: now))
     three_granted(store)
     old = packed(a_message(), "celery", "celery")
     (ticket,) = [parked(store, "d")]
