@@ -1,8 +1,7 @@
 """Hold the messages of refused tasks unacknowledged in this worker until they are granted.
 
-Only the event loop touches them (with gevent and eventlet, which have no loop, the greenlets of Celery's timer). A
-refusal may come in another thread, which only queues the message and wakes the loop. M1 and P1 are rows of
-docs/maintain/architecture.md, chapter 2.
+Only the event loop touches them (with gevent and eventlet, the greenlets of Celery's timer). A refusal may come in
+another thread, which only queues the message and wakes the loop. M1 and P1: docs/maintain/architecture.md, chapter 2.
 """
 
 from __future__ import annotations

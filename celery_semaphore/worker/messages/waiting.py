@@ -71,9 +71,8 @@ class Waiting(Protocol):
 def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
     """Return whether a message that cannot go back yet stays unacknowledged.
 
-    Each return to the broker counts as a delivery, and a quorum queue drops a message after twenty deliveries. But
-    RabbitMQ closes the channel of a worker that holds a message for too long (``consumer_timeout``), and Celery then
-    ends the worker. A message without a route is returned at once.
+    Each return is a delivery, and a quorum queue drops a message after twenty. But RabbitMQ closes a worker's channel
+    if it holds one for too long (``consumer_timeout``); Celery then ends it. One without a route is returned at once.
     """
     return tried_for < longest and not isinstance(error, Unroutable)
 
