@@ -166,7 +166,7 @@ def _work(n: int, seconds: float, admitted: float) -> None:
 @task_saturated.connect
 def _refused(sender: Any, refusal: Any, **_: Any) -> None:
     """Write when the task asked first: its ticket keeps the instant in which the store made it."""
-    place = int(refusal.ticket.split(".")[1]) / 1_000_000
+    place = refusal.ticket.since
     write(f"asked {sender.request.args[0]} {place:.6f}")
 
 

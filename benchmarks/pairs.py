@@ -13,6 +13,7 @@ import redis
 
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.servers import ValkeyServer
 
 from .figure import Figure, interleaved, ratio
@@ -73,7 +74,7 @@ def measure() -> list[Figure]:
 
 def measure_waiters() -> list[Figure]:
     with ValkeyServer() as server, server.client() as client:
-        store = store_from_url(server.url, lease=600)
+        store = store_from_url(server.url, StoreOptions(lease=600))
         crowds = {FEW: Claim("few", None, 5), MANY: Claim("many", None, 5)}
         for count, claim in crowds.items():
             for n in range(claim.limit):

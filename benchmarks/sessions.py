@@ -13,7 +13,9 @@ from functools import partial
 from celery_semaphore.core.names import new_name
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.servers import ValkeyServer
 
@@ -37,7 +39,7 @@ def measure() -> list[Figure]:
 @contextmanager
 def _valkey() -> Iterator[tuple[str, Store]]:
     with ValkeyServer() as server:
-        store = store_from_url(server.url, lease=LEASE_S)
+        store = store_from_url(server.url, StoreOptions(lease=LEASE_S))
         yield "Valkey", store
         store.close()
 
@@ -46,7 +48,7 @@ def _valkey() -> Iterator[tuple[str, Store]]:
 def _postgresql() -> Iterator[tuple[str, Store]]:
     with EmbeddedPostgresServer() as server:
         server.install()
-        store = store_from_url(server.url, lease=LEASE_S)
+        store = store_from_url(server.url, StoreOptions(lease=LEASE_S))
         yield "PostgreSQL", store
         store.close()
 
@@ -111,7 +113,7 @@ class _Line:
         self._count += 1
         return f"holder-{self._count}:{self._claims[0].semaphore}"
 
-    def _wait(self) -> str:
+    def _wait(self) -> Ticket:
         name = self._next()
         return _waits(
             self._store, self._claims, name, self._sessions[self._count % len(self._sessions)]
@@ -123,7 +125,7 @@ def _held(store: Store, claims: list[Claim], holder: str, wait: Wait | None = No
     assert isinstance(answer, Permit), answer
 
 
-def _waits(store: Store, claims: list[Claim], holder: str, session: str) -> str:
+def _waits(store: Store, claims: list[Claim], holder: str, session: str) -> Ticket:
     answer = store.acquire(claims, holder, Wait(Kind.REQUEUE, session=session))
     assert isinstance(answer, Refusal), answer
     assert answer.ticket

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.session import Session
@@ -96,8 +97,8 @@ class Cluster:
     def _wait(self, session: Session) -> None:
         made_at = time.monotonic()
         answer = self._ask(session, None)
-        if isinstance(answer, Refusal):
-            wait = HeldWait(str(answer.ticket), CLAIMS)
+        if isinstance(answer, Refusal) and answer.ticket:
+            wait = HeldWait(answer.ticket, CLAIMS)
             turn = time.monotonic() + answer.retry_after
             session.add(cast("Held", Waiting(wait)), wait, turn, made_at)
 
@@ -108,7 +109,7 @@ class Cluster:
             assert held.wait
             self._ask(session, held.wait.ticket)
 
-    def _ask(self, session: Session, ticket: str | None) -> Permit | Refusal:
+    def _ask(self, session: Session, ticket: Ticket | None) -> Permit | Refusal:
         wait = Wait(Kind.REQUEUE, ticket=ticket, session=session.name)
         answer = self._store.acquire(CLAIMS, f"holder-{next(self._numbers)}", wait)
         if isinstance(answer, Permit):

@@ -20,6 +20,7 @@ from .core.seconds import positive
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .stores import store_from_url
+from .stores.options import StoreOptions
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ class Semaphore:
         weight: int = 1,
         url: str | None = None,
         store: Store | None = None,
-        prefix: str = "celery-semaphore",
-        lease: float = 30.0,
+        prefix: str = StoreOptions.prefix,
+        lease: float = StoreOptions.lease,
         timeout: float | None = None,
         on_lost: OnLost | None = None,
     ) -> None:
@@ -213,5 +214,6 @@ def _shared_store(url: str | None, prefix: str, lease: float) -> Store:
     """Return one store for all semaphores of a process with the same URL, so that one keeper renews all permits."""
     where = (str(url), prefix, lease)
     if where not in _opened:
-        _opened.setdefault(where, store_from_url(where[0], prefix=prefix, lease=lease))
+        options = StoreOptions(prefix=prefix, lease=lease)
+        _opened.setdefault(where, store_from_url(where[0], options))
     return _opened[where]

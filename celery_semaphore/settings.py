@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from .core.permit import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from .core.saturation import OnSaturated
 from .core.spelling import nearest
 from .core.store import Store
 from .errors import ConfigurationError
 from .stores import store_from_url
+from .stores.options import Ssl, StoreOptions
+
+VISIBILITY_TIMEOUT_S = 3600.0  # of a broker that is not given one
 
 
 @dataclass(frozen=True)
@@ -20,29 +24,36 @@ class Settings:
 
     # The store; default: the broker or the result backend, if it can keep permits. It may contain a password.
     url: str = field(repr=False)
-    prefix: str = "celery-semaphore"  # of every key in the store
-    lease: float = 30.0  # how long a permit lives unrenewed: one length for the whole store
-    timeout: float = 2.0  # of one answer of the store, and of a connect
+    prefix: str = StoreOptions.prefix  # of every key in the store
+    lease: float = (
+        StoreOptions.lease
+    )  # how long a permit lives unrenewed: one length for the whole store
+    timeout: float = StoreOptions.timeout  # of one answer of the store, and of a connect
     on_saturated: str = OnSaturated.REQUEUE
     on_lost: str = "warn"
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
-    requeue_delay: float = 0.1  # the shortest countdown
-    requeue_max_delay: float = 300.0  # the longest; a quarter of the visibility timeout if shorter
+    requeue_delay: float = SHORTEST_DELAY_S  # the shortest countdown
+    # The longest; a quarter of the visibility timeout if that is shorter.
+    requeue_max_delay: float = LONGEST_DELAY_S
     hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
-    take_up: float | None = None  # how long a permit waits for a parked task; None: one lease
+    take_up: float | None = (
+        StoreOptions.take_up
+    )  # how long a permit waits for a parked task; None: one lease
     track_waiting: bool = False  # whether a waiting task's result shows that it waits
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
     # How long a copy of a waiting task's message, which a crash left, is recognised. Default: twice the visibility
     # timeout, since the broker may deliver it that late.
-    copies_expire: float = 7200.0
+    copies_expire: float = 2 * VISIBILITY_TIMEOUT_S
     # The longest delay of a message, a quarter of the broker's visibility timeout; not a setting.
     longest_delay: float = inf
-    visibility_timeout: float = 3600.0  # of the broker's transport options; not a setting
+    visibility_timeout: float = (
+        VISIBILITY_TIMEOUT_S  # of the broker's transport options; not a setting
+    )
     transport_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    ssl: Mapping[str, Any] | bool | None = field(default=None, repr=False)
+    ssl: Ssl = field(default=None, repr=False)
 
     @classmethod
     def from_app(cls, app: Any, *, url: str | None = None) -> Settings:
@@ -70,8 +81,8 @@ class Settings:
             ssl=ssl,
             # RabbitMQ's consumer timeout, half an hour by default, cannot be read from here.
             longest_delay=(visibility or 1800.0) / 4,
-            visibility_timeout=visibility or 3600.0,
-            **{"copies_expire": 2 * (visibility or 3600.0), **values},
+            visibility_timeout=visibility or VISIBILITY_TIMEOUT_S,
+            **{"copies_expire": 2 * (visibility or VISIBILITY_TIMEOUT_S), **values},
         )
 
     @property
@@ -81,8 +92,7 @@ class Settings:
 
     def open_store(self) -> Store:
         """Return the store of these settings; it connects when it is first used."""
-        return store_from_url(
-            self.url,
+        options = StoreOptions(
             prefix=self.prefix,
             lease=self.lease,
             take_up=self.take_up,
@@ -90,6 +100,7 @@ class Settings:
             transport_options=self.transport_options,
             ssl=self.ssl,
         )
+        return store_from_url(self.url, options)
 
 
 def _visibility_timeout(conf: Any) -> float:
@@ -182,7 +193,7 @@ def _converted(name: str, value: Any) -> Any:
 _REDIS = ("redis://", "rediss://", "sentinel://", "redis+socket://", "socket://", "valkey://")
 _BACKENDS = (*_REDIS, "valkeys://", "db+postgresql")
 
-Place = tuple[str, Mapping[str, Any], Mapping[str, Any] | bool | None]
+Place = tuple[str, Mapping[str, Any], Ssl]
 
 
 def _joined(url: Any) -> str:

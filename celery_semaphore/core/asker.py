@@ -15,7 +15,6 @@ from .forecast import SLOWEST_S, Forecast
 from .names import new_name
 from .session import HeldWait, Turns
 from .store import Store
-from .ticket import nonce_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Asker:
     def add(self, wait: HeldWait) -> WaitingCall:
         """Ask for the grant of this wait from now on."""
         waiting = WaitingCall(wait)
-        self._waiting[nonce_of(wait.ticket)] = waiting
+        self._waiting[wait.ticket.nonce] = waiting
         self._new.append(wait)
         self._lingers = True
         with self._starting:
@@ -66,7 +65,7 @@ class Asker:
         return waiting
 
     def discard(self, wait: HeldWait) -> None:
-        self._waiting.pop(nonce_of(wait.ticket), None)
+        self._waiting.pop(wait.ticket.nonce, None)
 
     def end_if_idle(self) -> None:
         """End the thread now, and wait for its end, unless another call waits or begins to."""
@@ -75,7 +74,7 @@ class Asker:
             pass
 
     def _waits(self, wait: HeldWait) -> bool:
-        waiting = self._waiting.get(nonce_of(wait.ticket))
+        waiting = self._waiting.get(wait.ticket.nonce)
         return waiting is not None and waiting.wait is wait
 
     def _ask_then_pause(self) -> None:

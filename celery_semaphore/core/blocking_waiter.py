@@ -13,6 +13,7 @@ from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
 from .store import Store
+from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class BlockingWaiter:
         self._longest_pause = min(longest_pause, store.lease / ASKS)
         self._deadline = time.monotonic() + timeout
         self._holder = holder or new_name()
-        self._ticket: str | None = None
+        self._ticket: Ticket | None = None
         self._asker = asker_of(store)
         self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
@@ -141,7 +142,7 @@ class BlockingWaiter:
 
     def _give_up(self) -> None:
         """Leave the line, and release the permit that a lost answer may have granted."""
-        names = [self._ticket] if self._ticket else []
+        names: list[str | Ticket] = [self._ticket] if self._ticket else []
         if self._unanswered or self._asked is not None:
             names.append(self._holder)
         try:

@@ -11,7 +11,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from .session import EXPECTED, HeldWait
-from .ticket import nonce_of
 
 SLOWEST_S = 1.0  # the longest time between two questions while anything waits
 FASTEST_S = 0.005  # the shortest
@@ -60,7 +59,7 @@ class Forecast:
         None means that the turn is unknown, as the resource is paused or the store is away.
         """
         return {
-            nonce_of(wait.ticket): turn if known else None
+            wait.ticket.nonce: turn if known else None
             for turn, _, wait, known in self._heap.copy()
             if self._waits(wait)
         }
@@ -74,7 +73,7 @@ class Forecast:
         if soonest != self._soonest:
             self._soonest, self._changed_at = soonest, None
         for wait in asked:
-            nonce = nonce_of(wait.ticket)
+            nonce = wait.ticket.nonce
             turn = now + expected.get(nonce, 4 * SLOWEST_S)
             self._expect(wait, turn, known=nonce in expected)
 

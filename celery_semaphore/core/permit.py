@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .key import resource_name
+from .ticket import Ticket
 
+SHORTEST_DELAY_S = 0.1  # of a refused task that comes back by itself
+LONGEST_DELAY_S = 300.0
 HIGHEST = 2**31 - 1  # limit or weight: every server counts these, and their sums, exactly
 
 
@@ -50,10 +53,10 @@ class Wait:
     """How a caller would wait if it were refused. Durations are in seconds."""
 
     kind: Kind
-    ticket: str | None = None  # from an earlier refusal of the same wait: keeps its place
+    ticket: Ticket | None = None  # from an earlier refusal of the same wait: keeps its place
     priority: int = 0  # higher goes first
-    shortest: float = 0.1  # bounds of the delay
-    longest: float = 300.0
+    shortest: float = SHORTEST_DELAY_S  # bounds of the delay
+    longest: float = LONGEST_DELAY_S
     jitter: float = 1.0  # the caller's random factor on the delay
     timeout: float | None = None  # of the whole wait, since the ticket was made
     session: str = ""  # asks for the grants of this wait, see core.session; empty: none does
@@ -100,7 +103,7 @@ class Refusal:
     reason: Reason
     limit: int  # in force at that claim's resource
     occupied: int  # weight of the permits and grants there
-    ticket: str | None  # None if the caller would not wait
+    ticket: Ticket | None  # None if the caller would not wait
     position: int  # waiters ahead
     retry_after: float  # seconds, within the caller's bounds
     waited: float  # seconds since the ticket was made
@@ -110,7 +113,7 @@ class Refusal:
 class Grant:
     """A parked message that must be sent: it was granted a permit, or its wait has ended without one."""
 
-    ticket: str
+    ticket: Ticket
     token: int  # 0 without a permit
     claims: tuple[Claim, ...]  # a long name is cut: stores use the resource's name
     payload: bytes
@@ -127,26 +130,29 @@ class Renewal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One holder, or one granted waiter, as a snapshot shows it."""
+    """One permit, or one grant, as a snapshot shows it."""
 
-    holder: str  # a ticket, when ``granted``
+    holder: str  # of a grant, the nonce of its ticket: its holder is not known yet
     token: int
     weight: int
     acquired_at: float
     expires_at: float
-    granted: bool
+    ticket: Ticket | None = None  # of a grant: the wait to take it up
+
+    @property
+    def granted(self) -> bool:
+        """Whether this is a grant."""
+        return self.ticket is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """One waiter as a snapshot shows it; position 0 is next."""
+class Waiter:
+    """One wait as a snapshot shows it; position 0 is next."""
 
-    id: str
+    ticket: Ticket
     kind: Kind
     weight: int
-    priority: int
     position: int
-    since: float
     due: float
     unsatisfiable: bool
     session: str = ""  # the one that asks for its grants
@@ -163,7 +169,7 @@ class Snapshot:
     occupied: int
     mean_held: float | None  # seconds for which this resource's permits were held lately
     holders: tuple[Held, ...]  # oldest first
-    waiters: tuple[Ticket, ...]  # in order, at most as many as were asked for
+    waiters: tuple[Waiter, ...]  # in order, at most as many as were asked for
     waiting: int  # all of them
     at: float  # the store's time
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .permit import Kind, Wait
+from .ticket import Ticket
 
 
 class OnSaturated(StrEnum):
@@ -28,7 +29,7 @@ class WaitPolicy:
     timeout: float | None
 
     def wait(
-        self, ticket: str | None, priority: int, session: str = "", keeps: float = 0.0
+        self, ticket: Ticket | None, priority: int, session: str = "", keeps: float = 0.0
     ) -> Wait | None:
         """Return how the task would wait; None if it would not. The ``session`` asks for the grants of requeued tasks.
 

@@ -13,6 +13,7 @@ from .permit import Kind
 
 if TYPE_CHECKING:
     from .permit import Claim
+    from .ticket import Ticket
 
 GRANT_S = 2.0  # how long a grant lasts until it is taken up, since it was made or last prolonged
 NAMED = 500  # waits that a session names in one call
@@ -23,7 +24,7 @@ EXPECTED = 8  # waits in one call for which it asks when their turns are expecte
 class HeldWait:
     """The wait of a message that this process holds, or of a call that blocks in it."""
 
-    ticket: str
+    ticket: Ticket
     claims: tuple[Claim, ...]
     kind: Kind = Kind.REQUEUE
     keeps: float = 0.0  # see Wait

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Wait
 from .session import HeldWait, Standing, Turns
+from .ticket import Ticket
 
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]
@@ -48,7 +49,7 @@ class Store(Protocol):
 
     def attach(
         self,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         payload: bytes,
         *,
@@ -68,12 +69,12 @@ class Store(Protocol):
         """
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         """Release the permit for good, or make sure that there will be none; hand on.
 
         With the ``message_id`` that brought the holder, its task has run, and its copies are refused from now on. A
-        ticket can be released in the same way.
+        ticket is released in place of a holder: then its wait and its grant end.
         """
 
     def reap(self, limit: int = 100) -> Outgoing:
@@ -82,7 +83,7 @@ class Store(Protocol):
     def end(self, names: Sequence[str]) -> Outgoing:
         """End the waits of these parked messages, which are then sent without a permit."""
 
-    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         """Move these waits before all others in this line, as if their priority were the highest.
 
         A wait that is in another line by now, or was granted, is left alone. A ticket that was made before the
@@ -107,7 +108,7 @@ class Store(Protocol):
     def sleep(self, session: str) -> None:
         """Grant nothing to this session until it asks again: it is about to end, or lost its broker."""
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         """Put these waits, at most ``NAMED``, in line again; return for each ticket whether this session owns its wait.
 
         The next ``reap`` grants them what is free.

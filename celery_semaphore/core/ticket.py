@@ -1,8 +1,8 @@
-"""Read and write the ticket of a wait, a text with three fields."""
+"""Ticket: name one wait, across all its deliveries, with its position in a line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from re import compile as pattern
 from typing import Self
 
@@ -13,8 +13,11 @@ _TEXT = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class TicketFields:
-    """The identity of a wait, and its position in a line."""
+class Ticket:
+    """The identity of a wait, and its position in a line.
+
+    Stores and message headers keep it as ``text``; everything else passes the value.
+    """
 
     nonce: str  # never changes: the holder that was refused first
     priority: int  # higher goes first; an operator may raise it
@@ -28,6 +31,9 @@ class TicketFields:
             return None
         return cls(match[3], HIGHEST_PRIORITY - int(match[1]), int(match[2]))
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def text(self) -> str:
         return f"{HIGHEST_PRIORITY - self.priority:03}.{self.place:016}.{self.nonce}"
@@ -37,8 +43,11 @@ class TicketFields:
         """The sort key of a line; the nonce orders two waits that began in the same microsecond."""
         return -self.priority, self.place, self.nonce
 
+    @property
+    def since(self) -> float:
+        """When the wait began, by the store's clock in seconds."""
+        return self.place / 1_000_000
 
-def nonce_of(text: str) -> str:
-    """Return the nonce in the text of a ticket; empty for a text that no store has written."""
-    fields = TicketFields.parse(text)
-    return fields.nonce if fields else ""
+    def promoted(self) -> Self:
+        """Return the ticket of the same wait with the highest priority."""
+        return replace(self, priority=HIGHEST_PRIORITY)

@@ -61,13 +61,14 @@ def _place(alias: str) -> SchemaName | None:
         settings = Settings.from_app(celery_app())
         if not settings.url.startswith("django://"):
             return None
-        from ..stores.django import alias_of, schema_of  # noqa: PLC0415 - needs psycopg
+        from ..stores.django import alias_of  # noqa: PLC0415 - needs psycopg
+        from ..stores.postgresql.schema import SchemaName  # noqa: PLC0415 - likewise
 
         if alias_of(settings.url) != alias:
             return None
     except ConfigurationError:  # the system checks report it
         return None
-    return schema_of(settings.prefix, settings.transport_options)
+    return SchemaName.of(settings.prefix, settings.transport_options)
 
 
 def _see_what_others_commit(cursor: Any) -> None:

@@ -94,7 +94,10 @@ class Inspector:
     def releasable(self, holder: str, resource: str) -> PermitView:
         """Return the permit of this holder, or of this task; raise an error if it cannot be released."""
         mine = [
-            p for p in self._reader.resource(resource, 0).permits if holder in (p.holder, p.task_id)
+            p
+            for p in self._reader.resource(resource, 0).permits
+            # A grant has no holder yet, and the one with the name of its nonce may have a permit, too.
+            if holder == p.task_id or (holder == p.holder and not p.granted)
         ]
         if len(mine) != 1:
             names = ", ".join(permit.holder for permit in mine)

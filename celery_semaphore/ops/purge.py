@@ -17,7 +17,7 @@ from kombu.serialization import loads, prepare_accept_content
 from ..core.names import task_id_of
 from ..core.permit import Grant, Kind
 from ..core.store import Store
-from ..core.ticket import nonce_of
+from ..core.ticket import Ticket
 from ..settings import Settings
 from ..worker.messages.message import Parked, unpacked
 from ..worker.messages.publisher import Publisher
@@ -45,7 +45,7 @@ def _parked(store: Store, resource: str) -> Iterator[str]:
     seen = store.snapshot(resource, store.snapshot(resource, 0).waiting)
     for waiter in seen.waiters:
         if waiter.kind is Kind.PARK:
-            yield _task_of(waiter.id)
+            yield _task_of(waiter.ticket)
 
 
 def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
@@ -66,9 +66,9 @@ def _discard(app: Any, store: Store, names: Collection[str]) -> list[str]:
     return [_task_of(grant.ticket) for grant in done]
 
 
-def _task_of(ticket: str) -> str:
+def _task_of(ticket: Ticket) -> str:
     """Return the id of the task that waits with this ticket; a message of protocol 1 has it in its body."""
-    return task_id_of(nonce_of(ticket))
+    return task_id_of(ticket.nonce)
 
 
 def _end(app: Any, task_id: str, message: Parked) -> None:

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Held, Kind, Snapshot, Ticket
-from ..core.ticket import nonce_of
+from ..core.permit import Held, Kind, Snapshot, Waiter
+from ..core.ticket import Ticket
 
 
 class Where(StrEnum):
@@ -61,7 +61,7 @@ class SemaphoreView:
 class PermitView:
     """Shows one permit, or one that is kept for a task on its way (``granted``)."""
 
-    holder: str  # the argument of ``release``
+    holder: str  # the argument of ``release``; of a grant, the nonce of its wait
     task_id: str  # for a holder outside tasks: host and process
     task: str | None  # its name, if a worker answered
     worker: str | None  # where it runs, if a worker answered
@@ -72,11 +72,9 @@ class PermitView:
 
     @classmethod
     def of(cls, held: Held, at: float) -> PermitView:
-        holder = nonce_of(held.holder) if held.granted else held.holder
         since, left = at - held.acquired_at, max(held.expires_at - at, 0.0)
-        return cls(
-            held.holder, task_id_of(holder), None, None, held.weight, since, left, held.granted
-        )
+        task_id = task_id_of(held.holder)
+        return cls(held.holder, task_id, None, None, held.weight, since, left, held.granted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class WaiterView:
     """Shows one waiter; position 0 is the head of the line."""
 
     position: int
-    ticket: str
+    ticket: Ticket
     task_id: str  # for a waiter outside tasks: host and process
     task: str | None  # its name, if a worker answered
     worker: str | None  # the worker that holds it, if it answered
@@ -97,20 +95,21 @@ class WaiterView:
     unsatisfiable: bool  # its weight is above the limit in force
 
     @classmethod
-    def of(cls, ticket: Ticket, seen: Snapshot) -> WaiterView:
+    def of(cls, waiter: Waiter, seen: Snapshot) -> WaiterView:
+        ticket = waiter.ticket
         return cls(
-            ticket.position,
-            ticket.id,
-            task_id_of(nonce_of(ticket.id)),
+            waiter.position,
+            ticket,
+            task_id_of(ticket.nonce),
             None,
             None,
-            ticket.kind,
-            _where(ticket),
-            ticket.weight,
+            waiter.kind,
+            _where(waiter),
+            waiter.weight,
             ticket.priority,
             max(seen.at - ticket.since, 0.0),
-            _expected(ticket, seen),
-            ticket.unsatisfiable,
+            _expected(waiter, seen),
+            waiter.unsatisfiable,
         )
 
 
@@ -141,7 +140,7 @@ class ResourceView:
             seen.waiting,
             seen.mean_held,
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
-            tuple(WaiterView.of(ticket, seen) for ticket in seen.waiters),
+            tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
         )
 
 
@@ -155,16 +154,16 @@ class Purged:
     calls: int  # waiters outside tasks: only their own processes can end these
 
 
-def _where(ticket: Ticket) -> Where:
-    return _REACHABLE[ticket.kind] if ticket.reachable else Where.IN_TRANSIT
+def _where(waiter: Waiter) -> Where:
+    return _REACHABLE[waiter.kind] if waiter.reachable else Where.IN_TRANSIT
 
 
-def _expected(ticket: Ticket, seen: Snapshot) -> float | None:
+def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
     """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
-    if ticket.unsatisfiable or not seen.limit or seen.mean_held is None:
+    if waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
-    turn = (ticket.position + 1) / seen.limit * seen.mean_held
-    if ticket.reachable:
+    turn = (waiter.position + 1) / seen.limit * seen.mean_held
+    if waiter.reachable:
         return turn
-    is_delayed = not ticket.session and ticket.due > seen.at  # published with a delay
-    return max(turn, ticket.due - seen.at) if is_delayed else None
+    is_delayed = not waiter.session and waiter.due > seen.at  # published with a delay
+    return max(turn, waiter.due - seen.at) if is_delayed else None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ..errors import ConfigurationError
+from .options import DEFAULTS, StoreOptions
 
 if TYPE_CHECKING:
     from ..core.store import Store
-
-Ssl = Mapping[str, Any] | bool | None
 
 # scheme → module, and the driver's package for pip, which does not depend on how this library was installed
 _MEMORY = ("memory", "")
@@ -33,21 +31,8 @@ _STORES = {
 }
 
 
-def store_from_url(
-    url: str,
-    *,
-    prefix: str = "celery-semaphore",
-    lease: float = 30.0,
-    take_up: float | None = None,
-    timeout: float = 2.0,
-    transport_options: Mapping[str, Any] | None = None,
-    ssl: Ssl = None,
-) -> Store:
-    """Make the store that this URL names; it connects when it is used.
-
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``timeout`` bounds each answer and
-    each connection attempt, in seconds. ``transport_options`` and ``ssl`` have the form of Celery's broker settings.
-    """
+def store_from_url(url: str, options: StoreOptions = DEFAULTS) -> Store:
+    """Make the store that this URL names; it connects when it is used."""
     module, package = _found(url)
     try:
         stores = import_module(f"{__name__}.{module}")
@@ -56,16 +41,7 @@ def store_from_url(
             raise
         msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install {package}"
         raise ConfigurationError(msg) from error
-    made = stores.from_url(
-        url,
-        prefix=prefix,
-        lease=lease,
-        take_up=take_up,
-        timeout=timeout,
-        transport_options=transport_options or {},
-        ssl=ssl,
-    )
-    return cast("Store", made)
+    return cast("Store", stores.from_url(url, options))
 
 
 def _found(url: str) -> tuple[str, str]:

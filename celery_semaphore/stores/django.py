@@ -7,7 +7,6 @@ invisible to others before the commit, and lost after a rollback, while the task
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from django.core import mail
@@ -16,35 +15,19 @@ from django.db import connections
 from django.db.utils import ConnectionDoesNotExist, load_backend
 
 from ..errors import ConfigurationError
+from .options import StoreOptions
 from .postgresql import PostgresStore
-from .postgresql.schema import SchemaName
 from .postgresql.url import parameters_from_url
 
 # Parameters that Django sets for its own cursors; all others are for the driver.
 _DJANGOS = ("context", "cursor_factory", "prepare_threshold", "client_encoding")
 
 
-def from_url(
-    url: str,
-    *,
-    prefix: str,
-    lease: float,
-    take_up: float | None,
-    timeout: float,
-    transport_options: Mapping[str, Any],
-    ssl: Mapping[str, Any] | bool | None,
-) -> PostgresStore:
+def from_url(url: str, options: StoreOptions) -> PostgresStore:
     """Make a store of the alias that a URL names; see ``store_from_url``."""
-    alias, bounds = alias_of(url), parameters_from_url("postgresql://", timeout=timeout, ssl=ssl)
-    return PostgresStore(
-        bounds | _parameters(alias),
-        place=schema_of(prefix, transport_options),
-        lease=lease,
-        take_up=take_up,
-        timeout=timeout,
-        origin=f"DATABASES[{alias!r}]",
-        keeps=_is_no_test,
-    )
+    alias, bounds = alias_of(url), parameters_from_url("postgresql://", options)
+    parameters = bounds | _parameters(alias)
+    return PostgresStore(parameters, options, origin=f"DATABASES[{alias!r}]", keeps=_is_no_test)
 
 
 def alias_of(url: str) -> str:
@@ -54,14 +37,6 @@ def alias_of(url: str) -> str:
         msg = f"semaphore_url={url!r} must name an entry of DATABASES and nothing else, as django://default does."
         raise ConfigurationError(msg)
     return alias
-
-
-def schema_of(prefix: str, transport_options: Mapping[str, Any]) -> SchemaName:
-    """Return the schema: that of the transport option ``schema``, else one named after the prefix."""
-    return SchemaName(
-        transport_options.get("schema", prefix.replace("-", "_")),
-        transport_options.get("table_prefix", ""),
-    )
 
 
 def _is_no_test() -> bool:

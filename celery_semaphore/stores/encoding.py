@@ -9,12 +9,13 @@ from functools import lru_cache
 
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
-from ..core.permit import HIGHEST, Claim, MessageId
-from ..core.ticket import TicketFields
+from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Wait
+from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released
 _LONGEST_S = 4_000_000_000.0  # seconds
+DEFAULT_WAIT = Wait(Kind.REQUEUE)  # has the bounds of the delay for a caller that would not wait
 ROUNDS = 1000  # calls of one hand-on at most; the next reaper continues
 
 
@@ -79,13 +80,25 @@ def seconds(microseconds: float | str | bytes) -> float:
     return float(microseconds) / 1_000_000
 
 
-def check_ticket(ticket: str) -> TicketFields:
-    """Parse a ticket; raise ``ValueError`` for a text that no store has made."""
-    fields = TicketFields.parse(ticket)
-    if fields is None:
-        msg = f"no ticket of this store: {ticket!r}"
+def ticket_of(text: str) -> Ticket:
+    """Parse the ticket of a wait in a store; raise ``ValueError`` for a text that no store has written."""
+    ticket = Ticket.parse(text)
+    if ticket is None:
+        msg = f"no ticket of this store: {text!r}"
         raise ValueError(msg)
-    return fields
+    return ticket
+
+
+def name_of(holder: str | Ticket) -> str:
+    """Return the name of a holder, or the text of a ticket that is released in its place."""
+    return holder.text if isinstance(holder, Ticket) else holder
+
+
+def held(name: str, token: int, weight: int, since: int, ends: int, *, granted: bool) -> Held:
+    """Return a permit or a grant for a snapshot; a grant has the text of its ticket for a name."""
+    ticket = ticket_of(name) if granted else None
+    holder = ticket.nonce if ticket else name
+    return Held(holder, token, weight, seconds(since), seconds(ends), ticket)
 
 
 def check_holder(holder: str, message_id: MessageId | None) -> None:

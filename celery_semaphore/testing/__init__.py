@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..stores.memory import MemoryStore
+from ..stores.options import StoreOptions
 from .clock import Clock
 from .local import LocalStore, local_store, unlimited
 
-__all__ = ["Clock", "LocalStore", "MemoryStore", "local_store", "unlimited"]
+__all__ = ["Clock", "LocalStore", "MemoryStore", "StoreOptions", "local_store", "unlimited"]

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ..core.permit import Answer, Claim, MessageId, Permit, Renewal, Renewals, Wait
 from ..errors import ConfigurationError
 from ..stores.memory import MemoryStore
+from ..stores.options import DEFAULTS, StoreOptions
 
 if TYPE_CHECKING:
     from ..core.store import Outgoing
+    from ..core.ticket import Ticket
 
 SHUTDOWN_TIMEOUT_S = 1.0  # how long permits that tests still hold may take to be released
 
@@ -24,9 +26,9 @@ class LocalStore(MemoryStore):
 
     unlimited = False
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._beyond: set[str] = set()  # holders that were admitted without being counted
+    def __init__(self, options: StoreOptions = DEFAULTS) -> None:
+        super().__init__(options)
+        self._beyond: set[str | Ticket] = set()  # holders that were admitted without being counted
 
     def acquire(
         self,
@@ -48,7 +50,7 @@ class LocalStore(MemoryStore):
         return super().renew(counted) | others
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         self._beyond.discard(holder)
         return super().release(holder, claims, message_id)

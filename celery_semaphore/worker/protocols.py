@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from celery import Celery
     from celery.backends.base import Backend
 
+    from ..core.ticket import Ticket
     from .options.options import Options
 
 Fields = dict[str, Any]  # of a message or its delivery, by name: a sender may have written anything
@@ -120,5 +121,5 @@ class HeldRequest(TaskRequest, Protocol):
     def revoked(self) -> bool:
         """Return whether the task was revoked or has expired; store its end then."""
 
-    def again(self, ticket: str | None) -> HeldRequest:
+    def again(self, ticket: Ticket | None) -> HeldRequest:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""

@@ -9,6 +9,7 @@ from typing import Any
 import redis
 
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 
 LEASE = 5.0  # as in tasks.py
 SEMAPHORE = "api"
@@ -36,7 +37,7 @@ class Eyes:
     def __init__(self, broker: str, service: str) -> None:
         self.service = service
         self.broker = redis.Redis.from_url(broker)
-        self.store = store_from_url(broker, lease=LEASE)
+        self.store = store_from_url(broker, StoreOptions(lease=LEASE))
 
     def look(self) -> Sight:
         api = self.store.snapshot(SEMAPHORE)

@@ -14,7 +14,6 @@ from celery_semaphore.core import asker, forecast
 from celery_semaphore.core.asker import Asker, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, Turns
-from celery_semaphore.core.ticket import nonce_of
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
@@ -39,9 +38,9 @@ class Questions:
 def held(store: MemoryStore) -> Callable[[str], HeldWait]:
     def wait(holder: str) -> HeldWait:
         how = Wait(Kind.BLOCK, session=asker_of(store).session)
-        return HeldWait(
-            str(refusal_of(store.acquire(CLAIMS, holder, how)).ticket), CLAIMS, Kind.BLOCK
-        )
+        ticket = refusal_of(store.acquire(CLAIMS, holder, how)).ticket
+        assert ticket
+        return HeldWait(ticket, CLAIMS, Kind.BLOCK)
 
     store.acquire(CLAIMS, "a")
     return wait
@@ -114,7 +113,7 @@ def test_it_does_not_end_while_another_call_waits(
     one.add(first)
     waiting = one.add(second)
     one.discard(first)
-    store.release(nonce_of(first.ticket), CLAIMS)
+    store.release(first.ticket.nonce, CLAIMS)
     one.end_if_idle()
     store.release("a", CLAIMS)
     assert waiting.notified.wait(SOON)

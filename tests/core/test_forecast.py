@@ -7,12 +7,13 @@ import pytest
 from celery_semaphore.core.forecast import FASTEST_S, SLOWEST_S, Forecast
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import EXPECTED, HeldWait
+from celery_semaphore.core.ticket import Ticket
 
 CLAIMS = (Claim("one", None, 1),)
 
 
 def wait(name: str) -> HeldWait:
-    return HeldWait(f"255.1795325987266815.{name}", CLAIMS)
+    return HeldWait(Ticket(name, 0, 1795325987266815), CLAIMS)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore
@@ -24,11 +25,10 @@ settings.register_profile("unshrunk", phases=[Phase.generate])
 @pytest.fixture
 def trio(valkey: ValkeyServer, postgres: PostgresServer) -> Iterator[Trio]:
     clock = Clock()
-    memory = MemoryStore(now=clock, lease=LEASE, take_up=TAKE_UP)
-    pool = pool_from_url(valkey.url, timeout=5.0, transport_options={}, ssl=None)
-    redis = RedisStore(pool, now=clock, lease=LEASE, take_up=TAKE_UP)
-    parameters = parameters_from_url(postgres.url, timeout=5.0, ssl=None)
-    postgresql = PostgresStore(parameters, timeout=5.0, now=clock, lease=LEASE, take_up=TAKE_UP)
+    options = StoreOptions(now=clock, lease=LEASE, take_up=TAKE_UP, timeout=5.0)
+    memory = MemoryStore(options)
+    redis = RedisStore(pool_from_url(valkey.url, options), options)
+    postgresql = PostgresStore(parameters_from_url(postgres.url, options), options)
     with valkey.client() as client:
         yield Trio(
             {

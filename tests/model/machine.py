@@ -24,7 +24,6 @@ from celery_semaphore.core.permit import (
 )
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Outgoing, Store
-from celery_semaphore.core.ticket import nonce_of
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
@@ -224,7 +223,7 @@ class Stores(RuleBasedStateMachine):
     def give_up(self, task: str, then: str) -> None:
         one = self.task(task)
         self._is_over(task)
-        self.hand_on(lambda store: store.release(str(one.ticket), one.claims), then)
+        self.hand_on(lambda store: store.release(one.known, one.claims), then)
 
     @precondition(lambda self: self.waiting())
     @rule(task=waiting_tasks, ends_in=st.sampled_from([None, 8.0]))
@@ -233,12 +232,12 @@ class Stores(RuleBasedStateMachine):
         self._attach(self.task(task), ends_in)
 
     def _attach(self, task: Task, ends_in: float | None = None) -> None:
-        ticket, name = str(task.ticket), f"{task.name}.{len(task.names)}"
+        ticket, name = task.known, f"{task.name}.{len(task.names)}"
         task.names.append(name)
         payload = name.encode()
         self._is_over(task.name)
         self.parked.add(payload)
-        self.nonces[payload] = nonce_of(ticket)
+        self.nonces[payload] = ticket.nonce
         self.hand_on(
             lambda store: store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
         )
@@ -258,9 +257,9 @@ class Stores(RuleBasedStateMachine):
     def _sent(self) -> None:
         """The broker has the message that was taken first."""
         grant, stands_for = self.taken.pop(0)
-        nonce = nonce_of(grant.ticket)
+        nonce = grant.ticket.nonce
         granted = [each for seen in self.seen for each in seen.holders if each.granted]
-        if (nonce, grant.token) in {(nonce_of(each.holder), each.token) for each in granted}:
+        if (nonce, grant.token) in {(each.holder, each.token) for each in granted}:
             # Whoever attached it again meanwhile has the same delivery.
             stands_for = self._messages_of(grant.payload[:1])
         self.ask(lambda store: store.sent([grant]))
@@ -287,7 +286,7 @@ class Stores(RuleBasedStateMachine):
 
     def _held(self) -> list[HeldWait]:
         waiting = [self.tasks[name] for name in self.waiting()]
-        return [HeldWait(str(task.ticket), task.claims, keeps=LEASE) for task in waiting]
+        return [HeldWait(task.known, task.claims, keeps=LEASE) for task in waiting]
 
     @rule(then=nexts)
     def reap(self, then: str) -> None:
@@ -298,7 +297,7 @@ class Stores(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(task=waiting_tasks, resource=st.sampled_from(RESOURCES))
     def promote(self, task: str, resource: str) -> None:
-        self.hand_on(lambda store: store.promote([str(self.task(task).ticket)], resource))
+        self.hand_on(lambda store: store.promote([self.task(task).known], resource))
 
     @precondition(lambda self: self.with_messages())
     @rule(task=parked_tasks, now=known_ends)

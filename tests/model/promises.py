@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from celery_semaphore.core.permit import Snapshot
-from celery_semaphore.core.ticket import nonce_of
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Promises:
         assert not again, f"released, and has a permit again: {again}"
 
     def _granted_or_in_line(self, seen: Snapshot) -> None:
-        granted = {nonce_of(each.holder) for each in seen.holders if each.granted}
-        waiting = [nonce_of(each.id) for each in seen.waiters]
+        granted = {each.holder for each in seen.holders if each.granted}
+        waiting = [each.ticket.nonce for each in seen.waiters]
         assert len(waiting) == len(set(waiting)), f"twice in one line: {seen}"
         assert granted.isdisjoint(waiting), f"granted, and in line: {seen}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.conformance.suite import LEASE
 
 API, DISK = Claim("api", None, 1), Claim("disk", None, 1)
@@ -42,7 +43,7 @@ class Task:
     claims: tuple[Claim, ...] = (API,)
     wait: Wait | None = None
     message_id: MessageId | None = None
-    ticket: str | None = None
+    ticket: Ticket | None = None
     permit: Permit | None = None
     names: list[str] = field(default_factory=list)  # of its parked messages
     # What each holder asked for, and for which message.
@@ -61,6 +62,12 @@ class Task:
         self.asked[self.holder] = (self.claims, self.message_id)
 
     @property
+    def known(self) -> Ticket:
+        """The ticket of its wait, which it was told."""
+        assert self.ticket
+        return self.ticket
+
+    @property
     def parks(self) -> bool:
         return self.wait is not None and self.wait.kind is Kind.PARK
 
@@ -72,5 +79,5 @@ class Task:
         return MessageId(self.name, number, redelivered=message == "again")
 
 
-def _with_ticket(wait: Wait, ticket: str | None) -> Wait:
+def _with_ticket(wait: Wait, ticket: Ticket | None) -> Wait:
     return replace(wait, ticket=ticket)

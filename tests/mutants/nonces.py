@@ -72,8 +72,8 @@ MUTANTS = (
         "a grant is a permit of its name",
         "the names are the same",
         "permits",
-        "at.holders.pop(name, None)",
-        "at.holders.pop(name, None) or at.grants.pop(name, None)",
+        "at.holders.pop(holder, None)",
+        "at.holders.pop(holder, None) or at.grants.pop(holder, None)",
     ),
     nonces(
         "what a holder leaves takes its grant along",

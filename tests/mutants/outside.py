@@ -47,8 +47,8 @@ MUTANTS = [
         "leaves its ticket in the line",
         "the store forgets it anyway, a lease later",
         "core/blocking_waiter",
-        "names = [self._ticket] if self._ticket else []",
-        "names: list[str] = []",
+        "names: list[str | Ticket] = [self._ticket] if self._ticket else []",
+        "names: list[str | Ticket] = []",
         f"{TIMEOUT}::test_interrupted",
     ),
     outside(

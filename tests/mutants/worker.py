@@ -49,10 +49,10 @@ ACKNOWLEDGING = [
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
         "worker/messages/waiting",
-        "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n"
+        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
         "        request.went_back()\n",
         "        request.went_back()\n"
-        "        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)\n",
+        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
         "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
@@ -440,8 +440,8 @@ PUTTING_BACK = [
         "a wait is a retry",
         "retries + 1, as by self.retry: waiting spends them",
         "worker/messages/message",
-        "    headers[TICKET] = ticket\n",
-        '    headers["retries"] = headers.get("retries", 0) + 1\n    headers[TICKET] = ticket\n',
+        "    headers[TICKET] = header\n",
+        '    headers["retries"] = headers.get("retries", 0) + 1\n    headers[TICKET] = header\n',
         *UNCHANGED,
     ),
     worker(
@@ -464,8 +464,8 @@ PUTTING_BACK = [
         "expires is dropped",
         "eta is enough",
         "worker/messages/message",
-        "    headers[TICKET] = ticket\n",
-        '    headers.pop("expires", None)\n    headers[TICKET] = ticket\n',
+        "    headers[TICKET] = header\n",
+        '    headers.pop("expires", None)\n    headers[TICKET] = header\n',
         f"{WAITING}::test_expires_while_it_waits",
     ),
     worker(
@@ -496,7 +496,7 @@ PUTTING_BACK = [
         "the ticket is not sent along",
         "each delivery is a wait of its own: no time-out ever ends it",
         "worker/messages/message",
-        "    headers[TICKET] = ticket\n",
+        "    headers[TICKET] = header\n",
         "",
         f"{WAITING}::test_wait_timeout",
     ),

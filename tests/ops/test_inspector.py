@@ -9,11 +9,13 @@ import pytest
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.control import Replies, TaskAt
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.views import SemaphoreView
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
@@ -26,7 +28,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> MemoryStore:
-    return MemoryStore(lease=LEASE, now=clock)
+    return MemoryStore(StoreOptions(lease=LEASE, now=clock))
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def hold(store: MemoryStore, holder: str, wanted: list[Claim] | None = None) -> 
 
 def wait(
     store: MemoryStore, holder: str, kind: Kind = Kind.REQUEUE, wanted: list[Claim] | None = None
-) -> str:
+) -> Ticket:
     answer = store.acquire(wanted or claims(), holder, Wait(kind))
     assert isinstance(answer, Refusal), answer
     assert answer.ticket
@@ -110,7 +112,8 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         answer = store.acquire(claims(limit=1), f"w{n}:1", how)
         assert isinstance(answer, Refusal)
         if how.kind is Kind.PARK:
-            store.attach(str(answer.ticket), claims(limit=1), b"")
+            assert answer.ticket
+            store.attach(answer.ticket, claims(limit=1), b"")
         clock.advance(1)
     heard = Replies(
         {
@@ -162,7 +165,7 @@ def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector
     ticket = wait(store, "t2:1", Kind.PARK, claims(limit=1))
     store.release("t1:1", claims(limit=1))
     (permit,) = inspector.resource("api").permits
-    assert (permit.holder, permit.task_id, permit.granted) == (ticket, "t2", True)
+    assert (permit.holder, permit.task_id, permit.granted) == (ticket.nonce, "t2", True)
     with pytest.raises(SemaphoreError, match="t2, which is on its way"):
         inspector.release("t2", "api")  # its message would be gone with its ticket
     assert store.take(frozenset(["api"]))

@@ -14,7 +14,9 @@ from celery.exceptions import TaskRevokedError
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Outgoing
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.ops.purge import purge
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.messages.message import packed
 
@@ -39,7 +41,7 @@ class Store(MemoryStore):
 
 @pytest.fixture
 def store(clock: Clock) -> Store:
-    return Store(take_up=TAKE_UP, now=clock)
+    return Store(StoreOptions(take_up=TAKE_UP, now=clock))
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def park(
     body: bytes | str | None = None,
     headers: dict[str, Any] | None = None,
     **embed: Any,
-) -> str:
+) -> Ticket:
     answer = store.acquire(claims(), f"{task_id}:1", Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
     assert answer.ticket

@@ -11,6 +11,7 @@ from celery_semaphore import PermitLost, Semaphore
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, in_child, occupied
 from tests.support.process import wait_until
 
@@ -41,7 +42,7 @@ class TestEnds:
         assert occupied(store) == 0
 
     def test_it_is_renewed(self) -> None:
-        store = MemoryStore(lease=0.3)
+        store = MemoryStore(StoreOptions(lease=0.3))
         api = Semaphore("api", 1, store=store)
         with api as permit:
             first = permit.expires_at
@@ -50,7 +51,7 @@ class TestEnds:
         assert api.holders() == ()
 
     def test_what_is_overdue_ends_where_no_worker_sweeps(self) -> None:
-        store, reaped = MemoryStore(lease=0.3), threading.Event()
+        store, reaped = MemoryStore(StoreOptions(lease=0.3)), threading.Event()
         reap = store.reap
 
         def noted(limit: int = 100) -> Any:
@@ -69,7 +70,7 @@ class TestEnds:
                 self.batches.append(len(list(permits)))
                 return super().renew(permits)
 
-        store = Batches(lease=0.3)
+        store = Batches(StoreOptions(lease=0.3))
         threads = threading.active_count()
         with (
             Semaphore("api", 1, store=store),
@@ -96,7 +97,7 @@ class TestEnds:
                 api.extend(permit)
 
     def test_a_lost_permit_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        store, lost = MemoryStore(lease=0.3), list[Permit]()
+        store, lost = MemoryStore(StoreOptions(lease=0.3)), list[Permit]()
         api = Semaphore("api", 2, store=store, on_lost=lost.append)
         with api as permit, api as other:
             store.release(permit.holder, permit.claims)
@@ -108,7 +109,7 @@ class TestEnds:
         assert "lost its permit" in caplog.text
 
     def test_a_callback_that_hangs_holds_up_neither_renewals_nor_others(self) -> None:
-        store, freed, told = MemoryStore(lease=0.3), threading.Event(), list[Permit]()
+        store, freed, told = MemoryStore(StoreOptions(lease=0.3)), threading.Event(), list[Permit]()
         hangs = Semaphore("api", 3, store=store, on_lost=lambda _: freed.wait(SOON))
         other = Semaphore("api", 3, store=store, on_lost=told.append)
         with hangs as first, other as second, other as third:
@@ -122,14 +123,14 @@ class TestEnds:
         wait_until(lambda: calls_of_on_lost() == 0)
 
     def test_a_callback_that_fails_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
-        store = MemoryStore(lease=0.3)
+        store = MemoryStore(StoreOptions(lease=0.3))
         with Semaphore("api", 1, store=store, on_lost=lambda _: 1 / 0) as permit:
             store.release(permit.holder, permit.claims)
             wait_until(lambda: f"on_lost failed for {permit.holder}" in caplog.text)
         assert "ZeroDivisionError" in caplog.text
 
     def test_what_was_given_back_is_not_lost(self) -> None:
-        store, lost = MemoryStore(lease=0.3), list[Permit]()
+        store, lost = MemoryStore(StoreOptions(lease=0.3)), list[Permit]()
         api = Semaphore("api", 1, store=store, on_lost=lost.append)
         permit = api.acquire()
         wait_until(lambda: api.holders()[0].expires_at > permit.expires_at)
@@ -192,7 +193,7 @@ class TestForks:
         assert occupied(store) == 0
 
     def test_a_child_does_not_renew_its_parents(self) -> None:
-        store = MemoryStore(lease=0.3)
+        store = MemoryStore(StoreOptions(lease=0.3))
         two = Semaphore("api", 2, store=store, timeout=SOON)
 
         def child() -> bool:

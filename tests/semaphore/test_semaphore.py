@@ -14,6 +14,7 @@ from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.asker import WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import (
     SOON,
     Asked,
@@ -187,7 +188,7 @@ class TestOrder:
 
     def test_it_asks_three_times_per_lease(self) -> None:
         """So that its place is kept, and a message that was missed delays it by no more."""
-        store = MemoryStore(lease=0.3)
+        store = MemoryStore(StoreOptions(lease=0.3))
         api, asked = Semaphore("api", 1, store=store, timeout=SOON), Asked(store)
         store.set_limit(0, "api")
         with thread(lambda: api.release(api.acquire())):

@@ -11,7 +11,9 @@ from kombu import Connection
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
@@ -268,7 +270,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield place
 
 
-def refused(store: Store, holder: str) -> str:
+def refused(store: Store, holder: str) -> Ticket:
     answer = store.acquire([CLAIM], holder, Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
     assert answer.ticket
@@ -280,7 +282,7 @@ CLAIM = Claim("s", None, 1)
 
 def test_what_is_left_in_a_store(place: Place) -> None:
     """A permit, a ticket, a message: each keeps it from being empty, also over a polite restart."""
-    store = store_from_url(place.url, prefix="celery-semaphore", lease=60.0)
+    store = store_from_url(place.url, StoreOptions(prefix="celery-semaphore", lease=60.0))
     assert not place.left()
     store.acquire([CLAIM], "a")
     permit = place.left()
@@ -294,7 +296,7 @@ def test_what_is_left_in_a_store(place: Place) -> None:
     place.stop_politely()
     place.start()
     assert place.left() == message
-    store = store_from_url(place.url, prefix="celery-semaphore", lease=60.0)
+    store = store_from_url(place.url, StoreOptions(prefix="celery-semaphore", lease=60.0))
     store.release("a", [CLAIM])
     assert place.left()
     store.release(ticket, [CLAIM])

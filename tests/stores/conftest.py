@@ -10,6 +10,8 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.support.servers import RedisServer
@@ -34,8 +36,8 @@ def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
-        pool = pool_from_url(url, timeout=timeout, transport_options={}, ssl=None)
-        return stack.enter_context(closing(RedisStore(pool, **options)))
+        given = StoreOptions(timeout=timeout, **options)
+        return stack.enter_context(closing(RedisStore(pool_from_url(url, given), given)))
 
     with ExitStack() as stack:
         yield open_at
@@ -79,7 +81,7 @@ def refusal_of(answer: Any) -> Refusal:
     return answer
 
 
-def park(store: Store, holder: str) -> str:
+def park(store: Store, holder: str) -> Ticket:
     ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
     assert ticket
     store.attach(ticket, claim(), holder.encode())

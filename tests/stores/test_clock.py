@@ -6,6 +6,7 @@ import pytest
 
 from celery_semaphore.core.permit import Kind, Permit, Refusal, Renewal, Wait
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 
 from .conftest import claim
 
@@ -18,7 +19,10 @@ def url(request: pytest.FixtureRequest) -> str:
 
 def test_a_shorter_lease_cuts_no_lease_of_a_longer_one(url: str) -> None:
     """As while a new `semaphore_lease` is deployed: the old workers renew a third of theirs later."""
-    old, new = store_from_url(url, lease=30.0), store_from_url(url, lease=4.0)
+    old, new = (
+        store_from_url(url, StoreOptions(lease=30.0)),
+        store_from_url(url, StoreOptions(lease=4.0)),
+    )
     permit = old.acquire(claim(), "old")
     assert isinstance(permit, Permit)
     assert isinstance(new.acquire(claim(), "new", Wait(Kind.REQUEUE)), Refusal)

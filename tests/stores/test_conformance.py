@@ -9,6 +9,7 @@ import pytest
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, scripts
@@ -26,8 +27,8 @@ GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
 
 class TestMemoryStore(StoreConformance):
     @pytest.fixture
-    def open_store(self) -> type[MemoryStore]:
-        return MemoryStore
+    def open_store(self) -> Any:
+        return lambda **options: MemoryStore(StoreOptions(**options))
 
     def forget(self, store: MemoryStore) -> None:
         store.forget()
@@ -45,8 +46,8 @@ class OnServer(StoreConformance):
     @pytest.fixture
     def open_store(self) -> Any:
         def open_store(**options: Any) -> RedisStore:
-            pool = pool_from_url(self.server.url, timeout=5.0, transport_options={}, ssl=None)
-            return RedisStore(pool, **options)
+            given = StoreOptions(timeout=5.0, **options)
+            return RedisStore(pool_from_url(self.server.url, given), given)
 
         return open_store
 
@@ -108,8 +109,9 @@ class OnPostgres:
         monkeypatch.setattr(postgres_store, "Link", KeptLink)
 
         def open_store(**options: Any) -> PostgresStore:
-            parameters = parameters_from_url(self.server.url, timeout=5.0, ssl=None)
-            stores.append(PostgresStore(parameters, timeout=5.0, **options))
+            given = StoreOptions(timeout=5.0, **options)
+            parameters = parameters_from_url(self.server.url, given)
+            stores.append(PostgresStore(parameters, given))
             return stores[-1]
 
         yield open_store

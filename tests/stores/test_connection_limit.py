@@ -15,6 +15,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.connection_limit import ConnectionLimit
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import link
 from celery_semaphore.stores.redis.url import MAX_CONNECTIONS
 from tests.support.greenlets import GreenletPool, greenlets
@@ -134,7 +135,7 @@ def test_a_crowd_waits_for_postgresql(
     request: pytest.FixtureRequest, fixture: str, crowd: Callable[[Any], list[Any]]
 ) -> None:
     server: PostgresServer = request.getfixturevalue(fixture)
-    store = store_from_url(server.url, timeout=10.0)
+    store = store_from_url(server.url, StoreOptions(timeout=10.0))
     sessions = """
         SELECT count(*) FROM pg_stat_activity
         WHERE application_name = 'celery_semaphore' AND datname = 'postgres'

@@ -99,7 +99,8 @@ class TestRefusals:
         store = open_at(server.url, lease=0.2)
         for name in ("a", "b", "c"):
             permit_of(store.acquire(claim(of=name), name))
-            ticket = refusal_of(store.acquire(claim(of=name), f"{name}2", PARK)).ticket or ""
+            ticket = refusal_of(store.acquire(claim(of=name), f"{name}2", PARK)).ticket
+            assert ticket
             store.attach(ticket, claim(of=name), name.encode())
         with server.client() as client:
             client.set("{celery-semaphore}:b:ledger", "of others")

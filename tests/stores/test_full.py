@@ -47,7 +47,8 @@ def is_full(store: RedisStore) -> None:
 
 
 def test_nobody_new_is_let_in(store: RedisStore, fill: Fill) -> None:
-    ticket = refusal_of(store.acquire(claim(0), "a", PARK)).ticket or ""
+    ticket = refusal_of(store.acquire(claim(0), "a", PARK)).ticket
+    assert ticket
     fill()
     is_full(store)
     with pytest.raises(StoreUnavailable, match="maxmemory"):
@@ -120,7 +121,8 @@ def test_messages_go_out(store: RedisStore, fill: Fill) -> None:
 
 
 def test_waits_end(store: RedisStore, fill: Fill) -> None:
-    ticket = refusal_of(store.acquire(claim(0), "a", PARK)).ticket or ""
+    ticket = refusal_of(store.acquire(claim(0), "a", PARK)).ticket
+    assert ticket
     store.attach(ticket, claim(0), b"a", name="a")
     fill()
     (ended,) = store.take(store.end(["a"]))
@@ -135,7 +137,8 @@ def test_the_wait_of_a_message_that_is_on_its_way_ends(
 ) -> None:
     """It was granted, and not sent: until it goes back to its place it has its permit."""
     permit_of(store.acquire(claim(), "a"))
-    ticket = refusal_of(store.acquire(claim(), "b", PARK)).ticket or ""
+    ticket = refusal_of(store.acquire(claim(), "b", PARK)).ticket
+    assert ticket
     store.attach(ticket, claim(), b"b", name="b", ends_in=LEASE / 10)
     store.release("a", claim())
     fill()

@@ -11,6 +11,7 @@ import redis
 
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.redis import scripts
 from tests.conftest import need
@@ -27,7 +28,7 @@ LEASE = 0.5
 
 def reap(url: str, all_here: Any, due: Callable[[str], int]) -> None:
     """Look as a worker does, while anything is due that no other has claimed."""
-    store = store_from_url(url, lease=LEASE, timeout=20.0)
+    store = store_from_url(url, StoreOptions(lease=LEASE, timeout=20.0))
     store.reap(0)
     all_here.wait()
     while due(url):
@@ -46,7 +47,7 @@ def herd(url: str, due: Callable[[str], int]) -> None:
 
 def killed(url: str, many: int, due: Callable[[str], int]) -> None:
     """Leave so many resources behind whose holders died, until they are due."""
-    store = store_from_url(url, lease=LEASE, timeout=20.0)
+    store = store_from_url(url, StoreOptions(lease=LEASE, timeout=20.0))
     for n in range(many):
         store.acquire(claim(of=f"of-{n}"), "killed")
     store.close()
@@ -55,7 +56,7 @@ def killed(url: str, many: int, due: Callable[[str], int]) -> None:
 
 def warm_up(url: str) -> None:
     """Tell the server the scripts, which workers would all do that come first."""
-    store = store_from_url(url, lease=LEASE)
+    store = store_from_url(url, StoreOptions(lease=LEASE))
     store.set_limit(None, "warm/up")
     store.close()
 
@@ -136,7 +137,7 @@ def test_a_worker_dies_before_it_looks(
 def test_a_worker_dies_before_it_looks_in_postgresql(
     postgres: PostgresServer, clock: Hourglass
 ) -> None:
-    store = PostgresStore({"conninfo": postgres.url}, lease=LEASE, now=clock)
+    store = PostgresStore({"conninfo": postgres.url}, StoreOptions(lease=LEASE, now=clock))
     store.acquire(claim(), "killed")
     clock.now += LEASE
     assert store._runner.run("overdue", 100) == [["{api}"]]

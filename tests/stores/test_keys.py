@@ -55,7 +55,8 @@ def test_a_server_has_no_other_keys(server: RedisServer, open_at: OpenAt) -> Non
     store, both = open_at(server.url, prefix="p"), claim(2) + claim(of="epoch", weight=1)
     permit_of(store.acquire(both, "a"))
     message = MessageId("t:0", "a.1")
-    ticket = refusal_of(store.acquire(both, "b", Wait(Kind.PARK), message)).ticket or ""
+    ticket = refusal_of(store.acquire(both, "b", Wait(Kind.PARK), message)).ticket
+    assert ticket
     store.attach(ticket, both, b"b", name="t")
     refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
     store.set_limit(1, "api")

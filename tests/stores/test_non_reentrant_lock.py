@@ -10,6 +10,7 @@ from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.semaphore import Semaphore
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall, NonReentrantLock
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.held_permits import forgotten_after
 
 from .conftest import claim, one_after_the_other, permit_of
@@ -64,7 +65,7 @@ def test_whoever_interrupts_the_memory_store_waits_no_longer_than_it_may() -> No
             Semaphore("api", 1, store=store).acquire(timeout=0.1)
         assert time.monotonic() - start < 1
 
-    store = MemoryStore(now=now)
+    store = MemoryStore(StoreOptions(now=now))
     interrupts.append(handler)
     permit_of(store.acquire(claim(), "a"))
     assert not interrupts

@@ -14,6 +14,7 @@ import pytest
 
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
 
@@ -47,7 +48,7 @@ def hold(counter: Counter, permit: Permit) -> None:
 
 def requeue(url: str, address: str, over: Over) -> None:
     """Ask, hold, release; come back when told, with one and with two claims."""
-    store, counter, n = store_from_url(url, lease=LEASE), Counter(address), 0
+    store, counter, n = store_from_url(url, StoreOptions(lease=LEASE)), Counter(address), 0
     while not over():
         n += 1
         holder, wanted = f"{os.getpid()}-{n}", random.choice([BOTH, BOTH[:1]])
@@ -66,7 +67,11 @@ def requeue(url: str, address: str, over: Over) -> None:
 def park(url: str, address: str, over: Over) -> None:
     """Ask, hold or park; run whatever a release hands on."""
     # Grants die with the process that took them: for a whole lease each, nobody would run.
-    store, counter, n = store_from_url(url, lease=LEASE, take_up=0.3), Counter(address), 0
+    store, counter, n = (
+        store_from_url(url, StoreOptions(lease=LEASE, take_up=0.3)),
+        Counter(address),
+        0,
+    )
 
     def run(answer: Any) -> list[Grant]:
         if not isinstance(answer, Permit):
@@ -81,7 +86,8 @@ def park(url: str, address: str, over: Over) -> None:
         if isinstance(answer, Permit):
             grants = run(answer)
         elif answer.position > 20:
-            grants = store.take(store.release(str(answer.ticket), wanted))
+            assert answer.ticket
+            grants = store.take(store.release(answer.ticket, wanted))
         else:
             assert answer.ticket
             grants = store.take(store.attach(answer.ticket, wanted, b"message"))
@@ -163,7 +169,7 @@ def test_never_above_the_limit_and_all_permits_come_back(
     assert seen["api"]["max_inside"] <= LIMIT
     assert seen["disk"]["max_inside"] <= LIMIT - 1
     time.sleep(LEASE)
-    store = store_from_url(url, lease=LEASE)
+    store = store_from_url(url, StoreOptions(lease=LEASE))
     drain(store)
     permits = [store.acquire(BOTH, f"last-{n}") for n in range(LIMIT)]
     assert [isinstance(permit, Permit) for permit in permits] == [True] * (LIMIT - 1) + [False]

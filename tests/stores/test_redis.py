@@ -227,7 +227,8 @@ class TestKeys:
     def test_who_was_put_aside_leaves_nothing(self, server: RedisServer, store: RedisStore) -> None:
         heavy = claim(3, weight=3)
         store.acquire(heavy, "a")
-        ticket = refusal_of(store.acquire(heavy, "b", PARK)).ticket or ""
+        ticket = refusal_of(store.acquire(heavy, "b", PARK)).ticket
+        assert ticket
         store.attach(ticket, heavy, b"b")
         store.set_limit(2, "api")
         store.release("a", heavy)

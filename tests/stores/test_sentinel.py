@@ -14,6 +14,7 @@ from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewa
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
 from tests.support.process import Process, free_port, wait_until
 from tests.support.servers import RedisServer
@@ -72,7 +73,9 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 @pytest.fixture
 def store(watched: Watched) -> Iterator[Store]:
     options = {"master_name": "main"}
-    store = store_from_url(watched.url, lease=6.0, timeout=1.0, transport_options=options)
+    store = store_from_url(
+        watched.url, StoreOptions(lease=6.0, timeout=1.0, transport_options=options)
+    )
     yield store
     store.close()
 

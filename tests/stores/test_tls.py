@@ -12,6 +12,7 @@ import pytest
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
 from tests.support.servers import RedisServer, free_port, in_ci
 
@@ -65,7 +66,9 @@ def test_permits_over_tls(scheme: str, place: str, authority: Path) -> None:
 
 
 def test_by_semaphore_use_ssl(place: str, authority: Path) -> None:
-    store = store_from_url(f"redis://{place}", ssl={"ssl_ca_certs": str(authority / "ca.pem")})
+    store = store_from_url(
+        f"redis://{place}", StoreOptions(ssl={"ssl_ca_certs": str(authority / "ca.pem")})
+    )
     assert isinstance(store.acquire(claim(), "b"), Permit)
     store.close()
 

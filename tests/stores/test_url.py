@@ -11,6 +11,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis.url import pool_from_url, redacted
 from tests.support.servers import RedisServer
 
@@ -18,12 +19,14 @@ from .conftest import claim
 
 
 def pool(url: str, ssl: Any = None, **options: Any) -> Any:
-    return pool_from_url(url, timeout=2.0, transport_options=options, ssl=ssl)
+    return pool_from_url(url, StoreOptions(timeout=2.0, transport_options=options, ssl=ssl))
 
 
 @pytest.mark.parametrize("scheme", ["redis", "valkey"])
 def test_tcp(server: RedisServer, scheme: str) -> None:
-    store = store_from_url(server.database(3).replace("redis:", f"{scheme}:"), prefix="p", lease=9)
+    store = store_from_url(
+        server.database(3).replace("redis:", f"{scheme}:"), StoreOptions(prefix="p", lease=9)
+    )
     assert store.lease == 9
     assert isinstance(store.acquire(claim(), "a"), Permit)
     with server.client(3) as client:
@@ -85,7 +88,7 @@ def test_sentinels_need_a_name() -> None:
 
 
 def test_memory() -> None:
-    store = store_from_url("memory://", lease=5)
+    store = store_from_url("memory://", StoreOptions(lease=5))
     assert isinstance(store, MemoryStore)
     assert store.lease == 5
 
@@ -111,7 +114,7 @@ def test_an_unknown_scheme(url: str) -> None:
 )
 def test_a_malformed_url_keeps_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        store_from_url(url, transport_options={"master_name": "main"})
+        store_from_url(url, StoreOptions(transport_options={"master_name": "main"}))
     assert "secret" not in repr(caught.value)
     assert "@host" in str(caught.value)
     assert caught.value.__cause__ is None

@@ -7,7 +7,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Reason, Wait
 from celery_semaphore.core.session import GRANT_S
-from celery_semaphore.core.ticket import HIGHEST_PRIORITY
+from celery_semaphore.core.ticket import HIGHEST_PRIORITY, Ticket
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.acquisition import (
@@ -39,7 +39,7 @@ def store(server: RedisServer, open_at: OpenAt, clock: Clock) -> RedisStore:
     return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP)
 
 
-def returns(ticket: str) -> Wait:
+def returns(ticket: Ticket) -> Wait:
     return came_back(ticket, Kind.PARK)
 
 
@@ -47,10 +47,10 @@ def line(store: RedisStore, resource: str = "api") -> list[str]:
     """Who waits, and how many there are of them."""
     seen = store.snapshot(resource)
     assert seen.waiting == len(seen.waiters)
-    return [each.id.rpartition(".")[2] for each in seen.waiters]
+    return [each.ticket.nonce for each in seen.waiters]
 
 
-def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> str:
+def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> Ticket:
     """The ticket of "b", parked at "api" for both claims, and at "disk", where it was promoted, for that alone."""
     admitted(store, API, "a")
     admitted(store, DISK, "d")
@@ -66,7 +66,7 @@ def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> str:
     return ticket
 
 
-def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -> str:
+def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -> Ticket:
     """The ticket of "c" from before it was promoted past "b"."""
     admitted(store, claims, "a")
     parked(store, claims, "b")
@@ -80,14 +80,14 @@ class TestInTwoLines:
     def test_a_promotion_in_one_is_kept_for_both(self, store: RedisStore, clock: Clock) -> None:
         ticket = two_lines(store, clock, behind="x")
         again = refused(store, BOTH, "b3", returns(ticket))
-        assert (again.position, again.ticket) == (0, store.snapshot("api").waiters[0].id)
-        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
+        assert (again.position, again.ticket) == (0, store.snapshot("api").waiters[0].ticket)
+        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
         assert (line(store), line(store, "disk")) == (["b", "x-api"], ["x-disk"])
 
     def test_whichever_of_the_two_was_promoted(self, store: RedisStore, clock: Clock) -> None:
         ticket = two_lines(store, clock, behind="x")
         again = refused(store, DISK + API, "b3", returns(ticket))
-        assert (again.position, again.ticket) == (0, store.snapshot("disk").waiters[0].id)
+        assert (again.position, again.ticket) == (0, store.snapshot("disk").waiters[0].ticket)
         assert (line(store), line(store, "disk")) == (["x-api"], ["b", "x-disk"])
 
     def test_it_stands_once_where_it_moves_to(self, store: RedisStore, clock: Clock) -> None:
@@ -97,7 +97,7 @@ class TestInTwoLines:
         parked(store, DISK, "c")
         assert not store.release("a", API)
         assert (line(store), line(store, "disk")) == ([], ["b", "c"])
-        assert store.snapshot("disk").waiters[0].priority == HIGHEST_PRIORITY
+        assert store.snapshot("disk").waiters[0].ticket.priority == HIGHEST_PRIORITY
         (grant,) = released(store, "d", DISK)
         store.sent([grant])
         assert messages([grant]) == [b"b"]
@@ -118,8 +118,8 @@ class TestPromoted:
         store.sent(released(store, "a", API))
         admitted(store, DISK, "d")
         again = refused(store, DISK + API, "c2", returns(ticket))
-        assert store.snapshot("disk").waiters[0].priority == HIGHEST_PRIORITY
-        assert again.ticket == store.snapshot("disk").waiters[0].id
+        assert store.snapshot("disk").waiters[0].ticket.priority == HIGHEST_PRIORITY
+        assert again.ticket == store.snapshot("disk").waiters[0].ticket
 
     def test_attached_again_beside_the_grant_of_another_weight(
         self, store: RedisStore, clock: Clock
@@ -134,7 +134,7 @@ class TestPromoted:
         ticket = overtaking(store, clock)
         assert not store.attach(ticket, API, b"c", name="c")
         assert line(store) == ["c", "b"]
-        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
+        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
 
     def test_attached_again_beside_its_grant(self, store: RedisStore, clock: Clock) -> None:
         """Which nobody has sent yet: it is in no line, or it would be granted twice."""
@@ -174,7 +174,7 @@ class TestPromoted:
             client.flushall()
         again = refused(store, API, "c2", returns(ticket))
         assert (again.ticket, again.waited) == (ticket, 0.0)
-        assert store.snapshot("api").waiters[0].priority == 0
+        assert store.snapshot("api").waiters[0].ticket.priority == 0
 
 
 class TestHolderOfAWait:

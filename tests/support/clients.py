@@ -20,6 +20,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Renewal, Renewals,
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter
 
 FORK = get_context("fork")  # each process opens its own store
@@ -74,7 +75,7 @@ class Client:
     def __init__(self, url: str, address: str, lease: float, notes: Path) -> None:
         self._counter = Counter(address)
         self._running: dict[str, Inside] = {}
-        store = store_from_url(url, lease=lease, timeout=1.0)
+        store = store_from_url(url, StoreOptions(lease=lease, timeout=1.0))
         file = (notes / str(os.getpid())).open("a", buffering=1)
         self._store: Any = Watched(store, self._running, file)
         announce = Announcer()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
 from tests.support.clients import LIMITS, Clients, claims_on
 from tests.support.counter import Counter
@@ -98,7 +99,7 @@ def hammer(server: Forgetful, times: int, counter: Counter, notes: Path) -> Tall
 
 
 def all_come_back(url: str) -> None:
-    store = store_from_url(url, lease=LEASE)
+    store = store_from_url(url, StoreOptions(lease=LEASE))
 
     def idle() -> bool:
         store.reap()

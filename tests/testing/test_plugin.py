@@ -152,7 +152,7 @@ def test_limits_hold(semaphore_store, semaphore_snapshot, celery_worker):
     while not semaphore_snapshot("export", "a").waiting and time.time() < end:
         time.sleep(0.01)
     (waiter,) = semaphore_snapshot("export", "a").waiters
-    assert result.id in waiter.id
+    assert result.id in waiter.ticket.nonce
     semaphore_store.release("another", CLAIM)
     assert result.get(timeout=20)
 

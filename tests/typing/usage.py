@@ -18,6 +18,7 @@ from celery_semaphore import (
     permit_lost,
 )
 from celery_semaphore.core.permit import Permit
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore, local_store, unlimited
 
 app = Celery("shop")
@@ -100,7 +101,7 @@ def on_lost(permit: Permit, **more: Any) -> None: ...
 
 def in_tests() -> None:
     clock = Clock()
-    store = MemoryStore(now=clock)
+    store = MemoryStore(StoreOptions(now=clock))
     Semaphore("api", 5, store=store)
     with unlimited(app), local_store(app):
         call_api.delay(1)

@@ -17,6 +17,7 @@ from kombu import pools
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
 from tests.support.counter import Counter, CounterServer
 from tests.support.postgres import PostgresServer
@@ -71,7 +72,9 @@ class Site:
 
     def store(self) -> Store:
         """A store of the test's own, to look from outside the workers."""
-        return store_from_url(self.store_url, prefix="celery-semaphore", lease=self.lease)
+        return store_from_url(
+            self.store_url, StoreOptions(prefix="celery-semaphore", lease=self.lease)
+        )
 
     def all_back(self, claim: Claim) -> bool:
         """Whether exactly the limit can be acquired now; gives all of it back."""

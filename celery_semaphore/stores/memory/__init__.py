@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..options import StoreOptions
 from .store import MemoryStore
 
 __all__ = ["MemoryStore", "from_url"]
 
 
-def from_url(
-    url: str, *, prefix: str, lease: float, take_up: float | None, **_others: Any
-) -> MemoryStore:
+def from_url(url: str, options: StoreOptions) -> MemoryStore:
     """Make a store from ``memory://``; each call makes a separate one."""
-    del url, prefix
-    return MemoryStore(lease=lease, take_up=take_up)
+    del url
+    return MemoryStore(options)

@@ -7,8 +7,16 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Answer, Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
-from ...core.ticket import HIGHEST_PRIORITY, TicketFields
-from ..encoding import DEFAULT_MEAN, ResourceClaim, brief, microseconds, resource_claims, seconds
+from ...core.ticket import HIGHEST_PRIORITY, Ticket
+from ..encoding import (
+    DEFAULT_MEAN,
+    DEFAULT_WAIT,
+    ResourceClaim,
+    brief,
+    microseconds,
+    resource_claims,
+    seconds,
+)
 from .messages import Messages
 from .waiter import Waiter
 
@@ -33,7 +41,7 @@ class Acquisition:
         self.state.drop(self.wanted)
         for ask in self.wanted:
             self.state.at(ask.resource).declared = ask.limit
-        carried = TicketFields.parse(self.wait.ticket) if self.wait else None
+        carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)
         self.ticket = self._ticket()
@@ -84,7 +92,7 @@ class Acquisition:
         epoch = self.state.epoch.id
         return Permit(self.holder, entry.token, tuple(self.claims), since, ends, epoch)
 
-    def _ticket(self) -> TicketFields:
+    def _ticket(self) -> Ticket:
         """Return the ticket of the wait with the rank in the store, or a new one.
 
         A holder that began its wait in a call that lost its answer has no ticket: then the nonce is its own name.
@@ -95,10 +103,10 @@ class Acquisition:
                 self.messages.ticket = known
             return known
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
-        return told or TicketFields(self.holder, priority, self.state.now)
+        return told or Ticket(self.holder, priority, self.state.now)
 
     def _refused(self, ask: ResourceClaim, reason: Reason) -> Refusal:
-        at, wait = self.state.at(ask.resource), self.wait or Wait(Kind.REQUEUE)
+        at, wait = self.state.at(ask.resource), self.wait or DEFAULT_WAIT
         position, left = len(at.line(before=self.ticket)), self._left()
         retry = int(min(left, self._delay(ask, reason, position, wait)))
         kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None
@@ -113,9 +121,8 @@ class Acquisition:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.state.limit(ask.resource) or 0, at.occupied()
         claim = next(claim for claim in self.claims if claim.resource == ask.resource)
-        text = kept.text if kept else None
         after, since = seconds(retry), seconds(self._waited())
-        return Refusal(claim, reason, limit, occupied, text, position, after, since)
+        return Refusal(claim, reason, limit, occupied, kept, position, after, since)
 
     def _stand(self, ask: ResourceClaim, wait: Wait, retry: int) -> None:
         """Put the wait into the line of the claim that refused, and delete it from all others."""

@@ -10,7 +10,7 @@ from ..encoding import microseconds
 
 if TYPE_CHECKING:
     from ...core.permit import MessageId
-    from ...core.ticket import TicketFields
+    from ...core.ticket import Ticket
     from .state import MemoryState
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Remembered:
     """The messages of a task that waits or waited: its ticket, and which message was admitted for which holder."""
 
-    ticket: TicketFields | None  # for a message delivered again, without the library's header
+    ticket: Ticket | None  # for a message delivered again, without the library's header
     until: int
     admitted: str | None = None
     holder: str = ""
@@ -33,7 +33,7 @@ class Messages:
         state: MemoryState,
         resource: str,
         mine: MessageId | None,
-        carried: TicketFields | None = None,
+        carried: Ticket | None = None,
     ) -> None:
         self._state, self._mine = state, mine
         self._name = (resource, mine.task if mine else "")
@@ -59,7 +59,7 @@ class Messages:
         elif self._mine:
             self._remember(Remembered(self.ticket, self._until(), self._mine.number, holder))
 
-    def refused(self, ticket: TicketFields | None) -> None:
+    def refused(self, ticket: Ticket | None) -> None:
         """Note that this message goes back.
 
         An earlier message that was admitted did not end the task: this one would not exist.

@@ -7,7 +7,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Kind
-from ...core.ticket import nonce_of
 from ..encoding import brief, microseconds, resource_claims, seconds
 from .waiter import Waiter
 
@@ -15,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.permit import Claim
-    from ...core.ticket import TicketFields
+    from ...core.ticket import Ticket
     from .resource import Resource
     from .state import MemoryState
 
 
 def attach(
     state: MemoryState,
-    ticket: TicketFields,
+    ticket: Ticket,
     claims: Sequence[Claim],
     payload: bytes,
     *,
@@ -64,15 +63,14 @@ def take(state: MemoryState, name: str) -> list[Grant]:
         is_granted = entry is not None and entry.token == sent_with
         if waiter and waiter.payload is not None and (is_granted or waiter.ended):
             token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
-            text = waiter.ticket.text
-            grants.append(Grant(text, token, waiter.claims, waiter.payload, seconds(ends)))
+            grants.append(Grant(waiter.ticket, token, waiter.claims, waiter.payload, seconds(ends)))
     at.outbox.clear()
     return grants
 
 
 def sent(state: MemoryState, grant: Grant) -> None:
     """Delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
-    nonce, until = nonce_of(grant.ticket), grant.expires_at
+    nonce, until = grant.ticket.nonce, grant.expires_at
     for ask in resource_claims(grant.claims):
         at = state.at(ask.resource)
         entry, waiter = at.grants.get(nonce), at.tickets.get(nonce)

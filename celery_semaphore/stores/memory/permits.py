@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import MessageId, Permit, Renewal
-from ...core.ticket import TicketFields
 from ..encoding import ResourceClaim, microseconds, resource_claims
 from .messages import Messages
 from .resource import Own
@@ -13,6 +12,7 @@ from .resource import Own
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...core.ticket import Ticket
     from .state import MemoryState
 
 
@@ -52,20 +52,24 @@ def _is_forgotten(
 
 
 def release(
-    state: MemoryState, name: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
+    state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
-    """End the permit of this holder, or the wait of this ticket, and prevent that it gets a permit later."""
-    Messages(state, wanted[0].resource, message_id).ran(name)
+    """End the permit of this holder, and prevent that it gets one later."""
+    Messages(state, wanted[0].resource, message_id).ran(holder)
     state.drop(wanted)
     for ask in wanted:
         at = state.at(ask.resource)
-        if entry := at.holders.pop(name, None):
+        if entry := at.holders.pop(holder, None):
             at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
-        at.mark_released(name, state.now + state.lease)
-    if ticket := TicketFields.parse(name):
-        state.taken_up(wanted, ticket.nonce)
-    elif _is_unheard(state, wanted, name):
-        state.taken_up(wanted, name)
+        at.mark_released(holder, state.now + state.lease)
+    if _is_unheard(state, wanted, holder):
+        state.taken_up(wanted, holder)
+
+
+def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
+    """End the wait of this ticket, and its grant."""
+    state.drop(wanted)
+    state.taken_up(wanted, ticket.nonce)
 
 
 def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...core.ticket import TicketFields
+    from ...core.ticket import Ticket
     from .waiter import Waiter
 
 
@@ -25,7 +25,7 @@ class Entry:
     weight: int
     ends: int
     epoch: int  # in which it was last written or renewed
-    ticket: TicketFields | None = None  # for a grant: the ticket of the wait to take it up
+    ticket: Ticket | None = None  # for a grant: the ticket of the wait to take it up
     restored: bool = False  # that epoch had lost the permit, and its holder restored it
 
     @property
@@ -108,12 +108,12 @@ class Resource:
         entries = (self.holders.get(own.holder or ""), self.grants.get(own.nonce or ""))
         return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
 
-    def ticket_of(self, nonce: str) -> TicketFields | None:
+    def ticket_of(self, nonce: str) -> Ticket | None:
         """Return the ticket of this wait from its record or its grant: its message may have been sent."""
         known = self.tickets.get(nonce) or self.grants.get(nonce)
         return known.ticket if known else None
 
-    def line(self, before: TicketFields | None = None) -> list[Waiter]:
+    def line(self, before: Ticket | None = None) -> list[Waiter]:
         """Return all waits in the order of the line: by priority, then by place."""
         line = [
             waiter

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, Standing, Turns
-from ...core.ticket import nonce_of
-from ..encoding import DEFAULT_MEAN, brief, check_ticket, microseconds, resource_claims, seconds
+from ..encoding import DEFAULT_MEAN, brief, microseconds, resource_claims, seconds
 from .state import GRANT
 from .waiter import Waiter
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.session import HeldWait
+    from ...core.ticket import Ticket
     from ..encoding import ResourceClaim
     from .resource import Resource
     from .state import MemoryState
@@ -27,17 +27,17 @@ def ask(
     state.wake(session)
     granted = _granted(state, session)  # Q3
     for wait in begun:
-        if (nonce := nonce_of(wait.ticket)) in granted:
-            _prolong(state, wait, nonce)  # Q4
+        if wait.ticket.nonce in granted:
+            _prolong(state, wait)  # Q4
     expected = {
-        nonce_of(wait.ticket): turn
+        wait.ticket.nonce: turn
         for wait in look[:EXPECTED]
         if (turn := _turn_of(state, wait)) is not None  # Q5
     }
     return Turns(state.epoch.id, slept, len(state.sessions), granted, expected)
 
 
-def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
     return {wait.ticket: _named(state, session, wait) for wait in waits[:NAMED]}
 
 
@@ -51,7 +51,8 @@ def _granted(state: MemoryState, session: str) -> frozenset[str]:
     )
 
 
-def _prolong(state: MemoryState, wait: HeldWait, nonce: str) -> None:
+def _prolong(state: MemoryState, wait: HeldWait) -> None:
+    nonce = wait.ticket.nonce
     for each in resource_claims(wait.claims):
         grants = state.at(each.resource).grants
         if nonce in grants:
@@ -59,7 +60,7 @@ def _prolong(state: MemoryState, wait: HeldWait, nonce: str) -> None:
 
 
 def _turn_of(state: MemoryState, wait: HeldWait) -> float | None:
-    nonce = nonce_of(wait.ticket)
+    nonce = wait.ticket.nonce
     for at in state.standing(resource_claims(wait.claims), nonce):
         waiter, limit = at.tickets[nonce], state.limit(at.name)
         if limit and waiter in (line := at.line()):
@@ -78,7 +79,7 @@ def _hold(at: Resource) -> int:
 
 
 def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
-    ticket, wanted = check_ticket(wait.ticket), resource_claims(wait.claims)
+    ticket, wanted = wait.ticket, resource_claims(wait.claims)
     found = state.standing(wanted, ticket.nonce)
     if not found and _was_sent(state, wanted, ticket.nonce):
         return Standing.ELSEWHERE  # N4

@@ -14,7 +14,7 @@ from .resource import NOTHING, Entry, Own, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...core.ticket import TicketFields
+    from ...core.ticket import Ticket
     from .messages import Remembered
     from .waiter import Waiter
 
@@ -95,7 +95,7 @@ class MemoryState:
         awake = not waiter.session or self.is_awake(waiter.session)
         return awake and not waiter.in_transit
 
-    def first(self, at: Resource, before: TicketFields | None = None) -> Waiter | None:
+    def first(self, at: Resource, before: Ticket | None = None) -> Waiter | None:
         """Return the first wait in line that is reachable and fits the limit in force.
 
         Waits of sleeping sessions before it are put in transit (H5); heavier ones are set aside (H4).
@@ -136,7 +136,7 @@ class MemoryState:
             name, self.limits.get(semaphore, declared if newest is None else newest)
         )
 
-    def refusal(self, ask: ResourceClaim, ticket: TicketFields) -> Reason | None:
+    def refusal(self, ask: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
         at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
         occupied = at.occupied() + ask.weight
@@ -199,7 +199,7 @@ class MemoryState:
             entry = Entry(token, since, ask.weight, self.now + self.lease, self.epoch.id)
             at.holders[holder] = replace(entry, restored=ask.resource in restored)
 
-    def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> TicketFields | None:
+    def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> Ticket | None:
         """Return the ticket of this wait with the rank in the store: an operator may have promoted it.
 
         Of several records the most urgent counts.

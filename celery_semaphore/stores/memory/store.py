@@ -18,22 +18,23 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
+from ...core.ticket import Ticket
 from ..encoding import (
     ResourceClaim,
     check_holder,
     check_limit,
     check_name,
-    check_ticket,
     microseconds,
     resource_claims,
 )
 from ..non_reentrant_lock import NonReentrantLock
+from ..options import DEFAULTS, StoreOptions
 from . import sessions
 from .acquisition import Acquisition
 from .handing_on import hand_on
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
-from .permits import release, renewed
+from .permits import end_wait, release, renewed
 from .state import MemoryState
 from .view import view
 
@@ -48,21 +49,14 @@ LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
 
 class MemoryStore:
-    """Keeps permits in this process. ``now`` replaces the clock, for tests only."""
+    """Keeps permits in this process."""
 
-    def __init__(
-        self,
-        *,
-        lease: float = 30.0,
-        take_up: float | None = None,
-        epoch: int | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self.lease = lease
-        self.epoch = epoch
+    def __init__(self, options: StoreOptions = DEFAULTS) -> None:
+        self.lease = options.lease
+        self.epoch: int | None = None
         self._lock = NonReentrantLock(LOCK_TIMEOUT_S)
-        self._state = MemoryState(microseconds(lease), microseconds(take_up or lease))
-        self._clock = now
+        self._state = MemoryState(microseconds(self.lease), microseconds(options.grant_lease))
+        self._clock = options.now or time.time
 
     def check(self, *, parks: bool = False) -> list[str]:
         lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
@@ -81,18 +75,17 @@ class MemoryStore:
 
     def attach(
         self,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         payload: bytes,
         *,
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        fields = check_ticket(ticket)
         check_name("message", name)
         with self._lock:
             state, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
-            attach(state, fields, claims, payload, name=name, ends_in=ends)
+            attach(state, ticket, claims, payload, name=name, ends_in=ends)
             return self._handed_on(resource_claims(claims))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
@@ -104,16 +97,21 @@ class MemoryStore:
             return {permit.holder: renewed(self._state, permit) for permit in permits}
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
+        wanted = resource_claims(claims)
         with self._lock:
             try:
                 state = self._entered()
             except NewerFormat:
-                release_in_newer(self._state, holder, resource_claims(claims), message_id)
+                if not isinstance(holder, Ticket):
+                    release_in_newer(self._state, holder, wanted, message_id)
                 return frozenset()  # a newer process hands on
-            release(state, holder, resource_claims(claims), message_id)
-            return self._handed_on(resource_claims(claims))
+            if isinstance(holder, Ticket):
+                end_wait(state, holder, wanted)  # R6
+            else:
+                release(state, holder, wanted, message_id)
+            return self._handed_on(wanted)
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
@@ -142,11 +140,11 @@ class MemoryStore:
                     at.end(waiter.nonce, state.now + state.take_up)
             return self._handed_on([ResourceClaim(at.name, 0, 0) for at in concerned])
 
-    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         with self._lock:
             state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
             state.drop(wanted)
-            at, nonces = state.at(resource), {check_ticket(ticket).nonce for ticket in tickets}
+            at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}
             for waiter in at.line():
                 if waiter.nonce in nonces:
                     at.tickets[waiter.nonce] = waiter.promoted()
@@ -174,7 +172,7 @@ class MemoryStore:
         with self._lock:
             self._entered().sessions.pop(session, None)  # Q6
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         check_name("session", session)
         with self._lock:
             return sessions.name(self._entered(), session, waits)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Held, Snapshot, Ticket
+from ...core.permit import Held, Snapshot, Waiter
 from ..encoding import seconds
 from .resource import Resource
 
 if TYPE_CHECKING:
     from .state import MemoryState
-    from .waiter import Waiter
+    from .waiter import Waiter as Record
 
 
 def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
@@ -26,7 +26,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
         tuple(
-            _ticket(state, at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)
+            _waiter(state, at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)
         ),
         len(line),
         seconds(state.now),
@@ -34,29 +34,25 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
 
 
 def _held(state: MemoryState, at: Resource) -> list[Held]:
-    permits = [(holder, entry) for holder, entry in at.holders.items()]
-    grants = [(entry.ticket.text, entry) for entry in at.grants.values() if entry.ticket]
     live = [
-        Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.granted)
-        for name, e in permits + grants
+        Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.ticket)
+        for name, e in (*at.holders.items(), *at.grants.items())
         if e.ends > state.now or state.in_grace
     ]
     return sorted(live, key=lambda one: one.token)
 
 
-def _ticket(
-    state: MemoryState, at: Resource, limit: int | None, position: int, waiter: Waiter
-) -> Ticket:
-    ticket, weight = waiter.ticket, waiter.weight_at(at.name)
-    return Ticket(
-        ticket.text,
-        waiter.kind,
+def _waiter(
+    state: MemoryState, at: Resource, limit: int | None, position: int, record: Record
+) -> Waiter:
+    weight = record.weight_at(at.name)
+    return Waiter(
+        record.ticket,
+        record.kind,
         weight,
-        ticket.priority,
         position,
-        seconds(ticket.place),
-        seconds(waiter.due),
+        seconds(record.due),
         limit is not None and 0 < limit < weight,
-        waiter.session,
-        state.is_reachable(waiter),
+        record.session,
+        state.is_reachable(record),
     )

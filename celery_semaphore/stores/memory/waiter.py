@@ -7,11 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
-from ...core.ticket import HIGHEST_PRIORITY
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
-    from ...core.ticket import TicketFields
+    from ...core.ticket import Ticket
     from ..encoding import ResourceClaim
 
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 class Waiter:
     """The claims of a wait, its state, and the message that it parked."""
 
-    ticket: TicketFields  # its nonce names the wait; priority and place give the order in line
+    ticket: Ticket  # its nonce names the wait; priority and place give the order in line
     kind: Kind
     claims: tuple[Claim, ...]
     resource_claims: tuple[ResourceClaim, ...]
@@ -52,4 +51,4 @@ class Waiter:
 
     def promoted(self) -> Waiter:
         """Return the same wait with the highest priority, at its place."""
-        return replace(self, ticket=replace(self.ticket, priority=HIGHEST_PRIORITY))
+        return replace(self, ticket=self.ticket.promoted())

@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
+from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
 from ...core.session import Turns
-from ...core.ticket import HIGHEST_PRIORITY
-from ..encoding import ResourceClaim, seconds, unpacked
+from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 from .names import original
 
 
@@ -22,7 +21,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         Reason(reason),
         int(limit),
         int(occupied),
-        original(ticket) or None,
+        ticket_of(original(ticket)) if ticket else None,
         int(position),
         seconds(retry_after),
         seconds(waited),
@@ -32,7 +31,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
 def grant(answer: list[Any]) -> Grant:
     _, ticket, token, ends, claims, payload = answer
     message = bytes.fromhex(payload.removeprefix("\\x"))
-    return Grant(original(ticket), int(token), unpacked(claims), message, seconds(ends))
+    return Grant(ticket_of(original(ticket)), int(token), unpacked(claims), message, seconds(ends))
 
 
 def turns(answer: list[Any]) -> Turns:
@@ -48,15 +47,15 @@ def turns(answer: list[Any]) -> Turns:
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
     limit, by_operator, mean, now, waiting, holders, waiters = json.loads(seen)
-    held = tuple(_held(holder) for holder in holders)
+    entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
         limit,
         by_operator,
-        sum(one.weight for one in held),
+        sum(one.weight for one in entries),
         None if mean is None else seconds(round(mean)),
-        held,
-        tuple(_ticket(n, limit, waiter) for n, waiter in enumerate(waiters, skip)),
+        entries,
+        tuple(_waiter(n, limit, waiter) for n, waiter in enumerate(waiters, skip)),
         waiting,
         seconds(now),
     )
@@ -64,18 +63,16 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
 
 def _held(holder: list[Any]) -> Held:
     name, token, weight, since, ends, granted = holder
-    return Held(original(name), token, weight, seconds(since), seconds(ends), granted)
+    return held(original(name), token, weight, since, ends, granted=granted)
 
 
-def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
-    ticket, kind, weight, urgency, place, due, session, reachable = waiter
-    return Ticket(
-        original(ticket),
+def _waiter(position: int, limit: int | None, waiter: list[Any]) -> Waiter:
+    ticket, kind, weight, _, _, due, session, reachable = waiter
+    return Waiter(
+        ticket_of(original(ticket)),
         Kind(kind),
         weight,
-        HIGHEST_PRIORITY - urgency,
         position,
-        seconds(place),
         seconds(due),
         limit is not None and 0 < limit < weight,
         original(session),

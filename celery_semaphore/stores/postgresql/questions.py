@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Grant, Kind, MessageId, Permit, Wait
+from ...core.permit import Claim, Grant, MessageId, Permit, Wait
 from ...core.session import EXPECTED, HeldWait
-from ...core.ticket import TicketFields, nonce_of
-from ..encoding import ResourceClaim, check_ticket, microseconds, packed, resource_claims
+from ..encoding import DEFAULT_WAIT, ResourceClaim, microseconds, packed, resource_claims
 from .connection import Composite, Field
 from .names import stored
-
-_ANYHOW = Wait(Kind.REQUEUE)
 
 
 def acquisition(
@@ -29,10 +26,10 @@ def acquisition(
 
 def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:
     """Return how the holder would wait; without a wait the kind and the claims are empty."""
-    how = wait or _ANYHOW
-    ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
+    how = wait or DEFAULT_WAIT
+    ticket = wait.ticket.text if wait and wait.ticket else ""
     return (
-        stored(ticket or ""),
+        stored(ticket),
         str(wait.kind) if wait else "",
         how.priority,
         microseconds(how.shortest),
@@ -66,7 +63,7 @@ def published(grant: Grant) -> dict[str, Any]:
     """Return a message that the broker has, as a parameter of ``sent``."""
     resources = [ask.resource for ask in resource_claims(grant.claims)]
     return {
-        "ticket": stored(grant.ticket),
+        "ticket": stored(grant.ticket.text),
         "token": grant.token,
         "ends": microseconds(grant.expires_at),
         "resources": resources,
@@ -92,18 +89,17 @@ def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str
         (wait, ask.resource) for wait in look[:EXPECTED] for ask in resource_claims(wait.claims)
     ]
     return (
-        [stored(nonce_of(wait.ticket)) for wait in begun],
+        [stored(wait.ticket.nonce) for wait in begun],
         sorted({ask.resource for wait in begun for ask in resource_claims(wait.claims)}),
-        [stored(nonce_of(wait.ticket)) for wait, _ in places],
+        [stored(wait.ticket.nonce) for wait, _ in places],
         [resource for _, resource in places],
     )
 
 
 def named(wait: HeldWait) -> dict[str, Any]:
-    check_ticket(wait.ticket)
     wanted = resource_claims(wait.claims)
     return {
-        "ticket": stored(wait.ticket),
+        "ticket": stored(wait.ticket.text),
         "kind": str(wait.kind),
         "keeps": microseconds(wait.keeps),
         "claims": packed(wait.claims),

@@ -11,9 +11,8 @@ from .broken import Broken
 from .connection import Composite, Parameter, Row, is_one_resources, passed_over_if_busy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...core.store import Outgoing
+    from ..options import StoreOptions
     from .link import Link
     from .schema import SchemaName
 
@@ -24,20 +23,13 @@ SHORTEST_MS = 20  # to wait for a lock of another call
 class Runner:
     """Calls functions over a link, and notes the store's epoch from their answers."""
 
-    def __init__(
-        self,
-        link: Link,
-        place: SchemaName,
-        durations: tuple[float, float],
-        epoch: int | None,
-        now: Callable[[], float] | None,
-    ) -> None:
-        self.epoch = epoch
-        self._durations = [microseconds(each) for each in durations]
+    def __init__(self, link: Link, place: SchemaName, options: StoreOptions) -> None:
+        self.epoch: int | None = None
+        self._durations = [microseconds(options.lease), microseconds(options.grant_lease)]
         self.lock_timeout = round(link.timeout * 1000)  # milliseconds to wait for a lock
         self._link = link
         self._place = place
-        self._now = now
+        self._now = options.now
         self._broken = Broken()
 
     def reap(self, names: list[str]) -> Outgoing:
@@ -83,9 +75,13 @@ class Runner:
     ) -> list[Row]:
         """Call an operation with what every call brings, a ``v1_call``."""
         clock = None if self._now is None else microseconds(self._now())
-        waits = self.lock_timeout if lock_timeout is None else lock_timeout
+        waits = self._lock_timeout_of(lock_timeout)
         call = Composite((clock, *self._durations, self.epoch, waits))
         return self.call(operation, call, *parameters)
+
+    def _lock_timeout_of(self, given: int | None) -> int:
+        """Return the milliseconds that a call waits for a lock."""
+        return self.lock_timeout if given is None else given
 
     def call(self, operation: str, *parameters: Parameter) -> list[Row]:
         return self._link.call(self._place.function(operation), parameters)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any, Self
 
 from psycopg import errors
 
@@ -51,6 +53,14 @@ class SchemaName:
         if len(self.schema) > MAX_IDENTIFIER_BYTES or len(self.prefix) > MAX_IDENTIFIER_BYTES - 30:
             msg = f"schema={self.schema!r}, table_prefix={self.prefix!r}: too long for PostgreSQL."
             raise ConfigurationError(msg)
+
+    @classmethod
+    def of(cls, prefix: str, transport_options: Mapping[str, Any]) -> Self:
+        """Return the schema of the transport option ``schema``, else the one that is named after the prefix."""
+        return cls(
+            transport_options.get("schema", prefix.replace("-", "_")),
+            transport_options.get("table_prefix", ""),
+        )
 
     def named(self, name: str) -> str:
         return f'"{self.schema}"."{self.prefix}{name}"'

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.session import HeldWait, Turns
+    from ...core.ticket import Ticket
     from .runner import Runner
 
 
@@ -57,9 +58,9 @@ class Sessions:
         ((epoch,),) = self._runner.run("sleep", stored(session))
         self._runner.epoch = int(epoch)
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         check_name("session", session)
-        standings: dict[str, Standing] = {}
+        standings: dict[Ticket, Standing] = {}
         waits = waits[:NAMED]
         for start in range(0, len(waits), BATCH):
             some = waits[start : start + BATCH]

@@ -23,12 +23,13 @@ from ..encoding import (
     check_holder,
     check_limit,
     check_name,
-    check_ticket,
     microseconds,
+    name_of,
     packed,
     resource_claims,
     seconds,
 )
+from ..options import DEFAULTS, StoreOptions
 from . import answers
 from .answers import texts
 from .connection import Composite
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait, Turns
     from ...core.store import Outgoing
+    from ...core.ticket import Ticket
 
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
@@ -56,28 +58,24 @@ PAGE = 1000  # names in one call
 class PostgresStore:
     """Keeps permits in one database of a PostgreSQL server.
 
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's clock,
-    for tests only. ``keeps`` returns whether connections stay open between calls. ``origin`` names the setting of the
-    parameters in error texts. A store can be shared between threads and greenlets, and across a fork.
+    ``place`` is its schema, by default that of the options. ``keeps`` returns whether connections stay open between
+    calls. ``origin`` names the setting of the parameters in error texts. A store can be shared between threads and
+    greenlets, and across a fork.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, Any],
+        options: StoreOptions = DEFAULTS,
         *,
-        place: SchemaName = SchemaName(),  # noqa: B008 - frozen
-        lease: float = 30.0,
-        take_up: float | None = None,
-        timeout: float = 2.0,
-        epoch: int | None = None,
-        now: Callable[[], float] | None = None,
+        place: SchemaName | None = None,
         origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.lease = lease
-        self._link = Link(parameters, timeout, origin=origin, keeps=keeps)
-        self._place = place
-        self._runner = Runner(self._link, place, (lease, take_up or lease), epoch, now)
+        self.lease = options.lease
+        self._link = Link(parameters, options.timeout, origin=origin, keeps=keeps)
+        self._place = place or SchemaName.of(options.prefix, options.transport_options)
+        self._runner = Runner(self._link, self._place, options)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
 
@@ -112,18 +110,19 @@ class PostgresStore:
 
     def attach(
         self,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         payload: bytes,
         *,
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        check_ticket(ticket)
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        parked = Composite((stored(ticket), stored(name), ends, packed(claims), *columns(wanted)))
+        parked = Composite(
+            (stored(ticket.text), stored(name), ends, packed(claims), *columns(wanted))
+        )
         said = self._runner.run("attach", parked, payload)
         return self._runner.handed_on([ask.resource for ask in wanted], said)
 
@@ -131,10 +130,10 @@ class PostgresStore:
         return self._renewer.renew(list(permits))
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
         resources = [ask.resource for ask in resource_claims(claims)]
-        words = (stored(holder), *brought_by(message_id), resources)
+        words = (stored(name_of(holder)), *brought_by(message_id), resources)
         try:
             return self._runner.handed_on(resources, self._runner.run("release", *words))
         except NewerFormat:
@@ -159,9 +158,9 @@ class PostgresStore:
                     break
         return outgoing
 
-    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         outgoing: Outgoing = frozenset()
-        nonces = [stored(check_ticket(ticket).nonce) for ticket in tickets]
+        nonces = [stored(ticket.nonce) for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
             handed = self._runner.run("promote", resource, nonces[start : start + BATCH])
             outgoing |= self._runner.handed_on([resource], handed)
@@ -190,7 +189,7 @@ class PostgresStore:
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:

@@ -11,15 +11,13 @@ from psycopg.conninfo import conninfo_to_dict
 from ...errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from ..options import StoreOptions
 
 _PASSWORD = re.compile(r"((?:^|[?&])(?:password|sslpassword)=)[^&]*")
 SHORTEST = 2  # seconds: libpq's minimum for connect_timeout
 
 
-def parameters_from_url(
-    url: str, *, timeout: float, ssl: Mapping[str, Any] | bool | None
-) -> dict[str, Any]:
+def parameters_from_url(url: str, options: StoreOptions) -> dict[str, Any]:
     """Return parameters of libpq with timeouts; a read-only server is skipped."""
     plain = "postgresql://" + url.partition("://")[2]
     try:
@@ -30,13 +28,13 @@ def parameters_from_url(
     _check_ports(url, str(given.get("port", "")))
     defaults: dict[str, Any] = {
         "application_name": "celery_semaphore",
-        "connect_timeout": max(SHORTEST, round(timeout)),
+        "connect_timeout": max(SHORTEST, round(options.timeout)),
         "target_session_attrs": "read-write",
         "keepalives_idle": 30,
     }
-    if isinstance(ssl, dict):
-        defaults |= ssl
-    elif ssl:
+    if isinstance(options.ssl, dict):
+        defaults |= options.ssl
+    elif options.ssl:
         defaults["sslmode"] = "require"
     return defaults | given
 

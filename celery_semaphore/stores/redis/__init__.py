@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from ..options import StoreOptions
 from .store import RedisStore
 from .url import pool_from_url
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["RedisStore", "from_url"]
 
 
-def from_url(
-    url: str,
-    *,
-    prefix: str,
-    lease: float,
-    take_up: float | None,
-    timeout: float,
-    transport_options: Mapping[str, Any],
-    ssl: Mapping[str, Any] | bool | None,
-) -> RedisStore:
+def from_url(url: str, options: StoreOptions) -> RedisStore:
     """Make a store from a URL; see ``store_from_url``."""
-    pool = pool_from_url(url, timeout=timeout, transport_options=transport_options, ssl=ssl)
-    return RedisStore(pool, prefix=prefix, lease=lease, take_up=take_up)
+    return RedisStore(pool_from_url(url, options), options)

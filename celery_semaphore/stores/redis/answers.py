@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Ticket
-from ..encoding import ResourceClaim, check_ticket, seconds, unpacked
+from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         Reason(reason.decode()),
         limit,
         occupied,
-        text(ticket) or None,
+        ticket_of(text(ticket)) if ticket else None,
         position,
         seconds(retry_after),
         seconds(waited),
@@ -33,21 +33,21 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
 
 def grant(answer: list[Any]) -> Grant:
     ticket, token, ends, claims, payload = answer
-    return Grant(text(ticket), token, unpacked(claims), payload, seconds(ends))
+    return Grant(ticket_of(text(ticket)), token, unpacked(claims), payload, seconds(ends))
 
 
 def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
     _, limit, by_operator, mean, now, waiting, holders, waiters = answer
     in_force = None if limit == b"" else limit
-    held = [_held(holder) for holder in holders]
+    entries = [_held(holder) for holder in holders]
     return Snapshot(
         resource,
         in_force,
         bool(by_operator),
-        sum(one.weight for one in held),
+        sum(one.weight for one in entries),
         None if mean == b"" else seconds(mean),
-        tuple(sorted(held, key=lambda one: one.token)),
-        tuple(_ticket(n, in_force, waiter) for n, waiter in enumerate(sorted(waiters), skip)),
+        tuple(sorted(entries, key=lambda one: one.token)),
+        tuple(_waiter(n, in_force, waiter) for n, waiter in enumerate(sorted(waiters), skip)),
         waiting,
         seconds(now),
     )
@@ -55,19 +55,16 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
 
 def _held(holder: list[Any]) -> Held:
     name, token, weight, since, ends, granted = holder
-    return Held(text(name), token, weight, seconds(since), seconds(ends), bool(granted))
+    return held(text(name), token, weight, since, ends, granted=bool(granted))
 
 
-def _ticket(position: int, limit: int | None, waiter: list[Any]) -> Ticket:
+def _waiter(position: int, limit: int | None, waiter: list[Any]) -> Waiter:
     ticket, kind, weight, due, session, reachable = waiter
-    fields = check_ticket(text(ticket))
-    return Ticket(
-        text(ticket),
+    return Waiter(
+        ticket_of(text(ticket)),
         Kind(kind.decode()),
         weight,
-        fields.priority,
         position,
-        seconds(fields.place),
         seconds(due),
         limit is not None and 0 < limit < weight,
         text(session),

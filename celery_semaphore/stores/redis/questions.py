@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ...core.permit import Kind, MessageId, Wait
-from ..encoding import microseconds
-
-_ANYHOW = Wait(Kind.REQUEUE)
+from ...core.permit import MessageId, Wait
+from ..encoding import DEFAULT_WAIT, microseconds
 
 
 def waiting(wait: Wait | None) -> str:
     """Return how the holder would wait; without a wait the kind is empty."""
-    kind, how = (wait.kind, wait) if wait else ("", _ANYHOW)
+    kind, how = (wait.kind, wait) if wait else ("", DEFAULT_WAIT)
     shortest, longest = microseconds(how.shortest), microseconds(how.longest)
     timeout = "" if how.timeout is None else microseconds(how.timeout)
     keeps = microseconds(how.keeps)

@@ -15,7 +15,9 @@ from .keys import Keys
 from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from ..options import StoreOptions
 
 COMMON = ("epoch", "limits", "index", "names", "sessions", "grants")
 FIXED = 6  # arguments that each script gets, see _call.lua
@@ -34,19 +36,12 @@ logger = logging.getLogger(__name__)
 class Runner:
     """Runs scripts over a link, and notes the store's epoch from their answers."""
 
-    def __init__(
-        self,
-        link: Link,
-        keys: Keys,
-        durations: tuple[float, float],
-        epoch: int | None,
-        now: Callable[[], float] | None,
-    ) -> None:
-        self.epoch = epoch
+    def __init__(self, link: Link, keys: Keys, options: StoreOptions) -> None:
+        self.epoch: int | None = None
         self._link = link
         self._keys = keys
-        self._durations = pack([microseconds(each) for each in durations])
-        self._now = now
+        self._durations = pack([microseconds(options.lease), microseconds(options.grant_lease)])
+        self._now = options.now
         self._common = pack([keys.common(name) for name in COMMON])
         # Cache the packed words that most calls share with earlier ones.
         self._of = lru_cache(maxsize=10_000)(self._packed_resource)

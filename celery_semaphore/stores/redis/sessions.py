@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, HeldWait, Standing, Turns
-from ...core.ticket import nonce_of
 from ..encoding import (
     ResourceClaim,
     check_name,
-    check_ticket,
     microseconds,
     packed,
     resource_claims,
@@ -21,6 +19,7 @@ from .answers import text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ...core.ticket import Ticket
     from .connection import Word
     from .runner import Runner
 
@@ -38,7 +37,7 @@ class Sessions:
         check_name("session", session)
         look = look[:EXPECTED]
         words: list[Word] = [session, len(begun)]
-        words += [nonce_of(wait.ticket) for wait in (*begun, *look)]
+        words += [wait.ticket.nonce for wait in (*begun, *look)]
         wanted = list(_resources((*begun, *look)).values())
         epoch, slept, sessions, granted, expected = self._runner.run(scripts.ASK, wanted, words)
         turns = {text(nonce): seconds(turn) for nonce, turn in expected}
@@ -47,21 +46,20 @@ class Sessions:
     def sleep(self, session: str) -> None:
         self._runner.run(scripts.SLEEP, [], [session])
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         check_name("session", session)
-        standings: dict[str, Standing] = {}
+        standings: dict[Ticket, Standing] = {}
         waits = waits[:NAMED]
         for start in range(0, len(waits), MANY):
             standings |= self._named(session, waits[start : start + MANY])
         return standings
 
-    def _named(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def _named(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         wanted = _resources(waits)
         places = {name: n for n, name in enumerate(wanted, 1)}
         words: list[Word] = [session]
         for wait in waits:
-            check_ticket(wait.ticket)
-            words += [wait.ticket, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
+            words += [wait.ticket.text, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
             words.append(len(own := resource_claims(wait.claims)))
             for ask in own:
                 words += [places[ask.resource], ask.limit, ask.weight]

@@ -17,18 +17,18 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ...core.ticket import TicketFields
 from ..encoding import (
     ResourceClaim,
     check_holder,
     check_limit,
     check_name,
-    check_ticket,
     microseconds,
+    name_of,
     packed,
     resource_claims,
     seconds,
 )
+from ..options import DEFAULTS, StoreOptions
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
 from .hand_on import HandOn
@@ -40,35 +40,26 @@ from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from redis.connection import ConnectionPool
 
     from ...core.session import HeldWait, Standing, Turns
     from ...core.store import Outgoing
+    from ...core.ticket import Ticket
 
 
 class RedisStore:
     """Keeps permits in one server of the Redis family.
 
-    ``take_up`` is how long the grant of a sent message lasts (default: a lease). ``now`` replaces the server's
-    clock, for tests only. A store can be shared between threads and greenlets, and across a fork.
+    A store can be shared between threads and greenlets, and across a fork.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        *,
-        prefix: str = "celery-semaphore",
-        lease: float = 30.0,
-        take_up: float | None = None,
-        epoch: int | None = None,
-        now: Callable[[], float] | None = None,
-    ) -> None:
-        self.lease = lease
+    def __init__(self, pool: ConnectionPool, options: StoreOptions = DEFAULTS) -> None:
+        self.lease = options.lease
         self._link = Link(pool)
-        self._keys = Keys(prefix)
-        self._runner = Runner(self._link, self._keys, (lease, take_up or lease), epoch, now)
+        self._keys = Keys(options.prefix)
+        self._runner = Runner(self._link, self._keys, options)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
@@ -98,8 +89,8 @@ class RedisStore:
     ) -> Answer:
         check_holder(holder, message_id)
         wanted = resource_claims(claims)
-        ticket = wait.ticket if wait and TicketFields.parse(wait.ticket) else ""
-        words: list[Word] = [holder, ticket or "", waiting(wait), packed(claims) if wait else ""]
+        ticket = wait.ticket.text if wait and wait.ticket else ""
+        words: list[Word] = [holder, ticket, waiting(wait), packed(claims) if wait else ""]
         words += [brought_by(message_id), *figures_of(wanted)]
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
         if isinstance(answer[1], int):
@@ -109,27 +100,26 @@ class RedisStore:
 
     def attach(
         self,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         payload: bytes,
         *,
         name: str = "",
         ends_in: float | None = None,
     ) -> Outgoing:
-        check_ticket(ticket)
         check_name("message", name)
         wanted = resource_claims(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
-        words = [ticket, payload, name, ends, packed(claims), *figures_of(wanted)]
+        words = [ticket.text, payload, name, ends, packed(claims), *figures_of(wanted)]
         return self._hand_on.handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         return self._renewer.renew(list(permits))
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
-        wanted, words, key = resource_claims(claims), [holder], NONE
+        wanted, words, key = resource_claims(claims), [name_of(holder)], NONE
         if message_id is not None and not message_id.is_first:
             words += [message_id.number, str(microseconds(message_id.remember_for))]
             key = self._key_of(wanted, message_id)
@@ -155,12 +145,10 @@ class RedisStore:
             outgoing |= self._hand_on.end(names[start : start + BATCH])
         return outgoing
 
-    def promote(self, tickets: Sequence[str], resource: str) -> Outgoing:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         outgoing: Outgoing = frozenset()
-        wanted, nonces = (
-            [ResourceClaim(resource, 0, 0)],
-            [check_ticket(ticket).nonce for ticket in tickets],
-        )
+        wanted = [ResourceClaim(resource, 0, 0)]
+        nonces = [ticket.nonce for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
             answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
             outgoing |= self._hand_on.handed_on(wanted, answer)
@@ -174,7 +162,7 @@ class RedisStore:
     def sent(self, grants: Sequence[Grant]) -> None:
         calls: list[Call] = []
         for grant in grants:
-            words: list[Word] = [grant.ticket, grant.token, microseconds(grant.expires_at)]
+            words: list[Word] = [grant.ticket.text, grant.token, microseconds(grant.expires_at)]
             calls.append((resource_claims(grant.claims), words))
         self._runner.run_all(scripts.SENT, calls)
 
@@ -186,7 +174,7 @@ class RedisStore:
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)
 
-    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         return self._sessions.name(session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:

@@ -13,6 +13,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from ...errors import ConfigurationError
+from ..options import StoreOptions
 from .connection import introduce
 
 if TYPE_CHECKING:
@@ -40,22 +41,16 @@ _CONNECTION_OPTIONS = {
 }
 
 
-def pool_from_url(
-    url: str,
-    *,
-    timeout: float,
-    transport_options: Mapping[str, Any],
-    ssl: Mapping[str, Any] | bool | None,
-) -> ConnectionPool:
+def pool_from_url(url: str, given: StoreOptions) -> ConnectionPool:
     """Make a pool of connections with timeouts and the server's run id, and without retries of their own."""
-    options = _options(timeout, transport_options)
+    options = _options(given.timeout, given.transport_options)
     options["redis_connect_func"] = partial(introduce, url=redacted(url))
-    if isinstance(ssl, dict):
-        options |= ssl
+    if isinstance(given.ssl, dict):
+        options |= given.ssl
     try:
         if url.startswith("sentinel://"):
-            return _sentinel(url, options, transport_options)
-        return _plain(url, options, tls=bool(ssl))
+            return _sentinel(url, options, given.transport_options)
+        return _plain(url, options, tls=bool(given.ssl))
     except (ValueError, TypeError) as error:
         msg = f"semaphore_url {redacted(url)!r} cannot be read: {error}"
         raise ConfigurationError(msg) from None  # the cause would show the password

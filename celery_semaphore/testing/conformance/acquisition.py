@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.store import Store
+    from ...core.ticket import Ticket
 
 
 def claim(
@@ -40,7 +41,7 @@ def why(store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = 
     return refused(store, claims, holder, wait).reason
 
 
-def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> str:
+def requeued(store: Store, claims: Sequence[Claim], holder: str, **how: Any) -> Ticket:
     """Refuse a requeued task without a session; return the ticket of its wait in transit."""
     ticket = refused(store, claims, holder, Wait(Kind.REQUEUE, **how)).ticket
     assert ticket
@@ -55,7 +56,7 @@ def parked(
     name: str = "",
     ends_in: float | None = None,
     **how: Any,
-) -> str:
+) -> Ticket:
     """Return the ticket of a parked waiter; its message is the name of its holder."""
     ticket = refused(store, claims, holder, Wait(Kind.PARK, **how)).ticket
     assert ticket
@@ -69,10 +70,10 @@ def named(
     ends_in: float | None = None,
     claims: Sequence[Claim] = tuple(claim()),
     **how: Any,
-) -> str:
+) -> Ticket:
     """Return the ticket of a parked waiter; an operator finds its message by its holder's name."""
     return parked(store, claims, holder, name=holder, ends_in=ends_in, **how)
 
 
-def came_back(ticket: str, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
+def came_back(ticket: Ticket | None, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
     return Wait(kind, ticket=ticket, **how)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from ...core.permit import Claim
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 
-def parks(store: Store, claims: Sequence[Claim], holder: str) -> str:
+def parks(store: Store, claims: Sequence[Claim], holder: str) -> Ticket:
     """Let a task wait that is about to be parked; until then its worker's session asks for it."""
     store.ask(S)
     ticket = refused(store, claims, holder, Wait(Kind.PARK, session=S)).ticket
@@ -62,7 +63,7 @@ class AttachedGrants(Suite):
         assert messages(attached(store, ticket, BOTH, b"b")) == [b"b"]
         for name in ("api", "disk"):
             (grant,) = store.snapshot(name).holders
-            assert (grant.holder, grant.expires_at) == (ticket, clock.now + TAKE_UP)
+            assert (grant.ticket, grant.expires_at) == (ticket, clock.now + TAKE_UP)
 
     def test_one_with_a_part_of_its_grant_waits(self, store: Store, clock: Clock) -> None:
         """Let the grant end at one claim first: a store ends only so many overdue grants in one call."""

@@ -15,6 +15,7 @@ from .suite import Suite
 if TYPE_CHECKING:
     from ...core.permit import Answer
     from ...core.store import Store
+    from ...core.ticket import Ticket
 
 REMEMBERED = 3600.0
 
@@ -26,9 +27,16 @@ class Task:
         self, store: Store, kind: Kind | None = Kind.REQUEUE, limit: int = 1, of: str = "task:0"
     ) -> None:
         self.store, self.claims, self.kind, self.of = store, claim(limit), kind, of
-        self.ticket: str | None = None
+        self.ticket: Ticket | None = None
 
-    def asks(self, holder: str, id: str = "", *, ticket: str | None = None, **how: Any) -> Answer:  # noqa: A002 - as the field is called
+    def asks(
+        self,
+        holder: str,
+        id: str = "",  # noqa: A002 - as the field is called
+        *,
+        ticket: Ticket | None = None,
+        **how: Any,
+    ) -> Answer:
         message_id = self.brought = MessageId(self.of, id, remember_for=REMEMBERED, **how)
         wait = (
             Wait(self.kind, ticket=ticket or (self.ticket if id else None)) if self.kind else None

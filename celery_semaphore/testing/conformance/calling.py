@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
-from ...core.ticket import nonce_of
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .grants import messages, released
 from .suite import LEASE, Suite
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...core.permit import Claim
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 AGAIN = LEASE / 3  # seconds after which a caller asks again
@@ -25,20 +25,20 @@ SESSION = "a calling process"
 BOTH = claim() + claim(of="disk")
 
 
-def calls(ticket: str | None = None, *, timeout: float | None = None, priority: int = 0) -> Wait:
+def calls(ticket: Ticket | None = None, *, timeout: float | None = None, priority: int = 0) -> Wait:
     return Wait(Kind.BLOCK, ticket, priority, AGAIN, AGAIN, timeout=timeout, session=SESSION)
 
 
-def calling(store: Store, claims: Sequence[Claim], holder: str, *, priority: int = 0) -> str:
+def calling(store: Store, claims: Sequence[Claim], holder: str, *, priority: int = 0) -> Ticket:
     """Return the ticket of a caller that blocks."""
     ticket = refused(store, claims, holder, calls(priority=priority)).ticket
     assert ticket
     return ticket
 
 
-def granted(store: Store, resource: str = "api") -> list[str]:
+def granted(store: Store, resource: str = "api") -> list[Ticket]:
     """Return the tickets that were granted a permit."""
-    return [held.holder for held in store.snapshot(resource).holders if held.granted]
+    return [held.ticket for held in store.snapshot(resource).holders if held.ticket]
 
 
 class Calling(Suite):
@@ -48,7 +48,11 @@ class Calling(Suite):
         assert (refusal.reason, refusal.position) == (Reason.SATURATED, 0)
         assert refusal.retry_after == AGAIN
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.kind, waiter.due) == (refusal.ticket, "block", clock.now + AGAIN)
+        assert (waiter.ticket, waiter.kind, waiter.due) == (
+            refusal.ticket,
+            "block",
+            clock.now + AGAIN,
+        )
 
     def test_a_release_hands_on_to_a_caller(self, store: Store, clock: Clock) -> None:
         """Hand the permit on without sending a message."""
@@ -57,9 +61,9 @@ class Calling(Suite):
         outgoing = store.release("a", claim())
         assert store.take(outgoing) == []
         (held,) = store.snapshot("api").holders
-        assert (held.holder, held.granted) == (ticket, True)
+        assert (held.holder, held.ticket) == (ticket.nonce, ticket)
         assert held.expires_at == clock.now + GRANT_S
-        assert store.ask(SESSION).granted == {nonce_of(ticket)}
+        assert store.ask(SESSION).granted == {ticket.nonce}
         assert store.snapshot("api").waiting == 0
 
     def test_a_caller_takes_its_grant_up(self, store: Store, clock: Clock) -> None:
@@ -88,7 +92,7 @@ class Calling(Suite):
         for n, holder in enumerate("bcdefg"):
             line.append((calling if n % 2 else parked)(store, claim(), holder))
             clock.advance(0.001)
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == line
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == line
         holder = "a"
         for n, ticket in enumerate(line):
             sent = released(store, holder, claim())
@@ -107,7 +111,7 @@ class Calling(Suite):
             line.append((parked if n % 2 else calling)(store, claim(4), str(n)))
             clock.advance(0.001)
         assert messages(released(store, "a", claim(4, weight=4))) == [b"1", b"3"]
-        assert sorted(granted(store)) == line[:4]
+        assert sorted(granted(store), key=lambda ticket: ticket.turn) == line[:4]
 
     def test_callers_of_higher_priority_go_first(self, store: Store) -> None:
         admitted(store, claim(), "a")

@@ -10,7 +10,6 @@ import pytest
 
 from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
-from ...core.ticket import nonce_of
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .calling import granted
 from .grants import limited, messages, reaped, released
@@ -19,6 +18,7 @@ from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 FIRST = MessageId("task:0", remember_for=3600.0)
@@ -130,7 +130,7 @@ class ChangedTasks(Suite):
         ticket = parked(store, claim() + DISK, "b")
         assert held(store, "b2", claims=DISK, ticket=ticket).ticket == ticket
         outgoing = store.release("a", claim() + DISK)
-        assert store.ask(S).granted == {nonce_of(ticket)}
+        assert store.ask(S).granted == {ticket.nonce}
         assert messages(store.take(outgoing)) == [b"b"]
 
     def test_what_it_asked_once_is_forgotten_with_its_grant(
@@ -183,15 +183,15 @@ class ChangedTasks(Suite):
         assert granted(store) == [ticket]
         self._is_refused_without_a_wait(store)
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.reachable) == (ticket, True)
+        assert (waiter.ticket, waiter.reachable) == (ticket, True)
         assert store.ask(S).granted == frozenset()
         assert not store.reap()
-        assert store.ask(S).granted == {nonce_of(ticket)}
+        assert store.ask(S).granted == {ticket.nonce}
         store.release(ticket, claim(2))
         store.release("d", claim(2))
         assert list(store.resources()) == []
 
-    def _waits(self, store: Store, kind: Kind) -> str:
+    def _waits(self, store: Store, kind: Kind) -> Ticket:
         session = S if kind is Kind.REQUEUE else ""
         answer = store.acquire(claim(2), "b", Wait(kind, session=session), FIRST)
         assert isinstance(answer, Refusal)

@@ -12,6 +12,7 @@ import pytest
 from ...core.formats import FORMAT
 from ...core.permit import Kind, MessageId, Reason, Renewal, Wait
 from ...core.session import HeldWait
+from ...core.ticket import Ticket
 from ...errors import StoreUnavailable
 from .acquisition import admitted, came_back, claim, named, parked, requeued, why
 from .grants import messages, reaped, released
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 NEWER = FORMAT + 1
 SAID = re.compile(rf"format {NEWER}.* up to format {FORMAT}: upgrade celery_semaphore")
-TICKET = "255.1700000000000000.x"
+TICKET = Ticket("x", 0, 1_700_000_000_000_000)
 ELSE: dict[str, Callable[[Store], object]] = {
     "attach": lambda store: store.attach(TICKET, claim(), b"x"),
     "take": lambda store: store.take(frozenset({"api"})),
@@ -63,7 +64,7 @@ class Formats(Suite):
         with pytest.raises(StoreUnavailable, match=SAID):
             store.acquire(claim(), "b2", came_back(ticket))
         self.set_format(store, FORMAT)
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [ticket]
 
     def test_permits_are_renewed(self, store: Store, clock: Clock) -> None:
         both = claim(3, weight=2) + claim(of="disk")
@@ -127,8 +128,8 @@ class Formats(Suite):
             assert store.release(holder, claim()) == frozenset()
         self.set_format(store, FORMAT)
         seen = store.snapshot("api")
-        assert [held.holder for held in seen.holders] == [ticket]
-        assert [waiter.id for waiter in seen.waiters] == [later]
+        assert [held.ticket for held in seen.holders] == [ticket]
+        assert [waiter.ticket for waiter in seen.waiters] == [later]
 
     def test_that_a_task_ran_is_remembered(self, store: Store) -> None:
         ran = MessageId("t", "a.1")

@@ -133,7 +133,8 @@ class GoneCallers(Suite):
         store.set_limit(0, "api")
         ticket = refused(store, claim(), "b", calls(timeout=15.0)).ticket
         clock.advance(15)
-        store.release(str(ticket), claim())
+        assert ticket
+        store.release(ticket, claim())
         store.set_limit(None, "api")
         assert why(store, claim(), "b", calls(ticket, timeout=15.0)) is Reason.TIMED_OUT
         assert list(store.resources()) == []

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
     from ...core.permit import Claim, Grant
     from ...core.store import Store
+    from ...core.ticket import Ticket
 
 
-def released(store: Store, holder: str, claims: Sequence[Claim]) -> list[Grant]:
+def released(store: Store, holder: str | Ticket, claims: Sequence[Claim]) -> list[Grant]:
     """Release the permit; return the granted messages."""
     return store.take(store.release(holder, claims))
 
@@ -20,7 +21,7 @@ def reaped(store: Store) -> list[Grant]:
     return store.take(store.reap())
 
 
-def attached(store: Store, ticket: str, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
+def attached(store: Store, ticket: Ticket, claims: Sequence[Claim], payload: bytes) -> list[Grant]:
     return store.take(store.attach(ticket, claims, payload))
 
 

@@ -105,15 +105,17 @@ class HandingOn(Suite):
         shown = store.snapshot("api").waiters
         assert [waiter.unsatisfiable for waiter in shown] == [True] * 4
         admitted(store, claim(3), "x")
-        assert refused(store, heavy, "b2", came_back(shown[0].id, Kind.PARK)).position == 0
+        assert refused(store, heavy, "b2", came_back(shown[0].ticket, Kind.PARK)).position == 0
         assert store.snapshot("api").waiting == 4
-        store.release(shown[1].id, heavy)  # c is given up
+        store.release(shown[1].ticket, heavy)  # c is given up
         assert not store.release("x", claim(3))
         store.set_limit(1, "api")
         store.reap()
         assert not limited(store, 2, "api")
         assert messages(limited(store, 3, "api")) == [b"b"]
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [w.id for w in shown[2:]]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [
+            w.ticket for w in shown[2:]
+        ]
 
     def test_the_unsatisfiable_can_be_ended(self, store: Store) -> None:
         heavy = claim(3, weight=3)

@@ -28,7 +28,7 @@ class InTransit(Suite):
         admitted(store, claim(), "a")
         ticket = requeued(store, claim(), "b")
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.session, waiter.reachable) == (ticket, "", False)
+        assert (waiter.ticket, waiter.session, waiter.reachable) == (ticket, "", False)
 
     def test_nothing_is_granted_to_it_and_newcomers_pass(self, store: Store) -> None:
         admitted(store, BOTH, "a")
@@ -52,7 +52,7 @@ class InTransit(Suite):
         admitted(store, claim(), "c2", came_back(grant.ticket, Kind.PARK))
         store.release("c2", claim())
         assert granted(store) == [call]
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [ticket]
 
     def test_one_of_higher_priority_is_passed_too(self, store: Store) -> None:
         admitted(store, claim(), "a")
@@ -106,7 +106,7 @@ class InTransit(Suite):
         ticket = requeued(store, claim(), "b", shortest=1.0, longest=1.0, keeps=HOUR)
         clock.advance(HOUR + 1 - 0.001)
         store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [ticket]
         clock.advance(0.001)
         store.reap()
         assert list(store.resources()) == []
@@ -118,4 +118,4 @@ class InTransit(Suite):
         behind = parked(store, claim(), "c")
         clock.advance(1 + LEASE)
         store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [behind]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [behind]

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ...core.permit import Kind, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, requeued
 from .grants import attached, limited, messages, reaped, released
@@ -15,6 +13,7 @@ from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 PARK = Wait(Kind.PARK)
@@ -61,10 +60,6 @@ class Messages(Suite):
         assert store.snapshot("api").waiting == 1
         assert messages(released(store, "a", claim())) == [b"b"]
 
-    def test_attaching_needs_a_ticket(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="ticket"):
-            store.attach("no ticket", claim(), b"b")
-
     def test_a_ticket_without_message_is_never_granted(self, store: Store) -> None:
         admitted(store, claim(), "a")
         refused(store, claim(), "b", PARK)
@@ -107,7 +102,7 @@ class Messages(Suite):
         store.reap()
         parked(store, claim(), "c")
         assert not store.attach(ticket, claim(), b"b")
-        assert store.snapshot("api").waiters[0].id == ticket
+        assert store.snapshot("api").waiters[0].ticket == ticket
         assert messages(limited(store, None, "api")) == [b"b"]
 
     def test_coming_back_unasked_keeps_the_message(self, store: Store) -> None:
@@ -181,7 +176,7 @@ class Messages(Suite):
         assert messages(reaped(store)) == [b"b"]
 
 
-def named(store: Store, holder: str, ends_in: float | None = None) -> str:
+def named(store: Store, holder: str, ends_in: float | None = None) -> Ticket:
     """Return the ticket of a parked message that can be ended, or ends by itself."""
     ticket = refused(store, claim(), holder, PARK).ticket
     assert ticket

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind
-from ...core.ticket import nonce_of
 from .acquisition import admitted, came_back, claim, parked, refused
 from .calling import granted
 from .changed_tasks import DISK, fill_both
@@ -40,7 +39,7 @@ class MovedWaits(Suite):
         ticket = parked(store, claim() + DISK, "b")
         held(store, "b2", claims=DISK, ticket=ticket)
         assert released(store, "a", claim()) == released(store, "y", DISK) == []
-        assert store.ask(S).granted == {nonce_of(ticket)}
+        assert store.ask(S).granted == {ticket.nonce}
         admitted(store, DISK, "b2", holding(ticket=ticket))
         assert released(store, "b2", DISK) == []
         assert list(store.resources()) == []
@@ -62,15 +61,17 @@ class MovedWaits(Suite):
         admitted(store, DISK, "d")
         store.ask(S)
         both = claim() + DISK
-        waits = parked(store, both, "b") if kind is Kind.PARK else held(store, "b", claims=both)
-        ticket = str(getattr(waits, "ticket", waits))
+        if kind is Kind.PARK:
+            ticket = parked(store, both, "b")
+        else:
+            ticket = held(store, "b", claims=both).ticket
         admitted(store, claim(), "a")
         assert not store.attach(ticket, claim(), b"b again")
         store.sent(released(store, "a", claim()))
         assert released(store, "d", DISK) == []
         seen = store.snapshot("api")
         assert (granted(store), seen.waiting, store.snapshot("disk").waiting) == ([ticket], 0, 0)
-        assert store.ask(S).granted == ({nonce_of(ticket)} if kind is Kind.REQUEUE else set())
+        assert store.ask(S).granted == ({ticket.nonce} if kind is Kind.REQUEUE else set())
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
 
@@ -83,8 +84,8 @@ class MovedWaits(Suite):
         held(store, "w2", claims=claim(), ticket=ticket)
         store.promote([ticket], "disk")
         store.release("y", DISK)
-        waiting = [each.id.partition(".")[2] for each in store.snapshot("api").waiters]
-        assert waiting == [ticket.partition(".")[2], first.partition(".")[2]]
+        waiting = [each.ticket for each in store.snapshot("api").waiters]
+        assert waiting == [ticket.promoted(), first]
 
     def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
         """Grant the claims that the task asked for last; its session learns of the grant."""
@@ -94,5 +95,5 @@ class MovedWaits(Suite):
         store.release("a", claim())
         granted_now = store.ask(S).granted
         store.release("y", DISK)
-        assert store.ask(S).granted == granted_now == {nonce_of(ticket)}
+        assert store.ask(S).granted == granted_now == {ticket.nonce}
         assert store.snapshot("disk").waiting == 0

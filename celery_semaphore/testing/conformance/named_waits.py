@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.session import HeldWait, Standing
-from ...core.ticket import TicketFields, nonce_of
+from ...core.ticket import Ticket
 from .acquisition import admitted, claim, parked, refused
 from .calling import BOTH, granted
 from .grants import messages, released
@@ -64,12 +64,12 @@ class NamedWaits(Suite):
         permit = admitted(store, claim(), "a")
         clock.advance(10)
         later = held(store, "late")
-        first = HeldWait(TicketFields("gone", 7, int(clock.now * 1e6)).text, tuple(claim()))
-        earlier = HeldWait(TicketFields("old", 0, int((clock.now - 5) * 1e6)).text, tuple(claim()))
+        first = HeldWait(Ticket("gone", 7, int(clock.now * 1e6)), tuple(claim()))
+        earlier = HeldWait(Ticket("old", 0, int((clock.now - 5) * 1e6)), tuple(claim()))
         assert set(store.name(S, [earlier, first]).values()) == {Standing.WAITS}
         line = store.snapshot("api").waiters
-        assert [waiter.id for waiter in line] == tickets([first, earlier, later])
-        assert [waiter.priority for waiter in line] == [7, 0, 0]
+        assert [waiter.ticket for waiter in line] == tickets([first, earlier, later])
+        assert [waiter.ticket.priority for waiter in line] == [7, 0, 0]
         assert store.name(S, [earlier, first]) == dict.fromkeys(
             tickets([earlier, first]), Standing.WAITS
         )
@@ -79,7 +79,7 @@ class NamedWaits(Suite):
         assert store.ask(S).granted == nonces(first)
 
     def test_what_stands_again_is_granted_by_the_next_reap(self, store: Store) -> None:
-        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()))
+        wait = HeldWait(Ticket("gone", 0, 1), tuple(claim()))
         store.ask(S)
         store.name(S, [wait])
         store.reap()
@@ -89,8 +89,9 @@ class NamedWaits(Suite):
         """Put its waits in transit, for as long as their places are kept."""
         store.set_limit(0, "api")
         ticket = refused(store, claim(), "b", holding(keeps=HOUR)).ticket
-        known = HeldWait(ticket or "", tuple(claim()), keeps=HOUR)
-        unknown = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()), keeps=HOUR)
+        assert ticket
+        known = HeldWait(ticket, tuple(claim()), keeps=HOUR)
+        unknown = HeldWait(Ticket("gone", 0, 1), tuple(claim()), keeps=HOUR)
         clock.advance(HOUR)
         store.name(S, [known, unknown])
         assert (reachable(store), store.snapshot("api").waiting) == ([], 2)
@@ -99,7 +100,7 @@ class NamedWaits(Suite):
     def test_several_claims_stand_again(self, store: Store) -> None:
         store.ask(S)
         admitted(store, BOTH, "a")
-        wait = HeldWait(TicketFields("gone", 0, 1).text, tuple(BOTH))
+        wait = HeldWait(Ticket("gone", 0, 1), tuple(BOTH))
         store.name(S, [wait])
         store.release("a", BOTH)
         assert granted(store) == granted(store, "disk") == [wait.ticket]
@@ -142,7 +143,7 @@ class NamedWaits(Suite):
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.WAITS}
         assert store.snapshot("api").waiting == 1
         store.reap()
-        assert store.ask(S).granted == {nonce_of(ticket)}
+        assert store.ask(S).granted == {ticket.nonce}
 
     def test_in_the_grace_what_was_sent_is_elsewhere_all_the_same(
         self, store: Store, clock: Clock
@@ -172,8 +173,7 @@ class NamedWaits(Suite):
         """Name waits at several resources in one call."""
         store.ask(S)
         waits = [
-            HeldWait(TicketFields(f"{n}", 0, n + 1).text, tuple(claim(key=f"{n % 7}")))
-            for n in range(500)
+            HeldWait(Ticket(f"{n}", 0, n + 1), tuple(claim(key=f"{n % 7}"))) for n in range(500)
         ]
         assert store.name(S, waits) == dict.fromkeys(tickets(waits), Standing.WAITS)
         assert store.snapshot("api/3").waiting == 71

@@ -10,7 +10,7 @@ import pytest
 
 from ...core.permit import Kind, MessageId, Permit, Refusal, Renewal
 from ...core.session import GRANT_S
-from ...core.ticket import HIGHEST_PRIORITY, TicketFields
+from ...core.ticket import HIGHEST_PRIORITY, Ticket
 from .acquisition import admitted, came_back, claim, named, parked, refused, requeued
 from .calling import SESSION, calling, calls, granted
 from .grants import messages, released
@@ -24,19 +24,18 @@ DISK = claim(of="disk")
 BOTH = claim() + DISK
 
 
-def fields(ticket: str | None) -> TicketFields:
-    found = TicketFields.parse(ticket)
-    assert found
-    return found
+def ticket_of(refusal: Refusal) -> Ticket:
+    assert refusal.ticket
+    return refusal.ticket
 
 
-def tokens(store: Store, resource: str = "api") -> dict[str, int]:
-    return {held.holder: held.token for held in store.snapshot(resource).holders}
+def tokens(store: Store, resource: str = "api") -> dict[str | Ticket, int]:
+    return {held.ticket or held.holder: held.token for held in store.snapshot(resource).holders}
 
 
 class Nonces(Suite):
     @pytest.fixture
-    def old(self, store: Store, clock: Clock) -> str:
+    def old(self, store: Store, clock: Clock) -> Ticket:
         """Return the first ticket of "b", which was promoted while "a" has the permit and "c" waits."""
         admitted(store, claim(), "a")
         named(store, "c")
@@ -45,21 +44,21 @@ class Nonces(Suite):
         store.promote([ticket], "api")
         return ticket
 
-    def test_the_text_has_the_present_priority(self, store: Store, old: str) -> None:
-        before, after = fields(old), fields(store.snapshot("api").waiters[0].id)
+    def test_the_text_has_the_present_priority(self, store: Store, old: Ticket) -> None:
+        before, after = old, store.snapshot("api").waiters[0].ticket
         assert (after.nonce, after.place) == (before.nonce, before.place) == ("b", before.place)
         assert (before.priority, after.priority) == (0, HIGHEST_PRIORITY)
         answer = refused(store, claim(), "b2", came_back(old, Kind.PARK))
-        assert fields(answer.ticket) == after
+        assert ticket_of(answer) == after
 
-    def test_the_old_text_gives_the_wait_up(self, store: Store, old: str) -> None:
+    def test_the_old_text_gives_the_wait_up(self, store: Store, old: Ticket) -> None:
         assert not store.release(old, claim())
         assert messages(released(store, "a", claim())) == [b"c"]
 
-    def test_the_old_text_gives_the_grant_up(self, store: Store, old: str) -> None:
+    def test_the_old_text_gives_the_grant_up(self, store: Store, old: Ticket) -> None:
         assert messages(released(store, "a", claim())) == [b"b"]
         assert messages(released(store, old, claim())) == [b"c"]
-        assert [fields(ticket).nonce for ticket in granted(store)] == ["c"]
+        assert [ticket.nonce for ticket in granted(store)] == ["c"]
 
     def test_what_was_sent_with_the_old_text(self, store: Store, clock: Clock) -> None:
         """Report a message as sent after its grant lapsed and its wait was promoted: that changes nothing."""
@@ -71,13 +70,13 @@ class Nonces(Suite):
         store.reap()
         store.promote([ticket], "api")
         store.sent(late)
-        assert store.snapshot("api").waiters[0].priority == HIGHEST_PRIORITY
+        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
         (grant,) = store.take(store.set_limit(None, "api"))
-        assert fields(grant.ticket) == TicketFields(
-            "b", HIGHEST_PRIORITY, fields(late[0].ticket).place
-        )
+        assert grant.ticket == Ticket("b", HIGHEST_PRIORITY, late[0].ticket.place)
 
-    def test_a_store_that_forgot_it_takes_the_text_as_it_is(self, store: Store, old: str) -> None:
+    def test_a_store_that_forgot_it_takes_the_text_as_it_is(
+        self, store: Store, old: Ticket
+    ) -> None:
         self.forget(store)
         store.epoch = None  # a first client: there is no grace
         admitted(store, claim(), "a")
@@ -88,25 +87,23 @@ class Nonces(Suite):
         admitted(store, claim(), "a")
         requeued(store, claim(), "w")
         clock.advance(1)
-        first = store.acquire(claim(), "b", came_back("", Kind.PARK), MessageId("b:0"))
+        first = store.acquire(claim(), "b", came_back(None, Kind.PARK), MessageId("b:0"))
         assert isinstance(first, Refusal)
-        store.attach(str(first.ticket), claim(), b"b", name="b")
-        store.promote([str(first.ticket)], "api")
+        store.attach(ticket_of(first), claim(), b"b", name="b")
+        store.promote([ticket_of(first)], "api")
         again = MessageId("b:0", redelivered=True)
-        answer = store.acquire(claim(), "b2", came_back("", Kind.PARK), again)
+        answer = store.acquire(claim(), "b2", came_back(None, Kind.PARK), again)
         assert isinstance(answer, Refusal)
-        assert fields(answer.ticket) == TicketFields(
-            "b", HIGHEST_PRIORITY, fields(first.ticket).place
-        )
+        assert ticket_of(answer) == Ticket("b", HIGHEST_PRIORITY, ticket_of(first).place)
         assert (answer.position, store.snapshot("api").waiting) == (0, 2)
 
-    def test_what_was_sent_keeps_its_priority(self, store: Store, old: str) -> None:
+    def test_what_was_sent_keeps_its_priority(self, store: Store, old: Ticket) -> None:
         """Ask for more than was granted, as a changed task does."""
         admitted(store, DISK, "d")
         store.sent(released(store, "a", claim()))
         answer = refused(store, BOTH, "b2", came_back(old, Kind.PARK))
         assert answer.claim.semaphore == "disk"
-        assert fields(answer.ticket).priority == HIGHEST_PRIORITY
+        assert ticket_of(answer).priority == HIGHEST_PRIORITY
 
     def test_a_wait_in_two_lines_does_not_stand_behind_itself(
         self, store: Store, clock: Clock
@@ -120,7 +117,7 @@ class Nonces(Suite):
         store.release("d", DISK)
         answer = refused(store, DISK + claim(), "b3", came_back(ticket, Kind.PARK))
         assert (answer.claim.semaphore, answer.position) == ("api", 0)
-        assert fields(answer.ticket).priority == HIGHEST_PRIORITY
+        assert ticket_of(answer).priority == HIGHEST_PRIORITY
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
 
     def test_what_is_granted_is_in_neither_of_two_lines(self, store: Store, clock: Clock) -> None:
@@ -167,9 +164,9 @@ class Nonces(Suite):
         first = parked(store, claim(), "b", name="first")
         clock.advance(1)
         second = parked(store, DISK, "b", name="second")
-        assert fields(first).nonce == fields(second).nonce
+        assert first.nonce == second.nonce
         store.promote([second], "disk")
-        assert store.snapshot("api").waiters[0].id == first
+        assert store.snapshot("api").waiters[0].ticket == first
         store.release(first, claim())
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)
         assert messages(released(store, "a", BOTH)) == [b"b"]
@@ -195,8 +192,8 @@ class Nonces(Suite):
         store.reap()
         assert granted(store) == [behind]
         answer = refused(store, claim(), "b", calls())
-        assert fields(answer.ticket).place < fields(behind).place
-        assert [fields(each.id).nonce for each in store.snapshot("api").waiters] == ["b"]
+        assert ticket_of(answer).place < behind.place
+        assert [each.ticket.nonce for each in store.snapshot("api").waiters] == ["b"]
 
     def test_a_holder_whose_message_was_sent_takes_the_grant_up(self, store: Store) -> None:
         """Find the grant by the holder, which is the nonce of its wait, though it stands in no line."""

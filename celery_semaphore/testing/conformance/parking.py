@@ -29,7 +29,7 @@ class Parking(Suite):
         assert (grant.ticket, grant.payload, grant.claims) == (ticket, b"b", tuple(claim(key="k")))
         assert grant.expires_at == clock.now + TAKE_UP
         held = store.snapshot("api/k").holders[0]
-        assert (held.holder, held.token, held.granted) == (ticket, grant.token, True)
+        assert (held.ticket, held.token, held.granted) == (ticket, grant.token, True)
         assert store.snapshot("api/k").waiting == 1
 
     def test_the_order_is_first_come(self, store: Store, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind
+from ...core.ticket import Ticket
 from .acquisition import admitted, came_back, claim, named
 from .grants import released
 
@@ -15,19 +16,20 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 BOTH = claim() + claim(of="disk")
+UNKNOWN = Ticket("unknown", 246, 1)
 
 
-def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list[str]:
+def queued(store: Store, clock: Clock, *holders: str, priority: int = 9) -> list[Ticket]:
     """Return the tickets of holders that are parked behind "a", one after the other."""
     admitted(store, claim(), "a")
-    tickets = list[str]()
+    tickets = list[Ticket]()
     for holder in holders:
         clock.advance(1)
         tickets.append(named(store, holder, priority=priority))
     return tickets
 
 
-def overtaking(store: Store, clock: Clock) -> str:
+def overtaking(store: Store, clock: Clock) -> Ticket:
     """Return the first ticket of "c", which was promoted past "b"."""
     queued(store, clock, "b")
     clock.advance(1)
@@ -52,4 +54,4 @@ def line(store: Store) -> list[str]:
     """Return the nonces of the waits, in order."""
     seen = store.snapshot("api")
     assert [each.position for each in seen.waiters] == list(range(seen.waiting))
-    return [each.id.rpartition(".")[2] for each in seen.waiters]
+    return [each.ticket.nonce for each in seen.waiters]

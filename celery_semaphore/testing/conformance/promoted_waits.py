@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from .acquisition import admitted, came_back, claim, named, refused
 from .grants import limited, messages, reaped, released
-from .promoted import BOTH, line, order, overtaking, queued
+from .promoted import BOTH, UNKNOWN, line, order, overtaking, queued
 from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PromotedWaits(Suite):
         store.set_limit(0, "api")
         clock.advance(TAKE_UP)
         store.reap()
-        assert [waiter.priority for waiter in store.snapshot("api").waiters] == [9, 9]
+        assert [waiter.ticket.priority for waiter in store.snapshot("api").waiters] == [9, 9]
 
     def test_an_ended_one_ends(self, store: Store, clock: Clock) -> None:
         tickets = queued(store, clock, "b")
@@ -108,7 +108,7 @@ class PromotedWaits(Suite):
         ticket = overtaking(store, clock)
         answer = refused(store, claim(), "c2", came_back(ticket, Kind.PARK))
         assert answer.position == 0
-        assert answer.ticket == store.snapshot("api").waiters[0].id
+        assert answer.ticket == store.snapshot("api").waiters[0].ticket
         assert line(store) == ["c", "b"]
         assert order(store, ["c", "b"]) == ["c", "b"]
 
@@ -140,7 +140,7 @@ class PromotedWaits(Suite):
         store.release("c2", claim())  # it did not run the task
         lost = store.acquire(claim(), "c3", Wait(Kind.PARK), again)
         assert isinstance(lost, Refusal)
-        assert lost.ticket == f"000{answer.ticket[3:]}"
+        assert lost.ticket == answer.ticket.promoted()
 
     def test_attached_again_when_it_is_on_its_way(self, store: Store, clock: Clock) -> None:
         ticket = overtaking(store, clock)
@@ -184,7 +184,7 @@ class PromotedWaits(Suite):
         """Refuse a copy, also one that carries its old ticket."""
         admitted(store, claim(), "a")
         first = MessageId("c:0")
-        answer = store.acquire(claim(), "c", came_back("", Kind.PARK), first)
+        answer = store.acquire(claim(), "c", came_back(None, Kind.PARK), first)
         assert isinstance(answer, Refusal)
         assert answer.ticket
         store.attach(answer.ticket, claim(), b"c", name="c")
@@ -203,7 +203,7 @@ class PromotedWaits(Suite):
 
     def test_nothing_of_nobody(self, store: Store) -> None:
         assert store.promote([], "api") == frozenset()
-        assert store.promote(["009.0000000000000001.unknown"], "api") == frozenset()
+        assert store.promote([UNKNOWN], "api") == frozenset()
         assert list(store.resources()) == []
 
     def test_nothing_is_left(self, store: Store, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from ...core.permit import Kind, Reason, Wait
 from ...core.session import Standing
 from .acquisition import admitted, came_back, claim, named, refused, requeued
 from .grants import limited, messages, released
-from .promoted import line, order, queued
+from .promoted import UNKNOWN, line, order, queued
 from .session_calls import S, held, holding
 from .suite import Suite
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Promotions(Suite):
     def test_it_goes_first(self, store: Store, clock: Clock) -> None:
         *_, last = queued(store, clock, "b", "c", "d")
-        assert not store.promote([last, "009.0000000000000001.unknown"], "api")
+        assert not store.promote([last, UNKNOWN], "api")
         assert order(store, ["d", "b", "c"]) == ["d", "b", "c"]
 
     def test_several_go_by_first_come(self, store: Store, clock: Clock) -> None:
@@ -36,10 +36,14 @@ class Promotions(Suite):
         """Show it with the time for which it has waited."""
         queued(store, clock, "b", "c")
         before = store.snapshot("api").waiters[1]
-        store.promote([before.id], "api")
+        store.promote([before.ticket], "api")
         after = store.snapshot("api").waiters[0]
-        assert (after.position, after.priority) == (0, 255)
-        assert (after.since, after.kind, after.weight) == (before.since, before.kind, 1)
+        assert (after.position, after.ticket.priority) == (0, 255)
+        assert (after.ticket.since, after.kind, after.weight) == (
+            before.ticket.since,
+            before.kind,
+            1,
+        )
         assert line(store) == ["c", "b"]
 
     def test_it_goes_before_one_in_transit(self, store: Store, clock: Clock) -> None:

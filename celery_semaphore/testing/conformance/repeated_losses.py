@@ -18,11 +18,12 @@ from .suite import GRACE, TAKE_UP
 if TYPE_CHECKING:
     from ...core.permit import Permit
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 
 class RepeatedLosses(HandedOver):
-    def lost_take_up(self, store: Store) -> tuple[str, Permit]:
+    def lost_take_up(self, store: Store) -> tuple[Ticket, Permit]:
         """Take the grant of "b" up, release it and admit "c"; lose all that, but not the grant.
 
         Return the ticket of "b" and the permit of the living "c".

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.permit import Kind, Wait
 from ...core.session import HeldWait
-from ...core.ticket import nonce_of
 from .acquisition import admitted, claim, refused
 from .suite import LEASE
 
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
     from ...core.permit import Claim
     from ...core.session import Turns
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 S, T = "worker-1", "worker-2"
 HOUR = 3600.0
 
 
-def holding(session: str = S, ticket: str | None = None, **how: Any) -> Wait:
+def holding(session: str = S, ticket: Ticket | None = None, **how: Any) -> Wait:
     return Wait(Kind.REQUEUE, ticket, session=session, **how)
 
 
@@ -50,16 +50,16 @@ def held_in_turn(store: Store, clock: Clock, holders: str) -> list[HeldWait]:
     return waits
 
 
-def tickets(waits: Sequence[HeldWait]) -> list[str]:
+def tickets(waits: Sequence[HeldWait]) -> list[Ticket]:
     return [wait.ticket for wait in waits]
 
 
 def nonces(*waits: HeldWait) -> frozenset[str]:
-    return frozenset(nonce_of(wait.ticket) for wait in waits)
+    return frozenset(wait.ticket.nonce for wait in waits)
 
 
-def reachable(store: Store, resource: str = "api") -> list[str]:
-    return [waiter.id for waiter in store.snapshot(resource).waiters if waiter.reachable]
+def reachable(store: Store, resource: str = "api") -> list[Ticket]:
+    return [waiter.ticket for waiter in store.snapshot(resource).waiters if waiter.reachable]
 
 
 def looked_at(store: Store) -> None:

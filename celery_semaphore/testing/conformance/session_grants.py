@@ -38,7 +38,7 @@ class SessionGrants(Suite):
         assert store.ask(S).granted == frozenset()
         assert not store.release("a", claim())
         (grant,) = store.snapshot("api").holders
-        assert (grant.holder, grant.granted) == (wait.ticket, True)
+        assert (grant.ticket, grant.granted) == (wait.ticket, True)
         assert grant.expires_at == clock.now + GRANT_S
         assert store.ask(S).granted == nonces(wait)
         assert store.ask(S).granted == nonces(wait), "an answer may be lost"
@@ -91,7 +91,7 @@ class SessionGrants(Suite):
         assert not store.reap()
         assert store.ask(S).granted == nonces(second)
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.session, waiter.reachable) == (first.ticket, S, False)
+        assert (waiter.ticket, waiter.session, waiter.reachable) == (first.ticket, S, False)
         again = refused(store, claim(), "b2", holding(ticket=first.ticket))
         assert (again.ticket, again.position) == (first.ticket, 0)
 

@@ -38,7 +38,7 @@ class SessionLine(Suite):
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.session, waiter.reachable) == (ticket, "", True)
+        assert (waiter.ticket, waiter.session, waiter.reachable) == (ticket, "", True)
 
     def test_one_line_for_all(self, store: Store, clock: Clock) -> None:
         """Grant permits to held and parked waits in the order of their arrival."""
@@ -136,7 +136,7 @@ class SessionLine(Suite):
         held(store, "c", T)
         lived(store, clock, 2 * LEASE, "a")
         store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [first.ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [first.ticket]
 
     def test_it_keeps_its_place_as_long_as_the_broker_may_take(
         self, store: Store, clock: Clock
@@ -149,7 +149,7 @@ class SessionLine(Suite):
         looked_at(store)
         clock.advance(HOUR - 0.001)
         store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [wait.ticket]
         clock.advance(0.001)
         store.reap()
         assert list(store.resources()) == []
@@ -182,7 +182,7 @@ class SessionLine(Suite):
         store.reap()
         clock.advance(HOUR - 0.001)
         store.reap()
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [wait.ticket]
         clock.advance(2)
         store.reap()
         assert list(store.resources()) == []

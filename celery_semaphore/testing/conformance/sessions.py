@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Wait
 from ...core.session import GRANT_S, HeldWait
-from ...core.ticket import TicketFields, nonce_of
+from ...core.ticket import Ticket
 from .acquisition import admitted, claim, parked, refused
 from .calling import granted
 from .grants import released
@@ -50,7 +50,7 @@ class Sessions(Suite):
         admitted(store, claim(), "a")
         wait = held(store, "b")
         (waiter,) = store.snapshot("api").waiters
-        assert (waiter.id, waiter.session, waiter.reachable) == (wait.ticket, S, True)
+        assert (waiter.ticket, waiter.session, waiter.reachable) == (wait.ticket, S, True)
 
     def test_a_session_that_asks_no_more_sleeps(self, store: Store, clock: Clock) -> None:
         """E7: it died after it had learned of the grant, so its next wait is not granted."""
@@ -106,7 +106,7 @@ class Sessions(Suite):
         behind = parked(store, claim(), "c")
         released(store, "a", claim())
         assert granted(store) == [behind]
-        assert [waiter.id for waiter in store.snapshot("api").waiters] == [wait.ticket]
+        assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [wait.ticket]
 
     def test_a_refused_call_wakes_its_session(self, store: Store) -> None:
         """Wake it, for the refused call comes from the very process that asks."""
@@ -139,7 +139,7 @@ class Sessions(Suite):
         store.release("a", claim())
         admitted(store, claim(), "a2")
         waits = held_in_turn(store, clock, "012")
-        first, second, third = (nonce_of(wait.ticket) for wait in waits)
+        first, second, third = (wait.ticket.nonce for wait in waits)
         assert store.ask(S, look=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
         store.set_limit(2, "api")
         assert store.ask(S, look=waits).expected == {second: 2.0, third: 4.0}
@@ -161,6 +161,6 @@ class Sessions(Suite):
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
-        gone = HeldWait(TicketFields("gone", 0, 1).text, tuple(claim()))
+        gone = HeldWait(Ticket("gone", 0, 1), tuple(claim()))
         store.set_limit(0, "api")
         assert store.ask(S, look=[wait, gone]).expected == {}

@@ -38,7 +38,7 @@ class SetAside(Suite):
                 clock.advance(LEASE / 2)
                 store.renew([permit])
                 store.reap()
-            assert [waiter.id for waiter in store.snapshot("api").waiters] == left
+            assert [waiter.ticket for waiter in store.snapshot("api").waiters] == left
 
     def _set_aside(self, store: Store, **how: Any) -> Permit:
         """Let "b" be held, and too heavy for the limit in force; return the permit that it waits for."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.session import HeldWait
-from ...core.ticket import TicketFields
+from ...core.ticket import Ticket
 from ..protocols import HeldRequest
 
 
@@ -15,7 +15,7 @@ class Held:
     """One held message: its last request, and what its next request needs. Times are monotonic."""
 
     request: HeldRequest
-    ticket: str | None
+    ticket: Ticket | None
     due: float  # when to run it again, unless it is granted before
     keep_until: float  # when the broker must have it back
     expected: float  # when its turn was expected at its refusal
@@ -29,5 +29,4 @@ class Held:
     @property
     def turn(self) -> tuple[bool, Any]:
         """The sort key that puts the first in line first; messages without a ticket are in no line and come last."""
-        fields = TicketFields.parse(self.ticket)
-        return (True, self.due) if fields is None else (False, fields.turn)
+        return (True, self.due) if self.ticket is None else (False, self.ticket.turn)

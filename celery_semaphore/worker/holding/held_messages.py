@@ -1,8 +1,7 @@
 """Hold the messages of refused tasks unacknowledged in this worker until they are granted.
 
-Only the event loop touches them (with gevent and eventlet, which have no loop, the greenlets of Celery's timer). A
-refusal may come in another thread, which only queues the message and wakes the loop. M1 and P1 are rows of
-docs/maintain/architecture.md, chapter 2.
+Only the event loop touches them (with gevent and eventlet, the greenlets of Celery's timer). A refusal may come in
+another thread, which only queues the message and wakes the loop. M1 and P1: docs/maintain/architecture.md, chapter 2.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from math import inf
 from celery.worker import state
 
 from ...core.permit import Claim
+from ...core.ticket import Ticket
 from ..celery_types import Consumer
 from ..protocols import HeldRequest, TaskMessage
 from .held import Held
@@ -41,7 +41,7 @@ class HeldMessages:
         redelivery: Redelivery | None,
         in_loop: Callable[[Callable[[], object]], object],
         session: Session,
-        leave: Callable[[str, Sequence[Claim]], object],
+        leave: Callable[[Ticket, Sequence[Claim]], object],
     ) -> None:
         self.session = session
         session.visit = self._visit

@@ -7,7 +7,6 @@ from collections.abc import Iterable, KeysView
 
 from ...core.permit import Claim
 from ...core.session import HeldWait
-from ...core.ticket import nonce_of
 from .held import Held
 
 
@@ -22,14 +21,14 @@ class HeldWaits:
         return len(self._by_nonce)
 
     def add(self, held: Held, wait: HeldWait) -> None:
-        nonce = nonce_of(wait.ticket)
+        nonce = wait.ticket.nonce
         self._by_nonce[nonce] = [*self._by_nonce.get(nonce, ()), held]
         self._count.update(claim.resource for claim in wait.claims)
 
     def discard(self, held: Held) -> None:
         if held.wait is None:
             return
-        nonce = nonce_of(held.wait.ticket)
+        nonce = held.wait.ticket.nonce
         before = self._by_nonce.pop(nonce, [])
         left = [each for each in before if each is not held]
         if left:
@@ -50,7 +49,7 @@ class HeldWaits:
         return self._by_nonce.get(nonce, ())
 
     def has(self, wait: HeldWait) -> bool:
-        return any(each.wait is wait for each in self.messages(nonce_of(wait.ticket)))
+        return any(each.wait is wait for each in self.messages(wait.ticket.nonce))
 
     def wants(self, claims: Iterable[Claim]) -> bool:
         """Return whether a message waits for one of these resources."""

@@ -17,6 +17,7 @@ from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
+from ...core.ticket import Ticket
 from ..celery_internals import list_of, queues_of
 from ..celery_types import Consumer
 from ..protocols import TaskMessage, TaskRequest
@@ -42,7 +43,7 @@ end
 """
 
 
-PutBack = Callable[[TaskRequest, str | None, float], object]  # request, ticket, delay
+PutBack = Callable[[TaskRequest, Ticket | None, float], object]  # request, ticket, delay
 
 
 class Redelivery(Protocol):

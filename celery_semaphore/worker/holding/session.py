@@ -25,7 +25,6 @@ from ...core.names import new_name
 from ...core.permit import Claim
 from ...core.session import GRANT_S, NAMED, HeldWait, Turns
 from ...core.store import Outgoing, Store
-from ...core.ticket import nonce_of
 from ...errors import SemaphoreError
 from ..permits.signal_safe_event import SignalSafeEvent
 from .held import Held
@@ -90,7 +89,7 @@ class Session:
 
         ``turn`` is the monotonic time when its turn is expected, and ``made_at`` the one when its request was made.
         """
-        nonce = nonce_of(wait.ticket)
+        nonce = wait.ticket.nonce
         self._held.add(held, wait)
         now = time.monotonic()
         # It was refused while the session slept, or so long ago that its grant may have ended meanwhile.

@@ -7,7 +7,6 @@ import time
 from celery.worker import state
 
 from ...core.session import GRANT_S, HeldWait
-from ...core.ticket import nonce_of
 from ..protocols import HeldRequest
 
 Begun = tuple[HeldWait, HeldRequest, float]  # the wait, its fresh request, and the monotonic time
@@ -24,7 +23,7 @@ class Unstarted:
 
     def add(self, wait: HeldWait, request: HeldRequest) -> None:
         """Prolong the grant of this wait while its request waits for a process."""
-        self._begun[nonce_of(wait.ticket)] = wait, request, time.monotonic()
+        self._begun[wait.ticket.nonce] = wait, request, time.monotonic()
 
     def now(self) -> dict[str, Begun]:
         """Return the waits that began and have neither got a permit nor ended since."""

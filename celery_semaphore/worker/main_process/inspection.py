@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from celery.worker.control import Panel
 
 from ...core.names import task_id_of
-from ...core.ticket import nonce_of
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
@@ -69,7 +68,7 @@ def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Itera
             yield held.due
             continue
         resources = tuple(claim.resource for claim in held.wait.claims)
-        turn = told.get(nonce_of(held.wait.ticket), held.expected)
+        turn = told.get(held.wait.ticket.nonce, held.expected)
         if turn is None:
             still.add(resources)
         yield None if resources in still else turn

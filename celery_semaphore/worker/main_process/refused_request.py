@@ -12,10 +12,11 @@ from celery.worker import state
 
 from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
+from ...core.ticket import Ticket
 from ..holding.broker_reply import BrokerReply
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
-from ..messages.headers import PLACE, SESSION
+from ..messages.headers import SESSION, put_held_ticket
 from ..messages.route import queue_of
 from ..pool_process.refused import Disposition, RefusedAttempt
 from .events import SATURATED, EventsMixin
@@ -71,7 +72,7 @@ class RefusedRequestMixin(EventsMixin):
         """Return the message to the broker, because it could not be published again."""
         self.reject(requeue=True)
 
-    def again(self, ticket: str | None) -> Self:
+    def again(self, ticket: Ticket | None) -> Self:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
         fresh = type(self)(
             self.message,
@@ -88,8 +89,7 @@ class RefusedRequestMixin(EventsMixin):
             utc=self.utc,
         )
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
-        if ticket is not None:
-            fresh._request_dict[PLACE] = ticket  # noqa: SLF001 - as above
+        put_held_ticket(fresh._request_dict, ticket)  # noqa: SLF001 - as above
         return fresh
 
     def on_refused(self, refused: RefusedAttempt) -> None:

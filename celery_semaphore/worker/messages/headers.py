@@ -9,12 +9,12 @@ from typing import Any
 
 from ...core.formats import FORMAT
 from ...core.permit import MessageId
-from ...core.ticket import nonce_of
+from ...core.ticket import Ticket
 from ..protocols import Fields, TaskContext
 
 TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried
 # The main process adds these to the request that a pool process gets, which adds those from PERMIT on:
-PLACE = "semaphore_place"  # the ticket of a message that was held
+HELD_TICKET = "semaphore_held_ticket"  # the ticket of a message that was held
 HOLDER = "semaphore_holder"
 EPOCH = "semaphore_epoch"
 SESSION = "semaphore_session"  # the session that asks for the grant of the task if it must wait
@@ -22,8 +22,8 @@ EXITS_EARLY = "semaphore_exits_early"  # added by the tracer, which lets a refus
 FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
 PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
-INTERNAL = (PLACE, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)
-OF_ONE_WAIT = (PLACE, HOLDER, EPOCH, SESSION, TICKET)  # a retry must not inherit them
+INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)
+OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, TICKET)  # a retry must not inherit them
 KEY = "semaphore_key"  # the key that a call gave to apply_async
 WEIGHT = "semaphore_weight"  # the weight, likewise
 
@@ -39,7 +39,7 @@ _CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
 class Carried:
     """The header ``TICKET``: ``<format> <message> <ticket>``, as in ``1 9f86d081.2 255.1795325987266815.id:7b``.
 
-    ``message`` identifies this message among all those of its task. The ticket is the place of the wait; it is empty
+    ``message`` identifies this message among all those of its task. The ticket names the wait; it is empty
     for a task that has none yet. The first two words mean the same in all formats. The text after the second blank
     depends on the format: a release that cannot read it passes it on as it came.
     """
@@ -60,13 +60,13 @@ class Carried:
         return self.format > FORMAT
 
     @property
-    def ticket(self) -> str | None:
-        """Return the place of the wait, if this release can read it."""
-        return None if self.is_newer else self.rest or None
+    def ticket(self) -> Ticket | None:
+        """Return the ticket of the wait, if this release can read it."""
+        return None if self.is_newer else Ticket.parse(self.rest)
 
 
-def sent_back(holder: str, attempt: int, ticket: str | None, came: object = None) -> str:
-    """Return the header of a message that this holder publishes: the message's name, and the place of its wait.
+def sent_back(holder: str, attempt: int, ticket: Ticket | None, came: object = None) -> str:
+    """Return the header of a message that this holder publishes: the message's name, and the ticket of its wait.
 
     Each attempt is another message, since an unconfirmed one may have arrived. ``came`` is the header that the task
     came with. If only a later release can read it, nothing but the message's name is changed.
@@ -74,15 +74,16 @@ def sent_back(holder: str, attempt: int, ticket: str | None, came: object = None
     message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
     if before and before.is_newer:
         return f"{before.format} {message} {before.rest}"
-    return f"{FORMAT} {message} {ticket or ''}"
+    return f"{FORMAT} {message} {ticket.text if ticket else ''}"
 
 
 def is_sent_back(header: object, task_id: str) -> bool:
     """Return whether ``sent_back``, of this or a later release, can have made this header for this task."""
     carried = Carried.read(header)
-    if carried is None or carried.ticket is None:
+    if carried is None or carried.is_newer or not carried.rest:
         return carried is not None
-    first, _, delivery = nonce_of(carried.ticket).rpartition(":")
+    ticket = carried.ticket
+    first, _, delivery = (ticket.nonce if ticket else "").rpartition(":")
     return first == task_id and bool(_DELIVERY.fullmatch(delivery))
 
 
@@ -103,6 +104,12 @@ def drop_internal(sent: Fields) -> None:
         sent.pop(name, None)
 
 
+def put_held_ticket(sent: dict[str, Any], ticket: Ticket | None) -> None:
+    """Add the ticket of a message that was held, for the next pool process that gets its task."""
+    if ticket is not None:
+        sent[HELD_TICKET] = ticket.text
+
+
 @dataclass(frozen=True, slots=True)
 class Headers:
     """The headers of one delivery."""
@@ -111,7 +118,7 @@ class Headers:
     epoch: int | None
     session: str
     format: int  # of the ticket header
-    ticket: str | None
+    ticket: Ticket | None
     message_id: MessageId
     key: str | None
     weight: int | None
@@ -130,7 +137,7 @@ class Headers:
             own.get(EPOCH),
             own.get(SESSION, ""),
             carried.format if carried else FORMAT,
-            own.get(PLACE) or (carried.ticket if carried else None),
+            _ticket_in(own.get(HELD_TICKET), carried),
             message_id,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),
@@ -148,3 +155,10 @@ class Headers:
         given = self.given_priority or 0
         priority = URGENT - given if low_is_urgent else given
         return min(max(priority, 0), 255)
+
+
+def _ticket_in(held: str | None, carried: Carried | None) -> Ticket | None:
+    """Return the ticket that the main process added, else the one that the message carries."""
+    if held:
+        return Ticket.parse(held)
+    return carried.ticket if carried else None

@@ -77,7 +77,7 @@ def unpacked(payload: bytes) -> Parked:
 
 
 def publish_arguments(
-    message: MessageContent, *, route: Route, ticket: str, delay: float
+    message: MessageContent, *, route: Route, header: str, delay: float
 ) -> Fields:
     """Return the arguments of ``Producer.publish``, so that the message comes back after ``delay`` seconds."""
     headers = _undelayed(message.headers)
@@ -86,7 +86,7 @@ def publish_arguments(
     # No eta without a delay: a worker with a late clock would hold the message, while a permit is reserved for it.
     due = datetime.now(UTC) + timedelta(seconds=delay)
     headers["eta"] = due.isoformat() if delay > 0 else None
-    headers[TICKET] = ticket
+    headers[TICKET] = header
     properties = message.properties
     kept = {
         name: value

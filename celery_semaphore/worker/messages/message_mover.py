@@ -8,6 +8,7 @@ from celery import Celery
 
 from ...core.permit import Claim
 from ...core.store import Outgoing, Store
+from ...core.ticket import Ticket
 from ...settings import Settings
 from ..protocols import TaskRequest
 from .publisher import Publisher
@@ -30,7 +31,7 @@ class MessageMover:
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
 
-    def put_back(self, request: TaskRequest, ticket: str | None, delay: float) -> None:
+    def put_back(self, request: TaskRequest, ticket: Ticket | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
         self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
@@ -38,7 +39,7 @@ class MessageMover:
     def park(
         self,
         request: TaskRequest,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         *,
         delay: float,

@@ -46,14 +46,14 @@ class Publisher:
             raise RetryLater(msg, left)
 
     def publish(
-        self, message: MessageContent, queue: str, *, ticket: str, delay: float = 0.0
+        self, message: MessageContent, queue: str, *, header: str, delay: float = 0.0
     ) -> None:
-        """Publish a message, and return once the broker has confirmed it.
+        """Publish a message, and return once the broker has confirmed it. ``header`` is its ticket header.
 
         Raise ``RetryLater`` if the broker is away, else the error. After an error the message may still have arrived.
         """
         with self._anew_after_errors():
-            self._publish(message, queue, ticket, delay)
+            self._publish(message, queue, header, delay)
 
     def disconnect(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -95,13 +95,13 @@ class Publisher:
         known = () if self._connection is None else self._connection.connection_errors
         return isinstance(error, (OSError, OperationalError, *known))
 
-    def _publish(self, message: MessageContent, queue: str, ticket: str, delay: float) -> None:
+    def _publish(self, message: MessageContent, queue: str, header: str, delay: float) -> None:
         producer = self._connected()
         driver = self._connection.transport.driver_type
         route = route_to(self._app, queue, delay, driver)
         route.prepare(producer.channel)
         producer.publish(
-            **publish_arguments(message, route=route, ticket=ticket, delay=delay),
+            **publish_arguments(message, route=route, header=header, delay=delay),
             mandatory=driver == "amqp",
             timeout=self._timeout,
             confirm_timeout=self._timeout,

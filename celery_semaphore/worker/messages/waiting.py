@@ -31,6 +31,7 @@ from celery.worker import state
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Grant
 from ...core.store import Outgoing, Store
+from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from ..protocols import TaskRequest
 from .headers import TICKET, sent_back
@@ -44,9 +45,8 @@ logger = logging.getLogger(__name__)
 def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
     """Return whether a message that cannot go back yet stays unacknowledged.
 
-    Each return to the broker counts as a delivery, and a quorum queue drops a message after twenty deliveries. But
-    RabbitMQ closes the channel of a worker that holds a message for too long (``consumer_timeout``), and Celery then
-    ends the worker. A message without a route is returned at once.
+    Each return is a delivery, and a quorum queue drops a message after twenty. But RabbitMQ closes a worker's channel
+    if it holds one for too long (``consumer_timeout``); Celery then ends it. One without a route is returned at once.
     """
     return tried_for < longest and not isinstance(error, Unroutable)
 
@@ -60,7 +60,7 @@ class PutBack:
         self,
         publisher: Publisher,
         request: TaskRequest,
-        ticket: str | None,
+        ticket: Ticket | None,
         delay: float,
         *,
         longest: float,
@@ -81,9 +81,9 @@ class PutBack:
             return
         self._attempts += 1
         came = (request.message.headers or {}).get(TICKET)
-        ticket = sent_back(request.holder, self._attempts, self._ticket, came)
+        header = sent_back(request.holder, self._attempts, self._ticket, came)
         delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
-        self._publisher.publish(request.message, request.came_from(), ticket=ticket, delay=delay)
+        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)
         request.went_back()
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
@@ -104,7 +104,7 @@ class Park:
         self,
         store: Store,
         request: TaskRequest,
-        ticket: str,
+        ticket: Ticket,
         claims: Sequence[Claim],
         *,
         ends_in: float | None,
@@ -214,11 +214,11 @@ class BringBack:
             logger.warning("a parked task stays in the store: %s", error)
             return False
         # Unlike a message that was put back, this one is published by no holder: its name is random.
-        ticket = sent_back(os.urandom(8).hex(), 1, grant.ticket)
+        header = sent_back(os.urandom(8).hex(), 1, grant.ticket)
         way = message.way if self._granted else message.queue
         try:
-            self._publisher.publish(message, way, ticket=ticket)
+            self._publisher.publish(message, way, header=header)
         except Returned:  # the granted queue is gone: no worker consumes it any more
             self._publisher.declare(message.queue)
-            self._publisher.publish(message, message.queue, ticket=ticket)
+            self._publisher.publish(message, message.queue, header=header)
         return True

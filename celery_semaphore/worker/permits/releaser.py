@@ -12,6 +12,7 @@ from functools import partial
 from ...core.background_thread import BackgroundThread
 from ...core.permit import Claim, MessageId
 from ...core.store import Outgoing, Store
+from ...core.ticket import Ticket
 from ...errors import StoreUnavailable
 from .signal_safe_event import SignalSafeEvent
 
@@ -24,7 +25,7 @@ RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
 
 @dataclass(slots=True)
 class _Release:
-    holder: str
+    holder: str | Ticket
     claims: Sequence[Claim]
     message_id: MessageId | None
     since: float = field(default_factory=time.monotonic)
@@ -66,7 +67,7 @@ class Releaser:
         self._thread.start()
 
     def release(
-        self, holder: str, claims: Sequence[Claim], message_id: MessageId | None = None
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> None:
         """Release as soon as possible."""
         self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from celery.exceptions import Ignore
 
 from ...core.permit import Claim
+from ...core.ticket import Ticket
 
 
 class Disposition(StrEnum):
@@ -27,7 +28,7 @@ class RefusedAttempt:
     reason: str
     disposition: Disposition
     delay: float = 0.0  # seconds until the message must come back
-    ticket: str | None = None
+    ticket: Ticket | None = None
     claims: tuple[Claim, ...] = ()  # of a wait that stands in a line; long names are cut
     left: float | None = None  # seconds of its wait_timeout
     answer_known: bool = True  # False if an acquire got no answer: it may have a permit

@@ -16,8 +16,6 @@ from celery import states
 from celery.backends.base import Backend, DisabledBackend
 
 from ...core.permit import Reason, Refusal
-from ...core.ticket import TicketFields
-from ...stores.encoding import seconds
 from ..protocols import BoundTask
 from .revoked import is_wanted, store_revoked
 
@@ -38,10 +36,10 @@ def can_track(backend: Backend) -> bool:
 
 def tell_waiting(task: BoundTask, refusal: Refusal) -> None:
     """Store that the task waits: for which semaphore, at which position, and since when."""
-    ticket = TicketFields.parse(refusal.ticket)
+    ticket = refusal.ticket
     if ticket is None or refusal.reason in NOT_ITS_TURN:
         return
-    claim, since = refusal.claim, datetime.fromtimestamp(seconds(ticket.place), UTC).isoformat()
+    claim, since = refusal.claim, datetime.fromtimestamp(ticket.since, UTC).isoformat()
     waits = {"semaphore": claim.semaphore, "position": refusal.position, "since": since}
     _tell(task, WAITING, waits | ({} if claim.key is None else {"key": claim.key}))
 

@@ -9,7 +9,9 @@ from uuid import uuid4
 import pytest
 
 from celery_semaphore.core.permit import Permit
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
+from celery_semaphore.stores.postgresql.schema import SchemaName
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from tests.conftest import need
 from tests.stores.conftest import claim
@@ -44,9 +46,11 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
 
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
-    def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> PostgresStore:
-        parameters = parameters_from_url(url, timeout=timeout, ssl=None)
-        store = PostgresStore(parameters, timeout=timeout, **options)
+    def open_at(
+        url: str, *, timeout: float = 5.0, place: SchemaName | None = None, **options: Any
+    ) -> PostgresStore:
+        given = StoreOptions(timeout=timeout, **options)
+        store = PostgresStore(parameters_from_url(url, given), given, place=place)
         return stack.enter_context(closing(store))
 
     with ExitStack() as stack:

@@ -10,6 +10,7 @@ from typing import Any
 
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 
@@ -45,7 +46,7 @@ class Task:
     claims: tuple[Claim, ...]
     session: str
     priority: int = 0
-    ticket: str = ""
+    ticket: Ticket | None = None
     permit: Permit | None = None
 
 
@@ -123,7 +124,7 @@ class Life:
         wait = (
             Wait(
                 kind,
-                ticket=task.ticket or None,
+                ticket=task.ticket,
                 priority=task.priority,
                 session=task.session,
                 timeout=self.dice.choices((None, 1.0, 0.0), (12, 2, 1))[0],
@@ -146,7 +147,7 @@ class Life:
     def repeat(self) -> None:
         if name := self.some(list(self.tasks)):
             task, other = self.tasks[name], self.dice.choice(list(self.tasks.values()))
-            task.ticket = self.dice.choice((task.ticket, task.ticket, "", "", other.ticket))
+            task.ticket = self.dice.choice((task.ticket, task.ticket, None, None, other.ticket))
             self.acquire(name, task)
 
     def come_back(self) -> None:
@@ -160,7 +161,11 @@ class Life:
 
     def held_by(self, session: str) -> list[HeldWait]:
         waiting = [self.tasks[name] for name in self.waiting()]
-        return [HeldWait(one.ticket, one.claims) for one in waiting if one.session == session]
+        return [
+            HeldWait(one.ticket, one.claims)
+            for one in waiting
+            if one.ticket and one.session == session
+        ]
 
     def name(self) -> None:
         session = self.dice.choice(("one", "other"))
@@ -170,7 +175,9 @@ class Life:
     def promote(self) -> None:
         if name := self.some(self.waiting()):
             ticket, resource = self.tasks[name].ticket, self.dice.choice((API, API, DISK))
-            self.ask(lambda store: store.promote([ticket], resource), f"promote {name}")
+            self.ask(
+                lambda store: store.promote([ticket] if ticket else [], resource), f"promote {name}"
+            )
 
     def ask_for_grants(self) -> list[str]:
         session = self.dice.choice(("one", "other"))
@@ -183,7 +190,7 @@ class Life:
         granted = self.ask_for_grants()
         for name in self.waiting():
             task = self.tasks[name]
-            if any(task.ticket.endswith(f".{nonce}") for nonce in granted):
+            if task.ticket and task.ticket.nonce in granted:
                 if self.dice.random() < 0.2:
                     task.claims = self.claims()
                 self.acquire(name, task)
@@ -204,8 +211,8 @@ class Life:
             task = self.tasks.pop(name)
             self.release(task.ticket if task.ticket and not task.permit else name, task)
 
-    def release(self, holder: str, task: Task) -> None:
-        message_id = self.dice.choices((None, MessageId(holder, "second")), (8, 1))[0]
+    def release(self, holder: str | Ticket, task: Task) -> None:
+        message_id = self.dice.choices((None, MessageId(str(holder), "second")), (8, 1))[0]
         self.ask(lambda store: store.release(holder, task.claims, message_id), f"release {holder}")
 
     def renew(self) -> None:
@@ -240,16 +247,18 @@ class Life:
         if name := self.some(self.waiting()):
             task, ends_in = self.tasks[name], self.dice.choice((None, 4.0))
             task.session = ""
+            ticket = task.ticket
+            assert ticket
             self.ask(
                 lambda store: store.attach(
-                    task.ticket, task.claims, b"message", name=task.ticket, ends_in=ends_in
+                    ticket, task.claims, b"message", name=str(ticket), ends_in=ends_in
                 ),
                 f"attach {name}",
             )
 
     def end_wait(self) -> None:
         if name := self.some(self.waiting()):
-            self.ask(lambda store: store.end([self.tasks[name].ticket]), f"end {name}")
+            self.ask(lambda store: store.end([str(self.tasks[name].ticket)]), f"end {name}")
 
     def send(self) -> None:
         grants = self.ask(lambda store: sorted(store.take(frozenset({API, DISK})), key=str), "take")

@@ -14,6 +14,7 @@ from celery_semaphore.core.permit import Kind, Permit, Renewal, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from tests.stores.conftest import claim
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
@@ -29,7 +30,11 @@ pytestmark = pytest.mark.race
 
 
 def work(url: str, address: str, until: float) -> None:
-    store, counter, n = store_from_url(url, lease=LEASE, timeout=1.0), Counter(address), 0
+    store, counter, n = (
+        store_from_url(url, StoreOptions(lease=LEASE, timeout=1.0)),
+        Counter(address),
+        0,
+    )
     while time.monotonic() < until:
         n += 1
         holder = f"{os.getpid()}-{n}"

@@ -308,7 +308,8 @@ def test_what_was_sent_is_not_sent_again_after_a_crash(
     granted, ended = ("b", claim()), ("d", claim(0, of="paused"))
     store.acquire(claim(), "a")
     for holder, wanted in (granted, ended):
-        ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket or ""
+        ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket
+        assert ticket
         store.attach(ticket, wanted, holder.encode(), name=holder)
     outgoing = store.release("a", claim()) | store.end(["d"])
     grants = store.take(outgoing)
@@ -368,7 +369,8 @@ def renewed(store: PostgresStore, permit: Permit) -> Renewal | None:
 def test_many_that_were_sent_cost_one_flush(server: PostgresServer, open_at: OpenAt) -> None:
     store, wanted = open_at(server.url), claim(0, of="paused")
     for n in range(20):
-        ticket = refusal_of(store.acquire(wanted, f"{n}", PARK)).ticket or ""
+        ticket = refusal_of(store.acquire(wanted, f"{n}", PARK)).ticket
+        assert ticket
         store.attach(ticket, wanted, b"", name=f"{n}")
     grants = store.take(store.end([f"{n}" for n in range(20)]))
     assert len(grants) == 20

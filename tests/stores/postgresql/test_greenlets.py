@@ -5,7 +5,8 @@ from tests.support.postgres import PostgresServer
 
 ASK = """
 from celery_semaphore.stores import store_from_url
-link = store_from_url({url!r}, timeout=10.0)._link
+from celery_semaphore.stores.options import StoreOptions
+link = store_from_url({url!r}, StoreOptions(timeout=10.0))._link
 def ask():
     return link.ask(lambda connection: connection.query("SELECT pg_sleep(0.5)"))
 ask()

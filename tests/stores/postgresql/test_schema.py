@@ -11,6 +11,7 @@ from celery_semaphore import stores
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import VERSION, SchemaName, install
 from tests.stores.conftest import PARK, claim, refusal_of
@@ -99,11 +100,11 @@ def test_a_place_that_is_no_name(schema: str) -> None:
 def test_the_options_of_a_url(server: PostgresServer, database: str) -> None:
     url, options = server.database(database), {"schema": "public", "table_prefix": "sem_"}
     install(link(url), SchemaName("public", "sem_"))
-    store = store_from_url(url, transport_options=options)
+    store = store_from_url(url, StoreOptions(transport_options=options))
     assert store.check() == []
     store.close()
     install(link(url), SchemaName("my_app"))
-    store = store_from_url(url, prefix="my-app")
+    store = store_from_url(url, StoreOptions(prefix="my-app"))
     assert store.check() == []
     store.close()
 
@@ -209,7 +210,8 @@ def test_no_function_of_another_role_is_run(
     permit = store.acquire(both, "a")
     assert isinstance(permit, Permit)
     store.renew([permit])
-    ticket = refusal_of(store.acquire(both, "b", PARK)).ticket or ""
+    ticket = refusal_of(store.acquire(both, "b", PARK)).ticket
+    assert ticket
     store.attach(ticket, both, b"b", name="b")
     store.ask("s")
     store.sleep("s")

@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 
 from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import GRANT_S, HeldWait
-from celery_semaphore.core.ticket import TicketFields, nonce_of
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
 from celery_semaphore.testing.conformance.grants import messages
@@ -65,7 +65,7 @@ def held(store: Any, holder: str, session: str = S) -> HeldWait:
 
 
 def nonces(*waits: HeldWait) -> frozenset[str]:
-    return frozenset(nonce_of(wait.ticket) for wait in waits)
+    return frozenset(wait.ticket.nonce for wait in waits)
 
 
 def what_it_brings(clock: Clock) -> str:
@@ -172,8 +172,8 @@ def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Cl
     store.ask(S)
     admitted(store, LIMITED, "a")
     server.run(LINE % (S, MANY))
-    last = HeldWait(TicketFields(f"n{MANY}", 0, MANY).text, tuple(LIMITED))
-    near = HeldWait(TicketFields("n7", 0, 7).text, tuple(LIMITED))
+    last = HeldWait(Ticket(f"n{MANY}", 0, MANY), tuple(LIMITED))
+    near = HeldWait(Ticket("n7", 0, 7), tuple(LIMITED))
     expected = {f"n{MANY}": 101.0, "n7": 7.0}
     assert store.ask(S, look=[last, near]).expected == expected
     for nonce in ("n7", f"n{MANY}"):

@@ -11,6 +11,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
 from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
@@ -43,14 +44,19 @@ class Course:
         self.clock = clock
 
     def acquire(
-        self, holder: str, ticket: str = "", limit: int = 1, weight: int = 1, session: str = "one"
+        self,
+        holder: str,
+        ticket: Ticket | None = None,
+        limit: int = 1,
+        weight: int = 1,
+        session: str = "one",
     ) -> Any:
-        wait = Wait(Kind.REQUEUE, ticket=ticket or None, session=session)
+        wait = Wait(Kind.REQUEUE, ticket=ticket, session=session)
         claims = [Claim("api", "eu", limit, weight)]
         return self.call(lambda store: store.acquire(claims, holder, wait), f"acquire {holder}")
 
-    def refused(self, holder: str, limit: int = 1, weight: int = 1) -> str:
-        ticket: str = self.acquire(holder, limit=limit, weight=weight).ticket
+    def refused(self, holder: str, limit: int = 1, weight: int = 1) -> Ticket:
+        ticket: Ticket = self.acquire(holder, limit=limit, weight=weight).ticket
         return ticket
 
     def release(self, holder: str) -> None:
@@ -121,7 +127,7 @@ def course(sides: Callable[[Clock], tuple[Side, Side]]) -> Course:
     return course
 
 
-def granted(course: Course) -> str:
+def granted(course: Course) -> Ticket:
     """The ticket of "b", to which the permit of "a" was granted."""
     course.acquire("a")
     ticket = course.refused("b")

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore, schema
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import SchemaName, install
@@ -89,7 +90,7 @@ def use(one: PostgresStore, other: PostgresStore) -> None:
     assert list(one.resources()) == []
 
 
-def parked(store: PostgresStore, holder: str) -> str:
+def parked(store: PostgresStore, holder: str) -> Ticket:
     ticket = refusal_of(store.acquire(claim(), holder, PARK)).ticket
     assert ticket
     assert not store.attach(ticket, claim(), b"parked")

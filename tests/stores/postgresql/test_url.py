@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql.url import parameters_from_url, redacted
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
@@ -22,7 +23,7 @@ SECRET = "s3cret"
 
 
 def parameters(url: str, ssl: Any = None) -> dict[str, Any]:
-    return parameters_from_url(url, timeout=2.0, ssl=ssl)
+    return parameters_from_url(url, StoreOptions(timeout=2.0, ssl=ssl))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def parameters(url: str, ssl: Any = None) -> dict[str, Any]:
     ["postgresql", "postgres", "db+postgresql", "db+postgresql+psycopg", "postgresql+psycopg2"],
 )
 def test_any_spelling(server: PostgresServer, scheme: str) -> None:
-    store = store_from_url(server.url.replace("postgresql", scheme), lease=9)
+    store = store_from_url(server.url.replace("postgresql", scheme), StoreOptions(lease=9))
     assert store.lease == 9
     assert isinstance(store.acquire(claim(), "a"), Permit)
     store.close()

@@ -1,11 +1,13 @@
 """One wait has one record, whatever an operator does to its priority, and whoever brings its ticket."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Grant, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.acquisition import (
     admitted,
@@ -33,7 +35,7 @@ def opened(server: PostgresServer, open_at: OpenAt) -> Opened:
     return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP), clock
 
 
-def waiting(opened: Opened, *holders: str) -> list[str]:
+def waiting(opened: Opened, *holders: str) -> list[Ticket]:
     """Tickets of messages that are parked behind "a", one after the other."""
     store, clock = opened
     admitted(store, claim(), "a")
@@ -51,12 +53,14 @@ def sent(store: Any, holder: str = "a") -> Grant:
     return grant
 
 
-def waits(store: Any) -> list[str]:
-    return [each.id for each in store.snapshot("api").waiters]
+def waits(store: Any) -> list[Ticket]:
+    return [each.ticket for each in store.snapshot("api").waiters]
 
 
-def holders(store: Any) -> list[tuple[str, bool]]:
-    return sorted((held.holder, held.granted) for held in store.snapshot("api").holders)
+def holders(store: Any) -> list[tuple[str | Ticket, bool]]:
+    """Who has a permit, or the ticket that has a grant: the grants first."""
+    found = [(held.ticket or held.holder, held.granted) for held in store.snapshot("api").holders]
+    return sorted(found, key=lambda each: (not each[1], str(each[0])))
 
 
 def test_the_holder_that_made_it_may_hold_beside_its_grant(opened: Opened) -> None:
@@ -65,7 +69,9 @@ def test_the_holder_that_made_it_may_hold_beside_its_grant(opened: Opened) -> No
     (ticket,) = waiting(opened, "b")
     store.set_limit(2, "api")
     sent(store)
-    permit = admitted(store, claim() + DISK, "b", came_back("255.1700000000000000.other"))
+    permit = admitted(
+        store, claim() + DISK, "b", came_back(Ticket("other", 0, 1_700_000_000_000_000))
+    )
     assert holders(store) == [(ticket, True), ("b", False)]
     assert [str(each) for each in store.renew([permit]).values()] == ["ok"]
     store.release("b", claim() + DISK)
@@ -154,7 +160,7 @@ def test_a_promoted_wait_is_found_by_its_holder(opened: Opened) -> None:
     store.attach(before, claim(), b"c", name="c")
     store.promote([before], "api")
     answer = refused(store, claim(), "c", PARK)
-    assert answer.ticket == f"000{before[3:]}"
+    assert answer.ticket == before.promoted()
     assert waits(store) == [answer.ticket]
 
 
@@ -164,7 +170,7 @@ def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> No
     first, second = waiting(opened, "b", "c")
     store.promote([second], "api")
     sent(store)
-    promoted = f"000{second[3:]}"
+    promoted = second.promoted()
     assert holders(store) == [(promoted, True)]
     assert not store.attach(second, claim(), b"again", name="c")
     store.set_limit(0, "api")
@@ -180,14 +186,14 @@ def test_a_promoted_grant_that_comes_for_other_claims_keeps_its_priority(opened:
     sent(store)
     admitted(store, DISK, "d")
     answer = refused(store, DISK + claim(), "c2", came_back(second, Kind.PARK))
-    assert answer.ticket == f"000{second[3:]}"
+    assert answer.ticket == second.promoted()
 
 
 def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> None:
     store, _ = opened
     store.promote(waiting(opened, "b"), "api")
     (grant,) = released(store, "a", claim())
-    old = Grant(f"255{grant.ticket[3:]}", grant.token, grant.claims, b"", grant.expires_at)
+    old = Grant(replace(grant.ticket, priority=0), grant.token, grant.claims, b"", grant.expires_at)
     store.sent([old])
     assert holders(store) == [(grant.ticket, True)]
     store.set_limit(0, "api")
@@ -203,7 +209,7 @@ def test_one_name_waits_for_two_things(opened: Opened) -> None:
     first = requeued(store, claim(), "b")
     clock.advance(1)
     second = requeued(store, DISK, "b", priority=9)
-    assert (waits(store), [each.id for each in store.snapshot("disk").waiters]) == (
+    assert (waits(store), [each.ticket for each in store.snapshot("disk").waiters]) == (
         [first],
         [second],
     )
@@ -225,7 +231,7 @@ def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: O
     for n, ticket in enumerate([None, answer.ticket, None]):
         found = store.acquire(claim(), f"c{n}", Wait(Kind.PARK, ticket), again)
         assert isinstance(found, Refusal)
-        assert (found.ticket, found.waited) == (f"000{answer.ticket[3:]}", 1.0)
+        assert (found.ticket, found.waited) == (answer.ticket.promoted(), 1.0)
     assert len(waits(store)) == 1
     grant = sent(store)
     assert isinstance(store.acquire(claim(), "c9", PARK, again), Permit)

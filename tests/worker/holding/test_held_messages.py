@@ -17,6 +17,7 @@ from kombu.common import QoS
 
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.holding import held_messages as module
 from celery_semaphore.worker.holding.broker_reply import BrokerReply
@@ -38,9 +39,9 @@ from celery_semaphore.worker.pool_process.refused import Disposition, Refused, R
 from ..requests import held_for, limited, request_of
 
 TICKETS = {
-    "second": "255.1795325987266816.x",
-    "first": "255.1795325987266815.x",
-    "urgent": "250.1795325987266817.x",
+    "second": Ticket("x", 0, 1795325987266816),
+    "first": Ticket("x", 0, 1795325987266815),
+    "urgent": Ticket("x", 5, 1795325987266817),
 }
 
 
@@ -87,7 +88,8 @@ class Request:
     """One that was refused."""
 
     def __init__(self, c: Consumer, name: str, *, revoked: bool = False) -> None:
-        self.id, self.name, self.ticket = name, name, ""
+        self.id, self.name = name, name
+        self.ticket: Ticket | None = None
         self.made_at, self.granted, self.time_start = c.timer.now, False, None
         self.message = SimpleNamespace(
             channel=c.task_consumer.channel, acknowledged=False, reject_log_error=self._reject
@@ -97,10 +99,10 @@ class Request:
         self.stamped_headers: list[str] = []
         self.fails = False
 
-    def again(self, ticket: str | None) -> Request:
+    def again(self, ticket: Ticket | None) -> Request:
         if self.fails:
             raise ValueError(self.id)
-        self.ticket = ticket or ""
+        self.ticket = ticket
         return self
 
     def revoked(self) -> bool:
@@ -133,7 +135,7 @@ def held_by(
     c: Consumer, in_loop: Callable[[Callable[[], object]], object] = lambda call: call()
 ) -> HeldMessages:
     """Of a session whose thread was not started."""
-    left: list[str] = []
+    left: list[Ticket] = []
     session = Session(MemoryStore(), in_loop, lambda _: None)
     published: list[tuple[str, float]] = []
 
@@ -153,7 +155,9 @@ def hold(
     request = Request(c, name, **options)
     now, wait = c.timer.now, HeldWait(TICKETS["first"], (Claim("one", None, 1),))
     assert messages.hold(
-        held_for(request, f"ticket of {name}", now + due, now + until, now + due, wait)
+        held_for(
+            request, Ticket(f"ticket of {name}", 0, 1), now + due, now + until, now + due, wait
+        )
     )
     return request
 
@@ -170,7 +174,7 @@ def test_each_begins_when_it_is_due(c: Consumer, messages: HeldMessages) -> None
         seen.append(begun(c))
         c.timer.run(1.0)
     assert seen == [[], ["a"], ["a", "b", "b too"], ["a", "b", "b too", "c"]]
-    assert c.begun[0].ticket == "ticket of a"
+    assert c.begun[0].ticket == Ticket("ticket of a", 0, 1)
     assert len(messages) == 0
 
 
@@ -624,19 +628,19 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     first._since = 5.0
     first._on_ack = lambda *_: answers.append("ack")
     first._on_reject = lambda *_: answers.append("reject")
-    second = first.again("255.1795325987266815.x")
+    second = first.again(TICKETS["first"])
     assert type(second) is type(first)
     assert second.message is first.message
     assert (first.eta is None, second.eta) == (False, None)
     assert second.holder != first.holder
-    assert second.request_dict["semaphore_place"] == "255.1795325987266815.x"
+    assert second.request_dict["semaphore_held_ticket"] == "255.1795325987266815.x"
     assert second.request_dict["semaphore_holder"] == second.holder
     assert second.request_dict["mine"] == "1"
     assert second._message_id == first._message_id
     assert second._since == 5.0, "when the broker delivered it"
-    assert "semaphore_place" not in first.again(None).request_dict
+    assert "semaphore_held_ticket" not in first.again(None).request_dict
     third = second.again(None)
-    assert "semaphore_place" not in third.request_dict
+    assert "semaphore_held_ticket" not in third.request_dict
     third.acknowledge()
     second.reject(requeue=True)
     first.acknowledge()
@@ -655,7 +659,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
         reason="why",
         disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
         delay=5.0,
-        ticket="255.1795325987266815.x",
+        ticket=TICKETS["first"],
         claims=(Claim("one", None, 1),),
     )
     request._since = 5.0
@@ -668,8 +672,8 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
 def test_a_place_that_a_sender_wrote_is_ignored() -> None:
     app = Celery("forged", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    request = request_of(limited(app), semaphore_place="255.1795325987266815.x")
-    assert "semaphore_place" not in request.request_dict
+    request = request_of(limited(app), semaphore_held_ticket=TICKETS["first"])
+    assert "semaphore_held_ticket" not in request.request_dict
 
 
 def test_no_retry_inherits_the_place() -> None:
@@ -677,17 +681,17 @@ def test_no_retry_inherits_the_place() -> None:
     app = Celery("retried", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
     task = limited(app)
-    again = request_of(task).again("255.1795325987266815.x")
+    again = request_of(task).again(TICKETS["first"])
     task.push_request(**again.request_dict, semaphore_session="s", called_directly=False)
     try:
         headers = Headers.taken_from(task.request, 60.0)
         left = {**task.request.__dict__, **task.request.headers}
     finally:
         task.pop_request()
-    assert (headers.ticket, headers.session) == ("255.1795325987266815.x", "s")
-    assert not {"semaphore_place", "semaphore_session"} & left.keys()
+    assert (headers.ticket, headers.session) == (TICKETS["first"], "s")
+    assert not {"semaphore_held_ticket", "semaphore_session"} & left.keys()
     again.permit_held(0.0)
-    assert "semaphore_place" not in again.request_dict
+    assert "semaphore_held_ticket" not in again.request_dict
 
 
 def test_an_answer_that_failed_is_given_again() -> None:

@@ -13,8 +13,10 @@ from celery.worker import state
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing, Turns
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.holding import session as module, unstarted
 from celery_semaphore.worker.holding.held import Held
 from celery_semaphore.worker.holding.session import BUSY_S, Session
@@ -51,7 +53,7 @@ class Worker:
     def __init__(self, store: MemoryStore, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self.begun: list[str] = []
-        self.tickets: dict[str, str] = {}
+        self.tickets: dict[str, Ticket] = {}
         self.found: list[Any] = []
         self.session = Session(store, self.in_loop, self.found.append)
         self.session.visit = self.visit
@@ -78,7 +80,8 @@ class Worker:
         how = Wait(Kind.REQUEUE, session="" if asleep else self.session.name)
         answer = self.store.acquire(CLAIMS, name, how)
         assert isinstance(answer, Refusal)
-        self.tickets[name] = str(answer.ticket)
+        assert answer.ticket
+        self.tickets[name] = answer.ticket
         wait = HeldWait(self.tickets[name], CLAIMS)
         return held_for(name, answer.ticket, 0.0, 0.0, 0.0, wait)
 
@@ -95,7 +98,7 @@ class Worker:
 
     def reachable(self) -> list[str]:
         waiters = self.store.snapshot("one").waiters
-        return [each.id.rpartition(".")[2] for each in waiters if each.reachable]
+        return [each.ticket.nonce for each in waiters if each.reachable]
 
 
 @pytest.fixture
@@ -108,7 +111,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> MemoryStore:
-    store = MemoryStore(lease=LEASE, now=clock)
+    store = MemoryStore(StoreOptions(lease=LEASE, now=clock))
     assert isinstance(store.acquire(CLAIMS, "a"), Permit)
     return store
 
@@ -236,7 +239,7 @@ def test_nothing_is_named_that_the_store_knows(
     named: list[int] = []
     name = store.name
 
-    def counted(session: str, waits: Sequence[HeldWait]) -> dict[str, Standing]:
+    def counted(session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         named.append(len(waits))
         return name(session, waits)
 
@@ -541,7 +544,7 @@ def loop() -> list[Callable[[], object]]:
 
 @pytest.fixture
 def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[str]]]:
-    store = MemoryStore(lease=LEASE)
+    store = MemoryStore(StoreOptions(lease=LEASE))
     asked: list[str] = []
     ask, sleep = store.ask, store.sleep
 
@@ -568,7 +571,7 @@ def test_a_loop_that_hangs_asks_no_more(
     """The session falls asleep, as that of a stopped worker; and goes on with the loop."""
     session, asked = running
     wait_until(lambda: loop, 10)
-    wait = HeldWait("255.1795325987266815.x", CLAIMS)
+    wait = HeldWait(Ticket("x", 0, 1795325987266815), CLAIMS)
     session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._thread.join(1.5)  # longer than between two questions
     assert asked == ["asked"]
@@ -584,7 +587,7 @@ def test_at_its_end_it_sleeps(
     visited: list[bool] = []
     session.visit = lambda: visited.append(True)
     wait_until(lambda: loop, 10)
-    wait = HeldWait("255.1795325987266815.x", CLAIMS)
+    wait = HeldWait(Ticket("x", 0, 1795325987266815), CLAIMS)
     session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._granted = {"x"}
     session.end()

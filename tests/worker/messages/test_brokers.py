@@ -81,7 +81,7 @@ def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:
 
 def publish(publisher: Publisher) -> bool:
     try:
-        publisher.publish(a_message(), "celery", ticket=SENT)
+        publisher.publish(a_message(), "celery", header=SENT)
     except RetryLater:
         return False
     return True

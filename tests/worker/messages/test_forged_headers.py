@@ -29,7 +29,7 @@ from .test_parking import BROKERS, done
 
 ONE = Claim("one", None, 1)
 OTHERS: dict[str, Any] = {
-    "semaphore_place": "255.1795325987266815.x:7b",
+    "semaphore_held_ticket": "255.1795325987266815.x:7b",
     "semaphore_permit": 1,
     "semaphore_pending_release": ["other:1", [], None],
     "semaphore_holder": "other:1",

@@ -11,7 +11,9 @@ from celery import Celery
 
 from celery_semaphore.core.formats import FORMAT, NewerFormat
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.messages.headers import TICKET, Carried, sent_back
 from celery_semaphore.worker.messages.message import packed, unpacked
 from tests.support.process import wait_until
@@ -23,6 +25,7 @@ from .test_waiting import Broker, a_message, bring_back, parked, three_granted
 
 __all__ = ["app"]  # a fixture
 NEWER = FORMAT + 1
+OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)
 HEADER = f"{NEWER} 9f86d081.1 something: new {{é}}"
 SAID = rf"has format {NEWER}, and this release of celery_semaphore reads up to format {FORMAT}: upgrade"
 
@@ -42,7 +45,7 @@ def test_a_parked_message_says_its_format() -> None:
 def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     """The others go out; it is offered again, whole."""
     now = 1000.0
-    store = MemoryStore(now=lambda: now)
+    store = MemoryStore(StoreOptions(now=lambda: now))
     three_granted(store)
     old = packed(a_message(), "celery", "celery")
     (ticket,) = [parked(store, "d")]
@@ -63,7 +66,7 @@ def test_a_newer_header_is_passed_on() -> None:
     """Its first two words are the same in all formats; each attempt is another message."""
     back = sent_back("x:0123", 3, None, HEADER)
     assert back == HEADER.replace("9f86d081.1", "0123.3")
-    assert sent_back("x:0123", 3, "t", f"{FORMAT} a.1 t") == f"{FORMAT} 0123.3 t"
+    assert sent_back("x:0123", 3, OF_X, f"{FORMAT} a.1 t") == f"{FORMAT} 0123.3 {OF_X}"
     assert Carried.read(back) == Carried(NEWER, "0123.3", "something: new {é}")
 
 

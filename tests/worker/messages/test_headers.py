@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.messages.headers import TICKET, Headers, sent_back
 
 from ..conftest import Site
@@ -24,7 +25,7 @@ def app() -> Celery:
     return app
 
 
-def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, str | None]:
+def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, Ticket | None]:
     """The message and the ticket that the gate reads of a delivery."""
     task = limited(app)
     request = request_of(task, **{TICKET: header, "id": task_id})
@@ -43,7 +44,7 @@ def test_what_a_worker_wrote(
     app: Celery, caplog: pytest.LogCaptureFixture, task_id: str, *, has_ticket: bool
 ) -> None:
     holder = f"{task_id}:0123456789abcdef"
-    ticket = TICKET_ID.format(holder) if has_ticket else None
+    ticket = Ticket(holder, 9, 1795325987266815) if has_ticket else None
     assert carried(app, sent_back(holder, 3, ticket), task_id) == ("0123456789abcdef.3", ticket)
     assert not caplog.records
 

@@ -17,7 +17,7 @@ def test_a_message_stays_compressed_and_expires_as_before() -> None:
         content_encoding="utf-8",
         delivery_info={"exchange": "", "routing_key": "celery"},
     )
-    sent = publish_arguments(message, route=Route("", "celery"), ticket="t", delay=1.0)
+    sent = publish_arguments(message, route=Route("", "celery"), header="t", delay=1.0)
     assert (sent["expiration"], sent["correlation_id"]) == (90.0, "x")
     assert sent["compression"] == "application/x-gzip"  # the body is not, by now
     assert set(sent["headers"]) == {"id", "eta", "semaphore_ticket"}

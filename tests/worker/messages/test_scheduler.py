@@ -178,15 +178,15 @@ def test_a_broker_that_hangs_holds_up_one_message(
     proxy = start_proxy(valkey.port)
     app = Celery("away", broker=f"redis://127.0.0.1:{proxy.port}/0", set_as_current=False)
     publisher = Publisher(app, 1.0)
-    publisher.publish(a_message(), "celery", ticket=SENT)
+    publisher.publish(a_message(), "celery", header=SENT)
     proxy.hang()
     with pytest.raises(RetryLater) as first:
-        publisher.publish(a_message(), "celery", ticket=SENT)
+        publisher.publish(a_message(), "celery", header=SENT)
     assert isinstance(first.value.__cause__, redis.TimeoutError)
     began = time.monotonic()
     for _ in range(100):
         with pytest.raises(RetryLater) as refused:
-            publisher.publish(a_message(), "celery", ticket=SENT)
+            publisher.publish(a_message(), "celery", header=SENT)
     assert time.monotonic() - began < 0.5
     assert 0 < refused.value.left <= 1
     proxy.restore()
@@ -196,7 +196,7 @@ def test_a_broker_that_hangs_holds_up_one_message(
 
 def _published(publisher: Publisher) -> bool:
     try:
-        publisher.publish(a_message(), "celery", ticket=SENT)
+        publisher.publish(a_message(), "celery", header=SENT)
     except RetryLater:
         return False
     return True

@@ -9,6 +9,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.headers import sent_back
@@ -19,6 +20,7 @@ from celery_semaphore.worker.messages.scheduler import RetryLater
 from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 
 ONE = Claim("one", None, 1)
+OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)
 SENT = sent_back("x:0", 1, None)  # the header of a message that went back once
 
 
@@ -62,15 +64,15 @@ class Broker:
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors, self.queues, self.declared = list(errors), list[str](), list[str]()
-        self.tickets: list[str] = []
+        self.headers: list[str] = []
         self.away = False
 
     def check(self) -> None:
         if self.away:
             raise RetryLater("away", 1.0)
 
-    def publish(self, _: Any, queue: str, *, ticket: str, delay: float = 0.0) -> None:
-        self.tickets.append(ticket)
+    def publish(self, _: Any, queue: str, *, header: str, delay: float = 0.0) -> None:
+        self.headers.append(header)
         if self.errors and (error := self.errors.pop(0)):
             raise error
         self.queues.append(queue)
@@ -84,7 +86,7 @@ class Store(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.told: list[Ticket] = []
         self.ended: list[list[str]] = []
         self.error: Exception | None = None
 
@@ -109,14 +111,14 @@ def store() -> Store:
     return Store()
 
 
-def refused(store: MemoryStore, holder: str) -> str:
+def refused(store: MemoryStore, holder: str) -> Ticket:
     answer = store.acquire([ONE], holder, Wait(Kind.PARK))
     assert isinstance(answer, Refusal)
     assert answer.ticket
     return answer.ticket
 
 
-def parked(store: MemoryStore, holder: str) -> str:
+def parked(store: MemoryStore, holder: str) -> Ticket:
     ticket = refused(store, holder)
     store.attach(ticket, [ONE], packed(a_message(), "celery", "celery.granted"), name=holder)
     return ticket
@@ -189,7 +191,7 @@ def test_a_message_comes_out_as_it_went_in() -> None:
     found = unpacked(packed(message, "celery", "celery.granted"))
     assert (found.queue, found.way) == ("celery", "celery.granted")
     assert (found.body, found.headers) == (message.body, message.headers)
-    sent = publish_arguments(found, route=Route("", "celery"), ticket="t", delay=0.0)
+    sent = publish_arguments(found, route=Route("", "celery"), header="t", delay=0.0)
     assert (sent["expiration"], sent["priority"]) == (90.0, 3)
     assert "delivery_tag" not in sent
     text = unpacked(packed(a_message(body="[]"), "celery", "celery"))
@@ -203,7 +205,7 @@ def bring_back(store: MemoryStore, broker: Broker, *, granted: bool = True) -> B
     return BringBack(store, broker, frozenset({"one"}), granted=granted)  # type: ignore[arg-type]
 
 
-def three_granted(store: MemoryStore) -> list[str]:
+def three_granted(store: MemoryStore) -> list[Ticket]:
     store.set_limit(0, "one")
     tickets = [parked(store, holder) for holder in "abc"]
     store.set_limit(3, "one")
@@ -252,17 +254,17 @@ def test_each_that_is_brought_back_is_another_message(store: Store) -> None:
     three_granted(store)
     broker = Broker()
     bring_back(store, broker).run()
-    assert len({ticket.split(" ")[1] for ticket in broker.tickets}) == 3
+    assert len({header.split(" ")[1] for header in broker.headers}) == 3
 
 
 def test_each_attempt_is_another_message() -> None:
     """One that was not confirmed may have arrived."""
     broker, request = Broker(ConnectionError("gone")), Request()
-    job = PutBack(broker, request, "t", 1.0, longest=60.0)  # type: ignore[arg-type]
+    job = PutBack(broker, request, OF_X, 1.0, longest=60.0)  # type: ignore[arg-type]
     with pytest.raises(ConnectionError):
         job.run()
     job.run()
-    assert broker.tickets == ["1 0123.1 t", "1 0123.2 t"]
+    assert broker.headers == [f"1 0123.1 {OF_X}", f"1 0123.2 {OF_X}"]
     assert request.said == ["went back"]
 
 
@@ -270,7 +272,7 @@ def test_each_attempt_is_another_message() -> None:
 def test_a_message_that_no_queue_takes_comes_back(rabbitmq_url: str) -> None:
     publisher = Publisher(Celery("waits", broker=rabbitmq_url, set_as_current=False), 5.0)
     with pytest.raises(Returned):
-        publisher.publish(a_message(), "no such queue", ticket=SENT)
+        publisher.publish(a_message(), "no such queue", header=SENT)
     publisher.declare("there is one")
-    publisher.publish(a_message(), "there is one", ticket=SENT)
+    publisher.publish(a_message(), "there is one", header=SENT)
     publisher.disconnect()

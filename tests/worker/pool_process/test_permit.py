@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore import PermitLost
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.pool_process.permit import TaskPermit
 
 LEASE = 0.3
@@ -19,7 +20,7 @@ class Hesitant(MemoryStore):
     """A store that cannot look at some permits now, as a store of many resources may."""
 
     def __init__(self) -> None:
-        super().__init__(lease=LEASE)
+        super().__init__(StoreOptions(lease=LEASE))
         self.passed_over: set[str] = set()
 
     def renew(self, permits: Iterable[Permit]) -> dict[str, Renewal]:

@@ -11,6 +11,7 @@ import pytest
 from celery import Celery, states
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import TICKET, sent_back
 from celery_semaphore.worker.pool_process.refused import Refused
@@ -24,7 +25,7 @@ from ..requests import delivered, limited
 TRACK: dict[str, Any] = {"semaphore_track_waiting": True}
 PARK = TRACK | {"semaphore_on_saturated": "park"}
 SINCE = 1_700_000_000
-TICKET_ID = f"246.{SINCE * 1_000_000:016}.x:1"
+OF_X = Ticket("x:1", 9, SINCE * 1_000_000)
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def refuse(
     app: Celery,
     monkeypatch: pytest.MonkeyPatch,
     reason: Reason = Reason.SATURATED,
-    ticket: str | None = TICKET_ID,
+    ticket: Ticket | None = OF_X,
     key: str | None = None,
 ) -> None:
     refusal = Refusal(Claim("one", key, 1), reason, 1, 1, ticket, 3, 3.0, 0.0)
@@ -107,13 +108,13 @@ def test_nothing_is_stored_for_a_call_that_stores_nothing(
     ("reason", "ticket"),
     [
         (Reason.COPY, None),
-        (Reason.RUNNING, TICKET_ID),
+        (Reason.RUNNING, OF_X),
         (Reason.RUNNING, None),
         (Reason.RELEASED, None),
     ],
 )
 def test_another_message_of_the_task_tells(
-    app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason, ticket: str | None
+    app: Celery, monkeypatch: pytest.MonkeyPatch, reason: Reason, ticket: Ticket | None
 ) -> None:
     task = limited(app)
     refuse(app, monkeypatch, reason, ticket)
@@ -130,7 +131,7 @@ def test_a_wait_that_is_over_says_so(app: Celery) -> None:
     task = limited(app, limit=2)
     delivered(task)
     assert task.AsyncResult("x").state == "PENDING", "it did not wait"
-    delivered(task, **{"semaphore_holder": "x:2", TICKET: sent_back("x:1", 1, TICKET_ID)})
+    delivered(task, **{"semaphore_holder": "x:2", TICKET: sent_back("x:1", 1, OF_X)})
     assert task.AsyncResult("x").state == "STARTED"
 
 
