@@ -13,7 +13,7 @@ from ..errors import SemaphoreError
 from .background_thread import BackgroundThread
 from .forecast import SLOWEST_S, Forecast
 from .names import new_name
-from .session import HeldWait, Turns
+from .session import HeldWait, SessionReply
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Asker:
         with self._starting:
             if self._thread is None:
                 self._thread = BackgroundThread(
-                    "celery-semaphore-turns", self._ask_then_pause, self._is_idle
+                    "celery-semaphore-grants", self._ask_then_pause, self._is_idle
                 )
                 self._thread.start()
         return waiting
@@ -103,27 +103,29 @@ class Asker:
 
     def _question(self) -> tuple[float, float]:
         """Ask once; return the seconds until the next question, and the fewest of them if a new call arrives."""
-        waiting, first, turns = self._waiting.copy(), self._forecast.first(), None
+        waiting, first, reply = self._waiting.copy(), self._forecast.first(), None
         try:
-            turns = self._store.ask(self.session, look=first)
+            reply = self._store.ask(self.session, to_forecast=first)
         except SemaphoreError as error:
             if not self._missed:
                 logger.warning("grants cannot be asked for, trying on: %s", error)
         except Exception:
             logger.exception("grants could not be asked for, trying on")
         now = time.monotonic()
-        self._forecast.learn(first, turns.expected if turns else {}, now)
-        if turns is None:
+        self._forecast.learn(first, reply.expected if reply else {}, now)
+        if reply is None:
             self._missed = True
             return SLOWEST_S, SLOWEST_S
-        self._tell(waiting, turns, all_of_them=turns.slept or self._missed)
+        self._tell(waiting, reply, all_of_them=reply.slept or self._missed)
         self._missed = False
         self._forecast.tidy(len(waiting))
-        return self._forecast.pause(turns.sessions, now)
+        return self._forecast.pause(reply.sessions, now)
 
-    def _tell(self, waiting: dict[str, WaitingCall], turns: Turns, *, all_of_them: bool) -> None:
+    def _tell(
+        self, waiting: dict[str, WaitingCall], reply: SessionReply, *, all_of_them: bool
+    ) -> None:
         for nonce, each in waiting.items():
-            if all_of_them or nonce in turns.granted:
+            if all_of_them or nonce in reply.granted:
                 each.notified.set()
 
 

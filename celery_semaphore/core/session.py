@@ -38,7 +38,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class SessionReply:
     """The store's answer to a question of a session. Waits are identified by their nonces."""
 
     epoch: int

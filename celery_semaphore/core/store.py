@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Wait
-from .session import HeldWait, Standing, Turns
+from .session import HeldWait, SessionReply, Standing
 from .ticket import Ticket
 
 # Resources with messages that a process with a broker must take and send.
@@ -97,12 +97,12 @@ class Store(Protocol):
         """Forget these messages, which the broker has, and keep their permits until they arrive."""
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
-    ) -> Turns:
+        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+    ) -> SessionReply:
         """Return which waits of this session have a grant; the session is awake from now on, for one lease.
 
-        The grants of ``begun``, which are being taken up, last ``GRANT_S`` seconds from now. For the waits in ``look``,
-        at most ``EXPECTED``, return when their turns are expected.
+        The grants of ``begun``, which are being taken up, last ``GRANT_S`` seconds from now. For the waits in
+        ``to_forecast``, at most ``EXPECTED``, return when their turns are expected.
         """
 
     def sleep(self, session: str) -> None:

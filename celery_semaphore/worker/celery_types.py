@@ -70,12 +70,14 @@ if TYPE_CHECKING:
         """``celery.Task``; all is ``Any``, since a user's checker may know the real types."""
 
         name: Any
-        app: Any
-        request: Any
         Request: Any
         Strategy: Any
         before_start: Any
 
+        @property
+        def app(self) -> Any: ...
+        @property
+        def request(self) -> Any: ...
         @classmethod
         def on_bound(cls, app: Any) -> None: ...
         def apply(self, *args: Any, **options: Any) -> Any: ...

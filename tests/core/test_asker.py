@@ -13,7 +13,7 @@ from celery_semaphore import Semaphore
 from celery_semaphore.core import asker, forecast
 from celery_semaphore.core.asker import Asker, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
-from celery_semaphore.core.session import HeldWait, Turns
+from celery_semaphore.core.session import HeldWait, SessionReply
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
@@ -29,9 +29,9 @@ class Questions:
         self._ask = store.ask
         store.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, session: str, begun: Any = (), look: Any = ()) -> Turns:
-        self.looked.append(len(look))
-        return self._ask(session, begun, look)
+    def ask(self, session: str, begun: Any = (), to_forecast: Any = ()) -> SessionReply:
+        self.looked.append(len(to_forecast))
+        return self._ask(session, begun, to_forecast)
 
 
 @pytest.fixture

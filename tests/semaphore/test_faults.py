@@ -11,7 +11,7 @@ from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import blocking_waiter
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
-from celery_semaphore.core.session import Turns
+from celery_semaphore.core.session import SessionReply
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import (
@@ -179,7 +179,7 @@ class TestFailingStore:
         """It is said once, and asked again."""
         ask, failures = store.ask, iter([StoreUnavailable("gone"), StoreUnavailable("gone")])
 
-        def fail(*args: Any, **kwargs: Any) -> Turns:
+        def fail(*args: Any, **kwargs: Any) -> SessionReply:
             if error := next(failures, None):
                 raise error
             return ask(*args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.session import EXPECTED, NAMED, Standing, Turns
+from ...core.session import EXPECTED, NAMED, SessionReply, Standing
 from ..encoding import DEFAULT_MEAN, brief, microseconds, resource_claims, seconds
 from .state import GRANT
 from .waiter import Waiter
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def ask(
-    state: MemoryState, session: str, begun: Sequence[HeldWait], look: Sequence[HeldWait]
-) -> Turns:
+    state: MemoryState, session: str, begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]
+) -> SessionReply:
     slept = not state.is_awake(session)  # Q2
     state.wake(session)
     granted = _granted(state, session)  # Q3
@@ -31,10 +31,10 @@ def ask(
             _prolong(state, wait)  # Q4
     expected = {
         wait.ticket.nonce: turn
-        for wait in look[:EXPECTED]
+        for wait in to_forecast[:EXPECTED]
         if (turn := _turn_of(state, wait)) is not None  # Q5
     }
-    return Turns(state.epoch.id, slept, len(state.sessions), granted, expected)
+    return SessionReply(state.epoch.id, slept, len(state.sessions), granted, expected)
 
 
 def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:

@@ -41,7 +41,7 @@ from .view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ...core.session import HeldWait, Standing, Turns
+    from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
 
 
@@ -162,11 +162,11 @@ class MemoryStore:
                 sent(state, grant)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
-    ) -> Turns:
+        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+    ) -> SessionReply:
         check_name("session", session)
         with self._lock:
-            return sessions.ask(self._entered(), session, begun, look)
+            return sessions.ask(self._entered(), session, begun, to_forecast)
 
     def sleep(self, session: str) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
-from ...core.session import Turns
+from ...core.session import SessionReply
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 from .names import original
 
@@ -34,9 +34,9 @@ def grant(answer: list[Any]) -> Grant:
     return Grant(ticket_of(original(ticket)), int(token), unpacked(claims), message, seconds(ends))
 
 
-def turns(answer: list[Any]) -> Turns:
+def session_reply(answer: list[Any]) -> SessionReply:
     epoch, slept, sessions, granted, expected = answer
-    return Turns(
+    return SessionReply(
         int(epoch),
         slept == "t",
         int(sessions),

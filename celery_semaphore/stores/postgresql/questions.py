@@ -83,10 +83,12 @@ def renewed(permit: Permit) -> dict[str, Any]:
     }
 
 
-def asked(begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> tuple[list[str], ...]:
+def asked(begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]) -> tuple[list[str], ...]:
     """Return the nonces and the resources of begun waits, then a nonce and a resource for each wait to forecast."""
     places = [
-        (wait, ask.resource) for wait in look[:EXPECTED] for ask in resource_claims(wait.claims)
+        (wait, ask.resource)
+        for wait in to_forecast[:EXPECTED]
+        for ask in resource_claims(wait.claims)
     ]
     return (
         [stored(wait.ticket.nonce) for wait in begun],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ...core.session import NAMED, Standing
+from ...core.session import NAMED, SessionReply, Standing
 from ...errors import SemaphoreError
 from ..encoding import check_name
 from . import answers
@@ -18,7 +18,7 @@ from .runner import BATCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.session import HeldWait, Turns
+    from ...core.session import HeldWait
     from ...core.ticket import Ticket
     from .runner import Runner
 
@@ -30,29 +30,29 @@ class Sessions:
         self._runner = runner
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
-    ) -> Turns:
+        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+    ) -> SessionReply:
         check_name("session", session)
         try:
-            return self._asked(session, begun, look, self._runner.lock_timeout // 4)
+            return self._asked(session, begun, to_forecast, self._runner.lock_timeout // 4)
         except SemaphoreError as error:
             if not (begun and is_one_resources(error)):
                 raise
         # A stuck resource must not put the session to sleep.
-        return self._asked(session, (), look)
+        return self._asked(session, (), to_forecast)
 
     def _asked(
         self,
         session: str,
         begun: Sequence[HeldWait],
-        look: Sequence[HeldWait],
+        to_forecast: Sequence[HeldWait],
         lock_timeout: int | None = None,
-    ) -> Turns:
-        words = stored(session), *asked(begun, look)
+    ) -> SessionReply:
+        words = stored(session), *asked(begun, to_forecast)
         (answer,) = self._runner.run("ask", *words, lock_timeout=lock_timeout)
-        turns = answers.turns(answer)
-        self._runner.epoch = turns.epoch
-        return turns
+        reply = answers.session_reply(answer)
+        self._runner.epoch = reply.epoch
+        return reply
 
     def sleep(self, session: str) -> None:
         ((epoch,),) = self._runner.run("sleep", stored(session))

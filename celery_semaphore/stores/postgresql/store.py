@@ -17,7 +17,7 @@ from ...core.permit import (
     Snapshot,
     Wait,
 )
-from ...core.session import Standing
+from ...core.session import SessionReply, Standing
 from ..encoding import (
     ROUNDS,
     check_holder,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ...core.session import HeldWait, Turns
+    from ...core.session import HeldWait
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
 
@@ -182,9 +182,9 @@ class PostgresStore:
             self.epoch = int(epoch)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
-    ) -> Turns:
-        return self._sessions.ask(session, begun, look)
+        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+    ) -> SessionReply:
+        return self._sessions.ask(session, begun, to_forecast)
 
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.session import EXPECTED, NAMED, HeldWait, Standing, Turns
+from ...core.session import EXPECTED, NAMED, HeldWait, SessionReply, Standing
 from ..encoding import (
     ResourceClaim,
     check_name,
@@ -33,15 +33,17 @@ class Sessions:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def ask(self, session: str, begun: Sequence[HeldWait], look: Sequence[HeldWait]) -> Turns:
+    def ask(
+        self, session: str, begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]
+    ) -> SessionReply:
         check_name("session", session)
-        look = look[:EXPECTED]
+        to_forecast = to_forecast[:EXPECTED]
         words: list[Word] = [session, len(begun)]
-        words += [wait.ticket.nonce for wait in (*begun, *look)]
-        wanted = list(_resources((*begun, *look)).values())
+        words += [wait.ticket.nonce for wait in (*begun, *to_forecast)]
+        wanted = list(_resources((*begun, *to_forecast)).values())
         epoch, slept, sessions, granted, expected = self._runner.run(scripts.ASK, wanted, words)
         turns = {text(nonce): seconds(turn) for nonce, turn in expected}
-        return Turns(epoch, bool(slept), sessions, frozenset(map(text, granted)), turns)
+        return SessionReply(epoch, bool(slept), sessions, frozenset(map(text, granted)), turns)
 
     def sleep(self, session: str) -> None:
         self._runner.run(scripts.SLEEP, [], [session])

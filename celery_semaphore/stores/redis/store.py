@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
-    from ...core.session import HeldWait, Standing, Turns
+    from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
 
@@ -167,9 +167,9 @@ class RedisStore:
         self._runner.run_all(scripts.SENT, calls)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), look: Sequence[HeldWait] = ()
-    ) -> Turns:
-        return self._sessions.ask(session, begun, look)
+        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+    ) -> SessionReply:
+        return self._sessions.ask(session, begun, to_forecast)
 
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)

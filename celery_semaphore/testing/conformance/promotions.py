@@ -71,8 +71,8 @@ class Promotions(Suite):
         wait = held(store, "w")
         store.promote([wait.ticket], "api")
         assert line(store) == ["w", "b"]
-        turns = store.ask(S, look=[wait])
-        assert (turns.granted, turns.expected) == (frozenset(), {"w": 1.0})
+        reply = store.ask(S, to_forecast=[wait])
+        assert (reply.granted, reply.expected) == (frozenset(), {"w": 1.0})
         assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
         assert line(store) == ["w", "b"]
         assert not store.release("a", claim())

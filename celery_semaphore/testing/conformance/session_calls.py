@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.permit import Claim
-    from ...core.session import Turns
+    from ...core.session import SessionReply
     from ...core.store import Store
     from ...core.ticket import Ticket
     from ..clock import Clock
@@ -78,11 +78,11 @@ def forgotten_after(seconds: float, store: Store, clock: Clock) -> None:
     assert store.snapshot("api").waiting == 0
 
 
-def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> Turns:
+def lived(store: Store, clock: Clock, seconds: float, *holders: str) -> SessionReply:
     """Let time pass, while the session asks and these holders renew, three times in a lease."""
-    turns = store.ask(S)
+    reply = store.ask(S)
     for _ in range(round(seconds / (LEASE / 3))):
         clock.advance(LEASE / 3)
         store.renew([admitted(store, claim(), holder) for holder in holders])
-        turns = store.ask(S)
-    return turns
+        reply = store.ask(S)
+    return reply

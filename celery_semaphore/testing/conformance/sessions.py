@@ -83,8 +83,8 @@ class Sessions(Suite):
         store.reap()
         assert granted(store) == [other.ticket]
         assert reachable(store) == []
-        turns = store.ask(S)
-        assert (turns.slept, turns.granted) == (True, frozenset())
+        reply = store.ask(S)
+        assert (reply.slept, reply.granted) == (True, frozenset())
 
     def test_a_lease_without_a_question(self, store: Store, clock: Clock) -> None:
         store.ask(S)
@@ -140,9 +140,9 @@ class Sessions(Suite):
         admitted(store, claim(), "a2")
         waits = held_in_turn(store, clock, "012")
         first, second, third = (wait.ticket.nonce for wait in waits)
-        assert store.ask(S, look=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
+        assert store.ask(S, to_forecast=[waits[2], waits[0]]).expected == {first: 4.0, third: 12.0}
         store.set_limit(2, "api")
-        assert store.ask(S, look=waits).expected == {second: 2.0, third: 4.0}
+        assert store.ask(S, to_forecast=waits).expected == {second: 2.0, third: 4.0}
 
     def test_a_short_hold_is_believed_at_once(self, store: Store, clock: Clock) -> None:
         """Q5: after long holds the mean would be too long for many turns; a single long hold says little."""
@@ -151,7 +151,7 @@ class Sessions(Suite):
             store.ask(S)
             admitted(store, claim(), f"a{n}")
             wait = held(store, f"w{n}")
-            turns += store.ask(S, look=[wait]).expected.values()
+            turns += store.ask(S, to_forecast=[wait]).expected.values()
             clock.advance(seconds)
             store.release(f"a{n}", claim())
             store.release(wait.ticket, claim())
@@ -163,4 +163,4 @@ class Sessions(Suite):
         wait = held(store, "b")
         gone = HeldWait(Ticket("gone", 0, 1), tuple(claim()))
         store.set_limit(0, "api")
-        assert store.ask(S, look=[wait, gone]).expected == {}
+        assert store.ask(S, to_forecast=[wait, gone]).expected == {}

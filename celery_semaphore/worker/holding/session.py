@@ -23,7 +23,7 @@ from ...core.forecast import SLOWEST_S, Forecast
 from ...core.lease import BEATS
 from ...core.names import new_name
 from ...core.permit import Claim
-from ...core.session import GRANT_S, NAMED, HeldWait, Turns
+from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
 from ..permits.signal_safe_event import SignalSafeEvent
@@ -75,7 +75,7 @@ class Session:
         self._named_at = 0.0
         self._missed = self._asleep = False  # a question had no answer; it sleeps
         self._thread = BackgroundThread(
-            "celery-semaphore-turns", self._ask_then_rest, lambda: self._ended, self._sleep
+            "celery-semaphore-grants", self._ask_then_rest, lambda: self._ended, self._sleep
         )
 
     def start(self) -> None:
@@ -165,21 +165,21 @@ class Session:
         waits = [wait for wait, _, _ in begun.values()]
         expected: dict[str, float] = {}
         try:
-            turns = self._store.ask(self.name, begun=waits, look=first)
-            expected = turns.expected
+            reply = self._store.ask(self.name, begun=waits, to_forecast=first)
+            expected = reply.expected
         finally:
             self._forecast.learn(first, expected, time.monotonic())
-        for nonce in begun.keys() - turns.granted:
+        for nonce in begun.keys() - reply.granted:
             self.unstarted.forget(nonce, begun[nonce])  # its grant was taken up, or has ended
-        self._granted = set(turns.granted)
-        self.sessions = turns.sessions
+        self._granted = set(reply.granted)
+        self.sessions = reply.sessions
         self._visit_loop()
-        self._name(turns)
+        self._name(reply)
         self._expect_arrived()
         self._forecast.tidy(len(self._held))
         if not (self._held or self.unstarted):
             return self._store.lease / BEATS, 0.0
-        return self._forecast.pause(turns.sessions, time.monotonic())
+        return self._forecast.pause(reply.sessions, time.monotonic())
 
     def _expect_arrived(self) -> None:
         while self._arrived:
@@ -206,13 +206,13 @@ class Session:
             self._visiting = False
             self._event.set()
 
-    def _name(self, turns: Turns) -> None:
+    def _name(self, reply: SessionReply) -> None:
         """Name the waits that the store may not know to be held here.
 
         These are all, once in a lease and after a missed answer, a sleep or a new epoch; else those that arrived late.
         """
         now = time.monotonic()
-        lost = turns.slept or self._missed or turns.epoch != self._epoch
+        lost = reply.slept or self._missed or reply.epoch != self._epoch
         if lost:
             self._woke_at = now
         all_of_them = lost or now - self._named_at > self._store.lease
@@ -227,7 +227,7 @@ class Session:
             self._found(self._store.reap())  # this grants the named waits what is free
         if all_of_them:
             self._named_at = now
-        self._epoch, self._missed = turns.epoch, False
+        self._epoch, self._missed = reply.epoch, False
 
     def _failed(self, error: Exception) -> None:
         """Log each outage once, if a task waits."""

@@ -183,8 +183,8 @@ class Life:
         session = self.dice.choice(("one", "other"))
         held = self.held_by(session)[:8]
         begun = held if self.dice.random() < 0.2 else []
-        turns = self.ask(lambda store: store.ask(session, begun, held), "ask")
-        return sorted(turns.granted)
+        reply = self.ask(lambda store: store.ask(session, begun, held), "ask")
+        return sorted(reply.granted)
 
     def take_up(self) -> None:
         granted = self.ask_for_grants()

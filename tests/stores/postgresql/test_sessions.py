@@ -132,8 +132,8 @@ def test_a_stuck_resource_keeps_no_session_from_asking(server: PostgresServer, s
     first, second = held(store, "b"), held(store, "c")
     store.release("a", LIMITED)
     with busy(server, "SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('api'))"):
-        turns = store.ask(S, look=[second])
-        assert (turns.granted, frozenset(turns.expected)) == (nonces(first), nonces(second))
+        reply = store.ask(S, to_forecast=[second])
+        assert (reply.granted, frozenset(reply.expected)) == (nonces(first), nonces(second))
         assert store.ask(S, begun=[first]).granted == nonces(first)
         assert not store.ask(S).slept
 
@@ -175,7 +175,7 @@ def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Cl
     last = HeldWait(Ticket(f"n{MANY}", 0, MANY), tuple(LIMITED))
     near = HeldWait(Ticket("n7", 0, 7), tuple(LIMITED))
     expected = {f"n{MANY}": 101.0, "n7": 7.0}
-    assert store.ask(S, look=[last, near]).expected == expected
+    assert store.ask(S, to_forecast=[last, near]).expected == expected
     for nonce in ("n7", f"n{MANY}"):
         ask = f"v1_ask({{call}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
         assert pages(server, clock, ask) < 100

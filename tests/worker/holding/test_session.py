@@ -12,7 +12,7 @@ from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
-from celery_semaphore.core.session import GRANT_S, HeldWait, Standing, Turns
+from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -548,7 +548,7 @@ def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[st
     asked: list[str] = []
     ask, sleep = store.ask, store.sleep
 
-    def ask_noted(*args: Any, **how: Any) -> Turns:
+    def ask_noted(*args: Any, **how: Any) -> SessionReply:
         asked.append("asked")
         return ask(*args, **how)
 
