@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 from .worker import HERE
 
 SESSION = f"{HERE}/holding/test_session.py"
@@ -10,10 +10,7 @@ MESSAGES = f"{HERE}/holding/test_held_messages.py"
 HELD = f"{HERE}/holding/test_held.py"
 REDELIVERY = f"{HERE}/holding/test_redelivery.py"
 
-
-def asking(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    return Mutant(f"asking/{name}", why, f"celery_semaphore/{file}.py", text, instead, tests)
-
+asking = Group("asking", "celery_semaphore")
 
 SESSIONS = [
     asking(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 SECRETS = "tests/worker/options/test_hidden_url.py"
 CHECKS = "tests/worker/pool_process/test_permit.py"
@@ -16,11 +16,7 @@ GUIDE = "tests/django/test_guide.py"
 PROJECT = "tests/django/test_project.py"
 PERMITS = "tests/semaphore/test_permits.py"
 
-
-def beside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/{file}.py"
-    return Mutant(f"beside/{name}", why, file, text, instead, tests)
-
+beside = Group("beside", "celery_semaphore")
 
 MUTANTS = [
     beside(

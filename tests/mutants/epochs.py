@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .lua import LOSSES, lua
-from .mutant import Mutant
+from .mutant import Group
 from .postgresql import USED, postgresql
 
 SUITE = "tests/stores/test_conformance.py"
 MEMORY = (f"{SUITE}::TestMemoryStore",)
 RESTARTS = "tests/stores/test_restarts.py"
 
-
-def memory(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
-    file = f"celery_semaphore/stores/memory/{file}.py"
-    return Mutant(f"memory/{name}", why, file, text, instead, MEMORY)
-
+memory = Group("memory", "celery_semaphore/stores/memory", tests=MEMORY)
 
 LATE_WORDS = [
     lua(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 from .worker import HERE
 
 HELD = f"{HERE}/holding/test_held.py"
@@ -11,11 +11,7 @@ REDELIVERY = f"{HERE}/holding/test_redelivery.py"
 FORMATS = f"{HERE}/messages/test_formats.py"
 FRESH = f"{MESSAGES}::test_a_fresh_request_is_of_the_same_message"
 
-
-def holding(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/worker/{file}.py"
-    return Mutant(f"holding/{name}", why, file, text, instead, tests)
-
+holding = Group("holding", "celery_semaphore/worker")
 
 TIMES = [
     holding(

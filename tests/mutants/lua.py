@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group, Mutant
 
 CONFORMED = "tests/stores/test_conformance.py"
 CONFORMANCE = (f"{CONFORMED}::TestValkeyStore",)
@@ -14,19 +14,7 @@ FORMAT = (f"{REDIS}::TestFormat", "-k", "valkey")
 WAITS = ("tests/stores/test_waits.py", "-k", "valkey")
 LOSSES = (f"{REDIS}::TestPartialLoss", f"{REDIS}::TestHandOnInSeveralCalls", "-k", "valkey")
 
-
-def lua(
-    name: str,
-    why: str,
-    file: str,
-    text: str,
-    instead: str,
-    *,
-    tests: tuple[str, ...] = CONFORMANCE,
-) -> Mutant:
-    file = f"celery_semaphore/stores/redis/lua/{file}.lua"
-    return Mutant(f"lua/{name}", why, file, text, instead, tests)
-
+lua = Group("lua", "celery_semaphore/stores/redis/lua", ".lua", CONFORMANCE)
 
 ADMISSION = [
     lua(

@@ -40,3 +40,26 @@ class Mutant:
 
     def strike(self, root: Path) -> None:
         (root / self.file).write_text(self.checked(root), "utf-8")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Makes mutants that have the first part of their names, a folder and a suffix in common."""
+
+    name: str
+    folder: str  # below the repository's root
+    suffix: str = ".py"
+    tests: tuple[str, ...] = ()  # for a mutant that names none
+
+    def __call__(
+        self,
+        name: str,
+        why: str,
+        file: str,
+        text: str,
+        instead: str,
+        *named: str,
+        tests: tuple[str, ...] = (),
+    ) -> Mutant:
+        path = f"{self.folder}/{file}{self.suffix}"
+        return Mutant(f"{self.name}/{name}", why, path, text, instead, named or tests or self.tests)

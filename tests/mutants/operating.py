@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 INSPECTOR = "tests/ops/test_inspector.py"
 CLI = "tests/ops/test_cli.py"
 PLUGIN = "tests/testing/test_plugin.py"
 
-
-def operating(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/{file}.py"
-    return Mutant(f"operating/{name}", why, file, text, instead, tests)
-
+operating = Group("operating", "celery_semaphore")
 
 MUTANTS = [
     operating(

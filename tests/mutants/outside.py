@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 HERE = "tests/semaphore"
 WAITS, PERMITS = f"{HERE}/test_semaphore.py", f"{HERE}/test_permits.py"
@@ -12,11 +12,7 @@ FORKS = f"{PERMITS}::TestForks"
 ASKER = "tests/core/test_asker.py"
 THREAD = "tests/core/test_background_thread.py"
 
-
-def outside(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/{file}.py"
-    return Mutant(f"outside/{name}", why, file, text, instead, tests)
-
+outside = Group("outside", "celery_semaphore")
 
 MUTANTS = [
     outside(

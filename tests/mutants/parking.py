@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 from .worker import COPIES, PUT_BACK
 
 HERE = "tests/worker"
@@ -15,11 +15,7 @@ LATE = (
 )
 OVERTAKES = f"{QUEUES}::test_overtakes_the_backlog_of_its_queue"
 
-
-def parking(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/worker/{file}.py"
-    return Mutant(f"parking/{name}", why, file, text, instead, tests)
-
+parking = Group("parking", "celery_semaphore/worker")
 
 INTO_THE_STORE = [
     parking(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 CONFORMANCE = ("tests/stores/test_conformance.py::TestPostgresStore",)
 USED = ("tests/stores/test_conformance.py::TestUsedPostgresStore",)
@@ -16,19 +16,7 @@ WAITS = (f"{HERE}/test_waits.py", "-k", "not embedded")
 GROWTH = (f"{HERE}/test_growth.py", "-k", "not embedded and not slow")
 SCHEMA = (f"{HERE}/test_schema.py", "-k", "not embedded")
 
-
-def postgresql(
-    name: str, why: str, file: str, text: str, instead: str, *, tests: tuple[str, ...] = CONFORMANCE
-) -> Mutant:
-    return Mutant(
-        f"postgresql/{name}",
-        why,
-        f"celery_semaphore/stores/postgresql/{file}",
-        text,
-        instead,
-        tests,
-    )
-
+postgresql = Group("postgresql", "celery_semaphore/stores/postgresql", suffix="", tests=CONFORMANCE)
 
 FORMATS = (
     postgresql(

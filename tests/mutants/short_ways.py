@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 SHORT_WAYS = ("tests/stores/postgresql/test_short_ways.py",)
 
-
-def short(name: str, why: str, file: str, text: str, instead: str) -> Mutant:
-    return Mutant(
-        f"short/{name}",
-        why,
-        f"celery_semaphore/stores/postgresql/v1/{file}.sql",
-        text,
-        instead,
-        SHORT_WAYS,
-    )
-
+short = Group("short", "celery_semaphore/stores/postgresql/v1", ".sql", SHORT_WAYS)
 
 MUTANTS = (
     short(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 NAMES = (
     "tests/stores/test_conformance.py::TestPostgresStore",
@@ -13,10 +13,7 @@ REFUSALS = ("tests/stores/test_faults.py::TestRefusals", "-k", "test_final or te
 HEADERS = ("tests/worker/messages/test_headers.py",)
 ALONE = ("tests/worker/messages/test_headers.py::test_a_task_whose_id_is_too_long_fails_alone",)
 
-
-def upkeep(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    return Mutant(f"upkeep/{name}", why, f"celery_semaphore/{file}", text, instead, tests)
-
+upkeep = Group("upkeep", "celery_semaphore", suffix="")
 
 REFUSING = (
     upkeep(

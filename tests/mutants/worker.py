@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Group
 
 HERE = "tests/worker"
 LEASES = ("tests/core/test_lease.py",)
@@ -22,11 +22,7 @@ BEFORE = f"{WINDOWS}::test_child_dies_before_its_permit_is_noted"
 GIVES_BACK = f"{WINDOWS}::test_child_dies_while_it_gives_its_permit_back"
 NOTED = f"{WINDOWS}::test_child_dies_after_its_permit_was_noted"
 
-
-def worker(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/{file}.py"
-    return Mutant(f"worker/{name}", why, file, text, instead, tests)
-
+worker = Group("worker", "celery_semaphore")
 
 ACKNOWLEDGING = [
     worker(
