@@ -174,5 +174,30 @@ class Snapshot:
     at: float  # the store's time
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The counts of one resource as the store saw it at one instant, for metrics: no holder, no ticket."""
+
+    resource: str
+    limit: int | None  # in force; None if none was ever declared
+    set_by_operator: bool
+    held: int  # weight of the permits
+    granted: int  # weight of the grants
+    parked: int  # waits with a message in the store, without a grant
+    reachable: int  # other waits that an awake session can be granted, as far as was last checked
+    in_transit: int  # waits that nothing can be granted to now
+    set_aside: int  # of those waits, the ones with a weight above the limit in force
+    oldest_wait: float | None  # seconds since the oldest of these waits began
+    outbox: int  # messages that must be sent
+    outbox_oldest: (
+        float | None
+    )  # seconds since the oldest grant of these messages; None if all have ended
+
+    @property
+    def waiting(self) -> int:
+        """The number of all waits."""
+        return self.parked + self.reachable + self.in_transit
+
+
 Answer = Permit | Refusal
 Renewals = dict[str, Renewal]  # by holder

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Wait
+from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Totals, Wait
 from .session import HeldWait, SessionReply, Standing
 from .ticket import Ticket
 
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]
+TOTALLED = 500  # resources in one call of ``totals``
 
 
 class Store(Protocol):
@@ -119,6 +120,12 @@ class Store(Protocol):
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
         """Yield each of these resources, in order, without waiters; in few round trips, so not at one instant."""
+
+    def totals(self, resources: Sequence[str]) -> list[Totals]:
+        """Return the counts of these resources, at most ``TOTALLED``, in order and in one call.
+
+        It takes no lock and changes nothing, so that metrics may ask often. A resource that is not in use has zeros.
+        """
 
     def resources(self) -> Iterator[str]:
         """Yield every resource in use; the list may lag a little."""

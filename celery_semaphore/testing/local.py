@@ -69,7 +69,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     from ..worker.task import add_steps
 
     before = app.__dict__.get(LIMITER)
-    if before is not None and getattr(before.pool, "active", False):
+    if before is not None and getattr(before.worker.pool, "active", False):
         msg = (
             "a worker of this app runs already: ask for semaphore_store before celery_worker. For celery_session_worker"
             " use local_store(celery_session_app) in a fixture of the session, and ask for that one before."

@@ -14,7 +14,7 @@ from tests.support.process import ROOT
 
 STORE = """
 import pytest
-from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.testing import MemoryStore, StoreOptions
 from celery_semaphore.testing.conformance import StoreConformance
 
 
@@ -23,7 +23,7 @@ class TestMine(StoreConformance):
 
     @pytest.fixture
     def open_store(self):
-        return MemoryStore
+        return lambda **options: MemoryStore(StoreOptions(**options))
 
     def forget(self, store):
         store.forget()

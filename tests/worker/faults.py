@@ -1,6 +1,7 @@
-"""Processes that die exactly there: at one named point, once.
+"""Processes that die exactly there: at one named point, once or a few times.
 
-``FAULT`` is "child|main: before|after <step>"; ``FAULT_FILE`` is made when it struck.
+``FAULT`` is "child|main: before|after <step>"; ``FAULT_FILE`` is made when it struck. With ``FAULT_TIMES`` it strikes
+more often, and makes ``FAULT_FILE`` with ``.1``, ``.2`` and so on for each further time.
 """
 
 from __future__ import annotations
@@ -61,12 +62,19 @@ def install(fault: str, path: str) -> None:
 
 
 def _strike(process: int, path: str) -> None:
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
+    times = int(os.environ.get("FAULT_TIMES", "1"))
+    if not any(_is_first(f"{path}.{n}" if n else path) for n in range(times)):
         return
     os.kill(process, signal.SIGKILL)
     signal.pause()  # a child whose main process died is killed a moment later
+
+
+def _is_first(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def log_noted() -> None:

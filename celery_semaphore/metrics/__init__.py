@@ -1,0 +1,1 @@
+"""Count what happens in a worker, and expose figures to Prometheus and OpenTelemetry."""
