@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from celery import Celery
     from celery.backends.base import Backend
 
+    from ..core.limit import Limit
+    from ..core.permit import Claim
+    from ..core.saturation import WaitPolicy
     from ..core.ticket import Ticket
-    from .options.options import Options
+    from ..settings import Settings
 
 Fields = dict[str, Any]  # of a message or its delivery, by name: a sender may have written anything
 
@@ -60,6 +63,41 @@ class TaskContext(Protocol):
     delivery_info: Fields | None
 
 
+class DeclaredTask(Protocol):
+    """A task class with the options that a user declared, unchecked."""
+
+    name: str
+    semaphore: Any
+    limit: Any
+    key: Any
+    weight: Any
+    on_saturated: str | None
+    on_lost: str | None
+    wait_timeout: float | None
+    requeue_delay: float | None
+    requeue_max_delay: float | None
+    Strategy: Any
+
+
+class TaskOptions(Protocol):
+    """The checked options of a task."""
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """The limits that each call must observe."""
+
+    def claims(
+        self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
+    ) -> tuple[Claim, ...]:
+        """Return the claims of this call; raise ``SemaphoreError`` if they cannot be made."""
+
+    def policy(self, settings: Settings) -> WaitPolicy:
+        """Return how a call waits."""
+
+    def terminates(self, settings: Settings) -> bool:
+        """Return whether a task that lost its permit is ended."""
+
+
 class BoundTask(Protocol):
     """A task of an app; the last two are there only if it is limited."""
 
@@ -74,7 +112,7 @@ class BoundTask(Protocol):
     track_started: bool
     Request: object
     semaphore: object
-    semaphore_options: Options
+    semaphore_options: TaskOptions
 
 
 class TaskRequest(Protocol):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.spelling import nearest
 
 if TYPE_CHECKING:
-    from ..protocols import BoundTask
-    from ..task import LimitedTaskMixin
+    from ..protocols import BoundTask, DeclaredTask
 
 LONG = (
     "semaphore",
@@ -40,7 +39,7 @@ class Misspelt:
         )
 
 
-def misspelt(task: type[LimitedTaskMixin | BoundTask]) -> Iterator[Misspelt]:
+def misspelt(task: type[DeclaredTask | BoundTask]) -> Iterator[Misspelt]:
     """Yield the attributes of a task class, and of its bases outside this library, that look like our options."""
     limited = task.semaphore is not None
     for depth, cls in enumerate(task.__mro__):

@@ -18,7 +18,7 @@ from ...settings import Settings
 from .misspelt import misspelt
 
 if TYPE_CHECKING:
-    from ..task import LimitedTaskMixin
+    from ..protocols import DeclaredTask
 
 MOST_LIMITS = 8  # a note to the main process lists them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")
@@ -38,7 +38,7 @@ class Options:
     requeue_max_delay: float | None
 
     @classmethod
-    def of(cls, task: type[LimitedTaskMixin]) -> Options | None:
+    def of(cls, task: type[DeclaredTask]) -> Options | None:
         """Return the options of a task class; None when it is not limited.
 
         Raise a ``ConfigurationError`` that names the task, the option and its value.
@@ -55,7 +55,7 @@ class Options:
             raise ConfigurationError(msg) from error
 
     @classmethod
-    def _read(cls, task: type[LimitedTaskMixin]) -> Options:
+    def _read(cls, task: type[DeclaredTask]) -> Options:
         signature = _signature(task)
         limits = _limits(task)
         for limit in limits:
@@ -116,7 +116,7 @@ class Options:
         return (self.on_lost or settings.on_lost) == "terminate"
 
 
-def _signature(task: type[LimitedTaskMixin]) -> inspect.Signature:
+def _signature(task: type[DeclaredTask]) -> inspect.Signature:
     # The run of a task class is a plain function, with self as its first parameter. Of a decorated function Celery
     # makes a static method.
     run = inspect.getattr_static(task, "run")
@@ -126,7 +126,7 @@ def _signature(task: type[LimitedTaskMixin]) -> inspect.Signature:
     return inspect.Signature(parameters[1:])
 
 
-def _limits(task: type[LimitedTaskMixin]) -> tuple[Limit, ...]:
+def _limits(task: type[DeclaredTask]) -> tuple[Limit, ...]:
     limit = inspect.getattr_static(task, "limit")
     key = _plain(inspect.getattr_static(task, "key"))
     weight = _plain(inspect.getattr_static(task, "weight"))
@@ -174,14 +174,14 @@ def _seconds(option: str, value: object) -> float | None:
     return None if value is None else positive(option, value)
 
 
-def _refuse_misspelt(task: type[LimitedTaskMixin]) -> None:
+def _refuse_misspelt(task: type[DeclaredTask]) -> None:
     for found in misspelt(task):
         if found.certain:
             msg = f"task {task.name}: {found}"
             raise ConfigurationError(msg)
 
 
-def _refuse_orphans(task: type[LimitedTaskMixin]) -> None:
+def _refuse_orphans(task: type[DeclaredTask]) -> None:
     given: dict[str, Any] = {
         "limit": task.limit,
         "key": task.key,
@@ -193,7 +193,7 @@ def _refuse_orphans(task: type[LimitedTaskMixin]) -> None:
             raise ConfigurationError(msg)
 
 
-def _refuse_strategy(task: type[LimitedTaskMixin]) -> None:
+def _refuse_strategy(task: type[DeclaredTask]) -> None:
     """Raise for a class that does not let Celery make a request of each message, such as ``Batches``.
 
     The bodies of celery-batches would run without ``before_start``, where a permit is acquired, and without the ends
