@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html bench mutants soak lock clean
+.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html board bench mutants soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -88,6 +88,9 @@ docs: ## the documentation as a site, in docs/_build/html
 
 docs-html: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html $(ARGS)
+
+board: $(READY) ## Grafana's board and Prometheus's alarms anew, from the catalogue of metrics
+	$(BIN)/python -m ops
 
 bench: $(READY) ## ratios against peers and against the floor
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,0 +1,1 @@
+"""What operators deploy beside their workers, built from the catalogue of metrics."""

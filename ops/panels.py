@@ -1,0 +1,205 @@
+"""The panels of the board, in the order in which a reader needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from celery_semaphore.metrics import catalogue as metrics
+
+from .queries import quantile, rate, seen, select, total
+
+SHOWN = "~$semaphore"  # the semaphores that the reader of the board chose
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One time series panel: its queries, each with the legend of its lines."""
+
+    title: str
+    about: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str = "short"
+    stacked: bool = False
+
+
+USE = (
+    f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
+    f" / on (semaphore) {seen(metrics.CAPACITY, semaphore=SHOWN)}"
+)
+
+PANELS = (
+    Panel(
+        "Use of the limits",
+        "Permits and grants to the limits of all keys in use. At 1 tasks wait, or are about to.",
+        (
+            (
+                USE,
+                "{{semaphore}}",
+            ),
+        ),
+        unit="percentunit",
+    ),
+    Panel(
+        "Waiting",
+        "Tasks and calls without a permit: parked in the store, held by a worker, or in transit with the broker.",
+        (
+            (
+                seen(metrics.WAITING, semaphore=SHOWN),
+                "{{semaphore}} {{state}}",
+            ),
+        ),
+        stacked=True,
+    ),
+    Panel(
+        "Oldest wait",
+        "How long the oldest waiting task has waited.",
+        ((seen(metrics.OLDEST_WAIT, semaphore=SHOWN), "{{semaphore}}"),),
+        unit="s",
+    ),
+    Panel(
+        "Time waited",
+        "Of tasks that got their permits: half waited less than p50, 95 of 100 less than p95.",
+        (
+            (
+                quantile(0.5, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
+                "{{semaphore}} p50",
+            ),
+            (
+                quantile(0.95, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
+                "{{semaphore}} p95",
+            ),
+        ),
+        unit="s",
+    ),
+    Panel(
+        "Permits acquired",
+        "In a second, by all workers.",
+        ((total(rate(metrics.ACQUIRED, semaphore=SHOWN), "semaphore"), "{{semaphore}}"),),
+        unit="ops",
+    ),
+    Panel(
+        "Attempts refused",
+        "In a second. A task that waits is refused once, and again if its message was delivered again.",
+        (
+            (
+                total(rate(metrics.REFUSED, semaphore=SHOWN), "semaphore", "reason"),
+                "{{semaphore}} {{reason}}",
+            ),
+        ),
+        unit="ops",
+    ),
+    Panel(
+        "Time held",
+        "How long tasks held their permits.",
+        (
+            (
+                quantile(0.5, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
+                "{{semaphore}} p50",
+            ),
+            (
+                quantile(0.95, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
+                "{{semaphore}} p95",
+            ),
+        ),
+        unit="s",
+    ),
+    Panel(
+        "Free permits while tasks wait",
+        "About 0. If it stays above, grants are not taken up: no free process, or a worker that hangs.",
+        ((seen(metrics.IDLE_WHILE_WAITING, semaphore=SHOWN), "{{semaphore}}"),),
+    ),
+    Panel(
+        "Lost and restored permits",
+        "A lost permit means that more tasks than the limit may have run.",
+        (
+            (
+                total(rate(metrics.LOST, semaphore=SHOWN), "semaphore", "reason"),
+                "{{semaphore}} lost: {{reason}}",
+            ),
+            (
+                total(rate(metrics.RESTORED, semaphore=SHOWN), "semaphore"),
+                "{{semaphore}} restored",
+            ),
+        ),
+        unit="ops",
+    ),
+    Panel(
+        "Waits that ended without a run",
+        "Dropped, failed, timed out, revoked or expired.",
+        (
+            (
+                total(rate(metrics.ENDED_UNRUN, semaphore=SHOWN), "semaphore", "how"),
+                "{{semaphore}} {{how}}",
+            ),
+        ),
+        unit="ops",
+    ),
+    Panel(
+        "Outbox",
+        "Parked messages that must be sent, and the age of the oldest grant among them.",
+        (
+            (seen(metrics.OUTBOX, semaphore=SHOWN), "{{semaphore}} messages"),
+            (seen(metrics.OUTBOX_OLDEST, semaphore=SHOWN), "{{semaphore}} oldest, seconds"),
+        ),
+    ),
+    Panel(
+        "Moves of messages",
+        "Messages that were parked, sent to their queue, published again, or dropped as copies.",
+        tuple(
+            (total(rate(metric, semaphore=SHOWN), "semaphore"), f"{{{{semaphore}}}} {verb}")
+            for metric, verb in (
+                (metrics.PARKED, "parked"),
+                (metrics.BROUGHT_BACK, "sent"),
+                (metrics.PUT_BACK, "published again"),
+                (metrics.COPIES, "dropped as copies"),
+            )
+        ),
+        unit="ops",
+    ),
+    Panel(
+        "Answers of the store",
+        "99 of 100 answers came within this time.",
+        ((quantile(0.99, metrics.STORE_SECONDS, "operation"), "{{operation}}"),),
+        unit="s",
+    ),
+    Panel(
+        "Errors of the store",
+        "Calls without an answer, or with an error. While the store is away no task begins.",
+        ((total(rate(metrics.STORE_ERRORS), "operation"), "{{operation}}"),),
+        unit="ops",
+    ),
+    Panel(
+        "Processes of the workers",
+        "Busy and idle processes, and the messages that workers hold for waiting tasks.",
+        (
+            (total(select(metrics.WORKER_PROCESSES), "state"), "{{state}}"),
+            (total(select(metrics.WORKER_HELD_MESSAGES)), "held messages"),
+        ),
+    ),
+    Panel(
+        "What can run",
+        "Tasks that run or could run now, and the fewest workers that an autoscaler may leave.",
+        (
+            (seen(metrics.RUNNABLE), "{{queue}} can run"),
+            (seen(metrics.SCALE_FLOOR), "{{queue}} floor"),
+        ),
+    ),
+    Panel(
+        "Limits and keys",
+        "The limit of one key, and how many keys are in use, saturated or paused.",
+        (
+            (seen(metrics.LIMIT, semaphore=SHOWN), "{{semaphore}} limit, {{set_by}}"),
+            (seen(metrics.KEYS, semaphore=SHOWN), "{{semaphore}} keys {{state}}"),
+            (seen(metrics.UNSATISFIABLE, semaphore=SHOWN), "{{semaphore}} too heavy"),
+        ),
+    ),
+    Panel(
+        "The exporter",
+        "1 if the store answered; the duration of a collection; the keys that it left out.",
+        (
+            (seen(metrics.UP), "up"),
+            (seen(metrics.COLLECTION_SECONDS), "collection, seconds"),
+            (seen(metrics.KEYS_SKIPPED), "keys left out"),
+        ),
+    ),
+)
