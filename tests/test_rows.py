@@ -62,3 +62,10 @@ def test_comments_name_rows_that_exist() -> None:
     for path in sources(LIBRARY):
         found = {row for row in ROW.findall(comments(path)) if row[0] in tables}
         assert found - set(rows()) == set(), path
+
+
+def test_pages_name_rows_that_exist() -> None:
+    tables = {row[0] for row in rows()}
+    for path in (ROOT / "docs/glossary.md", *sorted(TABLES.parent.glob("*.md"))):
+        found = {row for row in ROW.findall(path.read_text("utf-8")) if row[0] in tables}
+        assert found - set(rows()) == set(), path
