@@ -15,7 +15,10 @@ from .errors import ConfigurationError
 from .stores import store_from_url
 from .stores.options import Ssl, StoreOptions
 
-VISIBILITY_TIMEOUT_S = 3600.0  # of a broker that is not given one
+VISIBILITY_TIMEOUT_S = 3600.0  # of Redis as the broker, if it is not given one
+# How long a worker may keep a message unacknowledged where no visibility timeout is set: RabbitMQ's consumer timeout
+# by default, which cannot be read from here. Redis would leave it twice as long.
+UNACKED_TIMEOUT_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Settings:
     on_lost: str = "warn"
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
     requeue_delay: float = SHORTEST_DELAY_S  # the shortest countdown
-    # The longest; a quarter of the visibility timeout if that is shorter.
+    # The longest; ``longest_delay`` if that is shorter.
     requeue_max_delay: float = LONGEST_DELAY_S
     hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
@@ -47,7 +50,8 @@ class Settings:
     # How long a copy of a waiting task's message, which a crash left, is recognised. Default: twice the visibility
     # timeout, since the broker may deliver it that late.
     copies_expire: float = 2 * VISIBILITY_TIMEOUT_S
-    # The longest delay of a message, a quarter of the broker's visibility timeout; not a setting.
+    # The longest delay of a message: a quarter of the visibility timeout, or of half an hour if none is set; not a
+    # setting.
     longest_delay: float = inf
     visibility_timeout: float = (
         VISIBILITY_TIMEOUT_S  # of the broker's transport options; not a setting
@@ -79,15 +83,17 @@ class Settings:
             url=url,
             transport_options=options,
             ssl=ssl,
-            # RabbitMQ's consumer timeout, half an hour by default, cannot be read from here.
-            longest_delay=(visibility or 1800.0) / 4,
+            longest_delay=(visibility or UNACKED_TIMEOUT_S) / 4,
             visibility_timeout=visibility or VISIBILITY_TIMEOUT_S,
             **{"copies_expire": 2 * (visibility or VISIBILITY_TIMEOUT_S), **values},
         )
 
     @property
     def longest_hold(self) -> float:
-        """Seconds after which a held message must be back at the broker: half of its visibility timeout."""
+        """Seconds after which a held message goes back to the broker.
+
+        They are half of the visibility timeout, or of half an hour if none is set.
+        """
         return 2 * self.longest_delay
 
     def open_store(self) -> Store:

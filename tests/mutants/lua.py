@@ -70,7 +70,7 @@ ADMISSION = [
         "a weight above the limit waits as all others",
         "saturated, although it can never fit: it would be told to come back soon",
         "_permits",
-        'if claim.weight > claim.limit then return "unsatisfiable" end\n',
+        'if claim.weight > claim.limit then return "unsatisfiable" end -- C2\n',
         "",
     ),
     lua(
@@ -84,7 +84,7 @@ ADMISSION = [
         "a repeated acquire is a second permit",
         "the answer was lost, and the repetition is refused or counted twice",
         "acquire_slow_path",
-        "if complete then\n",
+        "if complete then -- A5\n",
         "if complete and false then\n",
     ),
     lua(
@@ -174,7 +174,7 @@ ENDS = [
         "the buried are not asked about",
         "an acquire is refused only for want of room",
         "acquire_slow_path",
-        "    if was_released(claim.at, holder) then\n",
+        "    if was_released(claim.at, holder) then -- A7\n",
         "    if false then\n",
     ),
     lua(
@@ -407,7 +407,7 @@ MEMORY = [
         "newcomers are admitted in the grace",
         "there is room, as far as this memory goes",
         "_permits",
-        '    if in_grace then return "recovering" end\n',
+        '    if in_grace then return "recovering" end -- C3\n',
         "",
     ),
     lua(
@@ -466,7 +466,7 @@ LINES = [
         "an admitted ticket stays in line",
         "its place is kept although nobody waits there",
         "acquire_slow_path",
-        "end\nforget_wait()\n",
+        "end\nforget_wait() -- A10 or A14\n",
         "end\n",
     ),
     lua(
@@ -518,7 +518,7 @@ HANDING_ON = [
         "newcomers overtake the parked",
         "a free permit goes to whoever asks, and the parked wait on",
         "_line",
-        '    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end\n',
+        '    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5\n',
         "",
     ),
     lua(
@@ -616,7 +616,7 @@ HANDING_ON = [
         "a grant is taken up twice",
         "the grant stays beside the permit that came of it",
         "acquire_slow_path",
-        "    if grant then -- the holder takes it up, or it was made for other claims, before the task changed\n        take_back(claim.at, nonce)\n",
+        "    if grant then -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed\n        take_back(claim.at, nonce)\n",
         "    if grant then\n",
     ),
     lua(

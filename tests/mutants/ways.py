@@ -84,6 +84,14 @@ BROKERS = [
         f"{OPTIONS}::test_two_brokers_are_no_default",
     ),
     worker(
+        "without a visibility timeout that of Redis counts",
+        "it is the default; but RabbitMQ has none, and ends the channel of a worker after half an hour",
+        "settings",
+        "longest_delay=(visibility or UNACKED_TIMEOUT_S) / 4",
+        "longest_delay=(visibility or VISIBILITY_TIMEOUT_S) / 4",
+        f"{OPTIONS}::test_without_a_visibility_timeout_half_an_hour_counts",
+    ),
+    worker(
         "a fanout exchange is one as any other",
         "the queue is known by its name; but Redis keeps none, and no worker reads the list",
         "worker/main_process/request",

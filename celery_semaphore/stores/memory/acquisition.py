@@ -38,22 +38,22 @@ class Acquisition:
 
     def answer(self) -> Answer:
         self.wanted = resource_claims(self.claims)
-        self.state.drop(self.wanted)
-        for ask in self.wanted:
+        self.state.drop(self.wanted)  # A3
+        for ask in self.wanted:  # A4
             self.state.at(ask.resource).declared = ask.limit
         carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)
         self.ticket = self._ticket()
         part, whole = self.state.permit_of(self.wanted, self.holder)
-        if part and whole:
+        if part and whole:  # A5
             return self._permit()
         if part:
             self.state.end_part(self.wanted, self.holder)
         for ask in self.wanted:
-            if self.holder in self.state.at(ask.resource).released:
+            if self.holder in self.state.at(ask.resource).released:  # A7
                 return self._refused(ask, Reason.RELEASED)
-        if reason := self.messages.refusal():
+        if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)
         return self._took_up() or self._asked()
 
@@ -63,7 +63,7 @@ class Acquisition:
         return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
-        """Take up the grant of the wait, if it is for these claims (A10); end it in any case (A11)."""
+        """Take up the grant of the wait, if it is for these claims (A10, E8); end it in any case (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
         self.state.end_grant(self.wanted, self.ticket.nonce)
         if not (grant and whole):
@@ -75,9 +75,9 @@ class Acquisition:
         if came_back and self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
         for ask in self.wanted:
-            if reason := self.state.refusal(ask, self.ticket):
+            if reason := self.state.refusal(ask, self.ticket):  # A13
                 return self._refused(ask, reason)
-        return self._admitted(self.state.new_token(self.wanted))
+        return self._admitted(self.state.new_token(self.wanted))  # A14, E9
 
     def _admitted(self, token: int) -> Permit:
         # Count the permit as held from now on: the time from the grant to here would make the expected waits too long.

@@ -24,9 +24,10 @@ class Epoch:
         The grace ends at ``furthest`` at the latest: the clock may have stepped back.
         Raise ``NewerFormat`` if this release must not write to the store.
         """
-        check_format("the store", self.format)
+        check_format("the store", self.format)  # A1
         recovered = now + self.lease * 2 // 3
-        # A caller that knows a newer epoch used a store that took over meanwhile, and came back to this one.
+        # A2, after E16. A caller that knows a newer epoch used a store that took over meanwhile, and came back to this
+        # one.
         if not self.id or self.restarted or known > self.id:
             self.grace_until = recovered if known or self.id else 0
             self.id = max(now, self.id + 1, known + 1)

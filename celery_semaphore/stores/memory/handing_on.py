@@ -1,4 +1,8 @@
-"""Hand on: grant a free permit to the first wait in line that is reachable."""
+"""Hand on: grant a free permit to the first wait in line that is reachable.
+
+The rows are those of docs/maintain/architecture.md, chapter 7. H2, H4 and H5 are in ``MemoryState.first``. H10 is not
+here: no other process waits for this store, so one call does all.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
     for name in names:
         at = state.at(name)
         while waiter := _next(state, at):
-            if not {ask.resource for ask in waiter.resource_claims}.issubset(names):
+            if not {ask.resource for ask in waiter.resource_claims}.issubset(names):  # H7
                 needed = [ask.resource for ask in waiter.resource_claims]
                 break
             _grant_or_move(state, at, waiter)
@@ -42,9 +46,9 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
 def _next(state: MemoryState, at: Resource) -> Waiter | None:
     """Return the first in line if there is room for it; else it blocks the line, or heavy waits would starve."""
     head = state.first(at)
-    if head and not state.refusal(head.ask_at(at.name), head.ticket):
+    if head and not state.refusal(head.ask_at(at.name), head.ticket):  # H1, H6
         return head
-    return None  # a free permit goes to the next acquire
+    return None  # H3: a free permit goes to the next acquire
 
 
 def _grant_or_move(state: MemoryState, at: Resource, waiter: Waiter) -> None:
@@ -64,6 +68,7 @@ def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
 
 
 def _grant(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+    """H9, E4: grant all claims of this wait."""
     token = state.new_token(waiter.resource_claims)
     ends = state.now + (GRANT if waiter.session else state.take_up)
     for ask in waiter.resource_claims:

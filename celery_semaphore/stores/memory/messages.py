@@ -48,9 +48,9 @@ class Messages:
         known, mine = self._known, self._mine
         if not mine or not known or known.admitted in (None, mine.number):
             return None
-        if known.ran:
+        if known.ran:  # A8
             return Reason.COPY
-        # If the other was released without having run, or died, this one may run.
+        # A9. If the other was released without having run, or died, this one may run.
         return Reason.RUNNING if self._lives() else None
 
     def admitted(self, holder: str) -> None:
@@ -68,6 +68,7 @@ class Messages:
             self._remember(Remembered(ticket, self._until()))
 
     def ran(self, holder: str) -> None:
+        """R5: note that the task ran, so that its other messages are copies."""
         known = self._known
         if known and self._mine and (known.admitted, known.holder) == (self._mine.number, holder):
             self._remember(replace(known, until=self._until(), ran=True))

@@ -40,7 +40,7 @@ def _is_there(state: MemoryState, holder: str, ask: ResourceClaim) -> bool:
 def release_in_newer(
     state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
-    """Release the permit; waits may have another layout by now, so a newer process hands on."""
+    """R1: release the permit; waits may have another layout by now, so a newer process hands on."""
     for ask in wanted:
         at = state.at(ask.resource)
         if at.holders.pop(holder, None):

@@ -69,7 +69,7 @@ def take(state: MemoryState, name: str) -> list[Grant]:
 
 
 def sent(state: MemoryState, grant: Grant) -> None:
-    """Delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
+    """E15: delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
     nonce, until = grant.ticket.nonce, grant.expires_at
     for ask in resource_claims(grant.claims):
         at = state.at(ask.resource)

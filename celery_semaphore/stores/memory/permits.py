@@ -55,19 +55,19 @@ def release(
     state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """End the permit of this holder, and prevent that it gets one later."""
-    Messages(state, wanted[0].resource, message_id).ran(holder)
-    state.drop(wanted)
+    Messages(state, wanted[0].resource, message_id).ran(holder)  # R5
+    state.drop(wanted)  # R2
     for ask in wanted:
         at = state.at(ask.resource)
-        if entry := at.holders.pop(holder, None):
+        if entry := at.holders.pop(holder, None):  # R3
             at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
-        at.mark_released(holder, state.now + state.lease)
-    if _is_unheard(state, wanted, holder):
+        at.mark_released(holder, state.now + state.lease)  # R4
+    if _is_unheard(state, wanted, holder):  # R6
         state.taken_up(wanted, holder)
 
 
 def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
-    """End the wait of this ticket, and its grant."""
+    """R6, E14: end the wait of this ticket, and its grant."""
     state.drop(wanted)
     state.taken_up(wanted, ticket.nonce)
 

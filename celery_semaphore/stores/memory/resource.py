@@ -158,9 +158,9 @@ class Resource:
         for nonce, waiter in list(self.tickets.items()):
             if nonce in self.grants:
                 continue
-            if waiter.in_transit and waiter.due + max(lease, waiter.keeps) <= now:
+            if waiter.in_transit and waiter.due + max(lease, waiter.keeps) <= now:  # E13
                 self.forget(nonce)
-            elif waiter.ends <= now:
+            elif waiter.ends <= now:  # E10
                 self.end(nonce, now + take_up)
         self.released = {name: until for name, until in self.released.items() if until > now}
         return lapsed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def ask(
     state: MemoryState, session: str, begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]
 ) -> SessionReply:
-    slept = not state.is_awake(session)  # Q2
+    slept = not state.is_awake(session)  # Q2, after Q1 in MemoryStore.ask
     state.wake(session)
     granted = _granted(state, session)  # Q3
     for wait in begun:
@@ -79,6 +79,7 @@ def _hold(at: Resource) -> int:
 
 
 def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
+    """E6: put the wait back into line, unless another message of it was refused since."""
     ticket, wanted = wait.ticket, resource_claims(wait.claims)
     found = state.standing(wanted, ticket.nonce)
     if not found and _was_sent(state, wanted, ticket.nonce):

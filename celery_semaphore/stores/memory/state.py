@@ -140,13 +140,13 @@ class MemoryState:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
         at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
         occupied = at.occupied() + ask.weight
-        if limit == 0:
+        if limit == 0:  # C1
             return Reason.PAUSED
-        if ask.weight > limit:
+        if ask.weight > limit:  # C2
             return Reason.UNSATISFIABLE
-        if self.in_grace:
+        if self.in_grace:  # C3
             return Reason.RECOVERING
-        if occupied > limit or self.first(at, before=ticket):
+        if occupied > limit or self.first(at, before=ticket):  # C4, C5
             return Reason.SATURATED
         return None
 

@@ -132,7 +132,7 @@ class MemoryStore:
             return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:
-        with self._lock:
+        with self._lock:  # E12
             state = self._entered()
             concerned = state.with_messages(names)
             for at in concerned:
@@ -144,7 +144,7 @@ class MemoryStore:
         with self._lock:
             state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
             state.drop(wanted)
-            at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}
+            at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}  # E11
             for waiter in at.line():
                 if waiter.nonce in nonces:
                     at.tickets[waiter.nonce] = waiter.promoted()
@@ -237,4 +237,4 @@ class MemoryStore:
         return self._state
 
     def _handed_on(self, wanted: Sequence[ResourceClaim]) -> Outgoing:
-        return hand_on(self._state, [ask.resource for ask in wanted])
+        return hand_on(self._state, [ask.resource for ask in wanted])  # R7

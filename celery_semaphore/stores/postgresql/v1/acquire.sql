@@ -82,13 +82,13 @@ BEGIN
         AND celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NULL
     THEN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
-        RETURN celery_semaphore.v1_refuse(
+        RETURN celery_semaphore.v1_refuse( -- A13 by C4
             _a, ARRAY[at], 1, 'saturated', false, (_now, answer.epoch, 0, false, _call.lease, _call.take_up));
     END IF;
     RETURN NULL;
 END $$;
 
--- A10: a holder takes up the grant of its wait.
+-- A10, E8: a holder takes up the grant of its wait.
 CREATE FUNCTION celery_semaphore.v1_acquire_granted(
     _a celery_semaphore.v1_acquisition, _now bigint, _call celery_semaphore.v1_call
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$

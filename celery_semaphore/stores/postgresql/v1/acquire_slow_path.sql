@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
     FOR n IN 1..cardinality(_a.resources) LOOP
-        ats[n] := celery_semaphore.v1_declare_limit(
+        ats[n] := celery_semaphore.v1_declare_limit( -- A3, A4
             celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
@@ -92,13 +92,13 @@ BEGIN
     IF _said.admitted IS NOT NULL THEN
         PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = _a.resources[1] AND p.holder = _said.holder;
         lives := FOUND;
-        IF _said.admitted <> _a.message AND _said.ran THEN
+        IF _said.admitted <> _a.message AND _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
-        ELSIF _said.admitted <> _a.message AND lives THEN
+        ELSIF _said.admitted <> _a.message AND lives THEN -- A9
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', lives, _m);
         END IF;
     END IF;
-    IF _given.part THEN -- the holder takes it up, or it was made for other claims, before the task changed
+    IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
             PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m.now);
@@ -128,12 +128,12 @@ BEGIN
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
         why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
-        IF why IS NOT NULL THEN
+        IF why IS NOT NULL THEN -- A13
             RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _lives, _m);
         END IF;
     END LOOP;
     RETURN celery_semaphore.v1_admit(
-        _a, _ats, (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL), _m);
+        _a, _ats, (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL), _m); -- A14, E9
 END $$;
 
 -- A8: the wait is over, so a grant of its ticket ends too.

@@ -65,7 +65,7 @@ LANGUAGE sql VOLATILE AS $$ SELECT coalesce(_clock, floor(date_part('epoch', clo
 -- Return the format that these functions read and write.
 CREATE FUNCTION celery_semaphore.v1_format() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
--- Raise an error if the tables have a newer format, which this call must not write; it is rolled back.
+-- A1, Q1: raise an error if the tables have a newer format, which this call must not write; it is rolled back.
 CREATE FUNCTION celery_semaphore.v1_check_format(_found int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF _found > celery_semaphore.v1_format() THEN
@@ -79,10 +79,10 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_latest_end(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 
--- Begin a new epoch if the record is missing or of another server run, since permits may be lost, or their holders
--- could not renew them. The same holds if the caller knows a newer epoch: it was connected to a server that took over
--- meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew an older
--- epoch, even later, a grace lets living holders restore their permits first.
+-- A2: begin a new epoch if the record is missing or of another server run, since permits may be lost (E16), or their
+-- holders could not renew them. The same holds if the caller knows a newer epoch: it was connected to a server that
+-- took over meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew
+-- an older epoch, even later, a grace lets living holders restore their permits first.
 CREATE FUNCTION celery_semaphore.v1_begin_epoch(
     _now bigint, _lease bigint, _known_epoch bigint, _furthest bigint
 ) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$

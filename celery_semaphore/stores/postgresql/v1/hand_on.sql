@@ -61,6 +61,7 @@ BEGIN
         _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
 END $$;
 
+-- H9, E4: grant all claims of a wait.
 CREATE FUNCTION celery_semaphore.v1_grant(
     _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -101,18 +102,18 @@ BEGIN
         head := celery_semaphore.v1_first_in_line(at, _m);
     END IF;
     IF head.id IS NULL THEN
-        RETURN; -- a free permit goes to the next acquire
+        RETURN; -- H3: a free permit goes to the next acquire
     ELSIF celery_semaphore.v1_session_sleeps(head.session, _m)
         OR NOT celery_semaphore.v1_fits_limit(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;
-    ELSIF coalesce(at.operator, at.declared) = 0 THEN
+    ELSIF coalesce(at.operator, at.declared) = 0 THEN -- H1
         RETURN;
     END IF;
     at := celery_semaphore.v1_read(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.own_limit);
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
-        RETURN;
+        RETURN; -- H1 in the grace, H6
     END IF;
     IF NOT head.resources <@ _names THEN -- H7: the head blocks the line until a call has all of them
         what := 'needs';

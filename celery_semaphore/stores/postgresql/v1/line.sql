@@ -81,7 +81,7 @@ BEGIN
 END $$;
 
 -- Return the first wait in line, before this ticket if one is given, that is reachable and fits the limit in force.
--- Heavier waits are set aside until the limit is raised, or every call would have to step over them (H4). Waits of
+-- Heavier waits are set aside until the limit is raised (H2), or every call would have to step over them (H4). Waits of
 -- sleeping sessions are put in transit (H5). If one call cannot step over all of them, it returns the first of the
 -- rest, which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first_in_line(

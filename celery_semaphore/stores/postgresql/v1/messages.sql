@@ -33,6 +33,7 @@ BEGIN
     DELETE FROM celery_semaphore.message AS s WHERE s.resource = _a.resources[1] AND s.task = _a.task;
 END $$;
 
+-- R5: note that the task ran; its other messages are copies from now on.
 CREATE FUNCTION celery_semaphore.v1_mark_run(
     _resource text, _task text, _message text, _holder text, _now bigint, _remember bigint
 ) RETURNS void LANGUAGE plpgsql AS $$

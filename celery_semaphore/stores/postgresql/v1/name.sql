@@ -1,5 +1,5 @@
--- Put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to N4 of
--- docs/maintain/architecture.md. The next reaper hands on.
+-- E6: put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to
+-- N4 of docs/maintain/architecture.md. The next reaper hands on.
 --   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
 -- Return 'waits' or 'elsewhere' for each, in order.
 CREATE FUNCTION celery_semaphore.v1_name(

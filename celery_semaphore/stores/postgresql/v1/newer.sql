@@ -60,7 +60,8 @@ BEGIN
     RETURN whole;
 END $$;
 
--- Release the permit that this format wrote, and mark its resources as overdue: a newer worker reaps them and hands on.
+-- R1: release the permit that this format wrote, and mark its resources as overdue: a newer worker reaps them and hands
+-- on.
 CREATE FUNCTION celery_semaphore.v1_release_newer(
     _call celery_semaphore.v1_call, _holder text, _task text, _message text, _remember bigint, _resources text[]
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -112,7 +112,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Delete messages that the broker has, and keep their grants until they are taken up. A ticket may have changed
+-- E15: delete messages that the broker has, and keep their grants until they are taken up. A ticket may have changed
 -- meanwhile, for its message may have been delivered and parked again: such a row stays. The deletion is on the disk
 -- before the call returns, or a crash would have the messages sent once more.
 --   grants  [{"ticket", "token": 0 without a permit, "ends": from v1_take, "resources": [...]}...]
@@ -147,7 +147,8 @@ BEGIN
     RETURN m.epoch;
 END $$;
 
--- End the waits of parked messages. `again`: some moved to another resource meanwhile.
+-- E12: end the waits of parked messages; a granted one goes on, for its message is on its way. `again`: some moved to
+-- another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(
     _call celery_semaphore.v1_call, _messages text[]
 ) RETURNS celery_semaphore.v1_handed

@@ -8,12 +8,12 @@ CREATE FUNCTION celery_semaphore.v1_refusal(
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared, 0);
 BEGIN
-    IF in_force = 0 THEN RETURN 'paused'; END IF;
-    IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF;
-    IF _m.in_grace THEN RETURN 'recovering'; END IF;
-    IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF;
+    IF in_force = 0 THEN RETURN 'paused'; END IF; -- C1
+    IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF; -- C2
+    IF _m.in_grace THEN RETURN 'recovering'; END IF; -- C3
+    IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF; -- C4
     IF NOT _at.waits THEN RETURN NULL; END IF;
-    IF (celery_semaphore.v1_first_in_line(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF;
+    IF (celery_semaphore.v1_first_in_line(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF; -- C5
     RETURN NULL;
 END $$;
 

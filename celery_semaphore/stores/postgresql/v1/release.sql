@@ -18,7 +18,7 @@ DECLARE
 BEGIN
     IF cardinality(_resources) = 1 AND _message IS NULL AND celery_semaphore.v1_enter_one(home, _call.lock_timeout) THEN
         now := celery_semaphore.v1_now(_call.clock);
-        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
+        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now -- R3
         FROM celery_semaphore.epoch AS e
         WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, now)
         AND p.resource = home AND p.holder = _holder AND p.ends > now

@@ -15,8 +15,8 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _call);
     FOREACH one IN ARRAY _resources LOOP
-        at := celery_semaphore.v1_reap_and_read(one, _holder, m);
-        PERFORM celery_semaphore.v1_end_permit(at, _holder, m);
+        at := celery_semaphore.v1_reap_and_read(one, _holder, m); -- R2
+        PERFORM celery_semaphore.v1_end_permit(at, _holder, m); -- R3, R4
         ats := ats || at;
         waits := waits OR at.waits;
     END LOOP;
@@ -31,7 +31,7 @@ BEGIN
     END IF;
     IF waits THEN
         PERFORM celery_semaphore.v1_end_wait(_holder, false, ats, _resources, m.now);
-        RETURN celery_semaphore.v1_hand_on(_resources, m);
+        RETURN celery_semaphore.v1_hand_on(_resources, m); -- R7
     END IF;
     RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
 END $$;
@@ -51,8 +51,8 @@ BEGIN
     PERFORM celery_semaphore.v1_mark_released(_at.name, _holder, _m.now + _m.lease);
 END $$;
 
--- R6: end the wait of an acquire that lost its answer, and the grant that it may have got since. A wait with a parked
--- message ends only if `_parked` is true.
+-- R6, E14: end the wait of an acquire that lost its answer, and the grant that it may have got since. A wait with a
+-- parked message ends only if `_parked` is true.
 CREATE FUNCTION celery_semaphore.v1_end_wait(
     _nonce text, _parked bool, _ats celery_semaphore.v1_resource[], _resources text[], _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$

@@ -1,5 +1,6 @@
 -- Write and delete tombstones of holders that never run again.
 
+-- R4: write a tombstone.
 CREATE FUNCTION celery_semaphore.v1_mark_released(_name text, _holder text, _until bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

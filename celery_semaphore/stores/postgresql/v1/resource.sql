@@ -67,8 +67,8 @@ END $$;
 
 -- End what is overdue on a resource. A holder with an expired lease is dead, and gets a tombstone. The wait of a grant
 -- returns to its place if its message was not sent, or is in transit if its session did not take the grant up (E7). A
--- wait in transit is deleted when its time is over (E13). If the wait of a parked message is over, the message is sent
--- until the broker has it.
+-- wait in transit is deleted when its time is over (E13). If the wait of a parked message is over (E10), the message is
+-- sent until the broker has it.
 CREATE FUNCTION celery_semaphore.v1_end_overdue(_name text, _m celery_semaphore.v1_moment) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -110,7 +110,7 @@ local function is_parked(at, nonce)
     return ticket and (call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.aside, ticket))
 end
 
--- End the wait of a parked message: it must be sent without a permit, again until the broker has it.
+-- E10, E12: end the wait of a parked message: it must be sent without a permit, again until the broker has it.
 local function end_wait(at, nonce)
     local granted_until = call("ZSCORE", at.holders, GRANT .. nonce)
     if granted_until then -- the message is on its way; if the grant ends unused, the wait ends with it

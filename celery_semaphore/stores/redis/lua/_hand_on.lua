@@ -23,6 +23,7 @@ end
 
 local GRANT_END = now + GRANT_S * 1000000 -- of a grant that a session must ask for
 
+-- H9, E4: grant all claims of a wait.
 local function grant(ticket, info, claims, home)
     local nonce, rank = nonce_of(ticket), ticket:sub(1, RANK)
     local permit = {token = new_token(claims), since = now, by = "g", rank = rank}
@@ -87,12 +88,12 @@ end
 local function try(home)
     local head, more = first(home, "+", limit_of(home))
     again = again or more
-    if not head or more then
+    if not head or more then -- H3
         return false
     end
     local info = wait_info(home, nonce_of(head))
     local claims, short = claims_of(info, home)
-    if refusal(claims[1], head) then
+    if refusal(claims[1], head) then -- H1 in the grace, H6
         return false
     elseif short then -- H7: the head blocks the line until a call has all its claims
         undeclared = info.names
@@ -110,14 +111,14 @@ end
 local function hand_on(home)
     if home.no_waiters then
         return
-    elseif limit_of(home) == 0 then
+    elseif limit_of(home) == 0 then -- H1
         local _, _, more = first_awake(home, "+")
         again = again or more or false
         return
     end
     while try(home) do
         tries = tries + 1
-        if tries >= MOST then
+        if tries >= MOST then -- H10
             again = true
             return
         end

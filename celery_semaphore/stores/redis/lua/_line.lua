@@ -62,8 +62,8 @@ local function first_awake(at, up_to)
 end
 
 -- Return the first wait in line, up to `up_to`, that is reachable and fits the limit in force. Heavier waits are set
--- aside until the limit is raised, or every call would have to step over them (H4). If one call cannot step over all of
--- them, return `up_to` and that there are more.
+-- aside until the limit is raised (H2), or every call would have to step over them (H4). If one call cannot step over
+-- all of them, return `up_to` and that there are more.
 local function first(at, up_to, limit)
     local too_heavy_above = tonumber(known(at).too_heavy_above)
     if too_heavy_above and not (limit and limit <= too_heavy_above) then
@@ -98,5 +98,5 @@ local function refusal(claim, ticket)
     if why or claim.at.no_waiters then
         return why
     end
-    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end
+    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
 end

@@ -29,8 +29,8 @@ local function other_lives()
     return said and said.admitted and call("ZSCORE", resources[1].holders, said.holder)
 end
 
--- Return why another message of the task keeps this one from running, or nil. If the other was released without having
--- run, or died, this one may run.
+-- A8, A9: return why another message of the task keeps this one from running, or nil. If the other was released without
+-- having run, or died, this one may run.
 local function other_message()
     if said and said.admitted and said.admitted ~= message then
         return said.ran and "copy" or other_lives() and "running" or nil

@@ -48,10 +48,10 @@ end
 -- Return the reason why the limit refuses this claim, C1 to C4, or nil. A wait in line may still go first (C5).
 local function no_room(claim)
     claim.limit, claim.occupied = limit_of(claim.at, claim.limit), occupied(claim.at)
-    if claim.limit == 0 then return "paused" end
-    if claim.weight > claim.limit then return "unsatisfiable" end
-    if in_grace then return "recovering" end
-    if claim.occupied + claim.weight > claim.limit then return "saturated" end
+    if claim.limit == 0 then return "paused" end -- C1
+    if claim.weight > claim.limit then return "unsatisfiable" end -- C2
+    if in_grace then return "recovering" end -- C3
+    if claim.occupied + claim.weight > claim.limit then return "saturated" end -- C4
 end
 
 local function was_released(at, holder)

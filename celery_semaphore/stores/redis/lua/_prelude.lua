@@ -1,12 +1,12 @@
 -- Check the epoch of the store.
 
--- Begin a new epoch if the record is missing or of another server run, since permits may be lost. The same holds if the
--- caller knows a newer epoch: it was connected to a server that took over meanwhile, and came back to this one. The
--- first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets living
--- holders restore their permits first.
+-- A2: begin a new epoch if the record is missing or of another server run, since permits may be lost (E16). The same
+-- holds if the caller knows a newer epoch: it was connected to a server that took over meanwhile, and came back to this
+-- one. The first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets
+-- living holders restore their permits first.
 local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format")
 if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- this release must not write here
-    return {err = "NEWERFORMAT " .. memory[5]}
+    return {err = "NEWERFORMAT " .. memory[5]} -- A1, Q1
 end
 local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[3]), memory[4] == "1"
 if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed since the caller's last call

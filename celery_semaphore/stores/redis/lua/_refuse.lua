@@ -77,6 +77,7 @@ local function delay(claim, reason, turn)
     return math.floor(math.min(seconds, left()))
 end
 
+-- A13, and the answer of every other refusal.
 local function refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - place_of(ticket))
     local turn = position(claim.at, ticket)

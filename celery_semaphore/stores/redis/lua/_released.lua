@@ -36,8 +36,9 @@ local function erase(at, name, permit)
     return call("ZREM", at.holders, name) == 1
 end
 
--- Write a tombstone for one lease. After a lease without a renewal the holder itself treats its permit as lost, so none
--- of its calls is on the way any more. Call it after erase(), so that a server without free memory accepts the script.
+-- R4: write a tombstone for one lease. After a lease without a renewal the holder itself treats its permit as lost, so
+-- none of its calls is on the way any more. Call it after erase(), so that a server without free memory accepts the
+-- script.
 local function mark_released(at, holder)
     call("ZADD", at.released, LEASE_END, holder)
     call("PEXPIRE", at.released, math.ceil(LEASE / 1000))

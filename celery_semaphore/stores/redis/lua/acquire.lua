@@ -28,6 +28,6 @@ local function admit(permit)
     return EPOCH_WRITTEN .. " " .. stamp(permit) .. " " .. LEASE_END
 end
 
-if simple then
+if simple then -- A14, E9
     return admit({token = new_token(claims), since = now, by = ""})
 end

@@ -1,7 +1,7 @@
 -- Decide the calls of acquire that acquire.lua does not: holders that have a permit or were released, tickets,
 -- resources with waits, and refusals.
 for _, at in ipairs(resources) do
-    drop(at)
+    drop(at) -- A3
     if at.raised and not at.no_waiters then -- a raised limit may have room for waits in line
         mark_in_use(at, now)
     end
@@ -10,20 +10,20 @@ local grant, whole = held(claims, GRANT .. nonce)
 ticket = known_ticket(grant) or ticket ~= "" and ticket or new_ticket()
 carried = carried ~= "" and ticket or ""
 local permit, complete = held(claims, holder)
-if complete then
+if complete then -- A5
     return string.format("%.0f %.0f %.0f %.0f", epoch, permit.token, permit.since, permit.ends)
 elseif permit then -- A6: the store has lost a part of it
     end_part(claims, holder)
 end
 for n, claim in ipairs(claims) do
-    if was_released(claim.at, holder) then
+    if was_released(claim.at, holder) then -- A7
         no_room(claim)
         return refuse(n, "released")
     end
 end
 
 local other = other_message()
-if other then
+if other then -- A8, A9
     if other == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
         for _, claim in ipairs(claims) do
             take_back(claim.at, nonce)
@@ -36,7 +36,7 @@ if other then
 end
 
 for _, claim in ipairs(claims) do
-    if grant then -- the holder takes it up, or it was made for other claims, before the task changed
+    if grant then -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
         take_back(claim.at, nonce)
         if not whole then
             put_back(claim.at)
@@ -50,11 +50,11 @@ if not whole and place_of(ticket) < now and kind ~= "" and kind ~= "requeue" and
 end
 for n, claim in ipairs(whole and {} or claims) do
     local reason = refusal(claim, ticket)
-    if reason then
+    if reason then -- A13
         return refuse(n, reason)
     end
 end
-forget_wait()
+forget_wait() -- A10 or A14
 if not is_first then
     remember(carried, message)
 elseif messages then

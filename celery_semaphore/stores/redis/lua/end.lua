@@ -1,4 +1,4 @@
--- End the waits of parked messages of one resource.
+-- E12: end the waits of parked messages of one resource; a granted one goes on, for its message is on its way.
 --   arg 1... their nonces
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 local at = resources[1]

@@ -31,7 +31,7 @@ for _, at in ipairs(resources) do
     local record, mean, mean_samples = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "mean_samples"))
     local permit = record and parsed(record)
     local counts = permit and not overdue(at, permit)
-    if erase(at, holder, permit) and counts then
+    if erase(at, holder, permit) and counts then -- R3
         at.held_for = math.max(0, now - permit.since) -- the clock may have stepped back
         learn(at, at.held_for, mean, mean_samples)
     end

@@ -1,5 +1,5 @@
--- Release a permit that this library's release wrote, in a store of a newer format, and mark its resources as overdue.
--- Lines, grants and outboxes may have another layout by now: a newer worker reaps the resources and hands on.
+-- R1: release a permit that this library's release wrote, in a store of a newer format, and mark its resources as
+-- overdue. Lines, grants and outboxes may have another layout by now: a newer worker reaps the resources and hands on.
 --   arg 1 holder; for the others see _ran.lua
 -- Returns {epoch}
 local holder = arg(1)

@@ -1,9 +1,9 @@
 -- Decide the calls of release that release.lua does not: there are waits, or a ticket is given.
--- R6: end the wait of the ticket, or of an acquire that lost its answer, and the grant that it may have got since. A
--- wait with a parked message ends only by its ticket.
+-- R6, E14: end the wait of the ticket, or of an acquire that lost its answer, and the grant that it may have got since.
+-- A wait with a parked message ends only by its ticket.
 local wait, given_up = nonce or holder, nonce
 for _, at in ipairs(resources) do
-    drop(at)
+    drop(at) -- R2
     if at.held_for and call("EXISTS", at.tickets) == 1 then
         call("HSET", at.ledger, "latest", at.held_for)
     end
@@ -15,4 +15,4 @@ end
 for _, at in ipairs(given_up and resources or {}) do
     take_back(at, wait)
 end
-return answer_hand_on()
+return answer_hand_on() -- R7

@@ -1,5 +1,5 @@
--- Delete a message that the broker has, and keep its grant until it is taken up. The ticket may have changed meanwhile,
--- for its message may have been delivered and parked again: such a record stays.
+-- E15: delete a message that the broker has, and keep its grant until it is taken up. The ticket may have changed
+-- meanwhile, for its message may have been delivered and parked again: such a record stays.
 --   arg 1 ticket  2 token of its grant, or 0  3 the end from take.lua: for a wait that ended it tells this end from a
 --   later one
 -- Returns {epoch}
