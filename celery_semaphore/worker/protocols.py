@@ -82,6 +82,7 @@ class TaskRequest(Protocol):
 
     id: str
     holder: str
+    refusals: int  # the attempts without a permit in its wait
 
     @property
     def message(self) -> TaskMessage:
