@@ -67,6 +67,7 @@ class BoundTask(Protocol):
     app: Celery
     backend: Backend
     request: TaskContext
+    request_stack: Any  # of Celery, which has no types
     acks_late: bool
     ignore_result: bool
     send_events: bool

@@ -33,6 +33,7 @@ ONE = Claim("one", None, 1)
 def app() -> Iterator[Celery]:
     app = Celery("here", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
+    app.backend.forget("x")  # all apps of this process have one memory
     watch_ends()
     notes = NotePipe()
     limiter_of(app).serve(notes)
@@ -74,7 +75,9 @@ def occupy(app: Celery, claim: Claim = ONE) -> None:
     limiter_of(app).process.store.acquire([claim], "other:1")
 
 
-def test_a_refusal_is_small_and_no_run(app: Celery, signals: list[str]) -> None:
+def test_a_refusal_is_small_and_no_run(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, signals: list[str]
+) -> None:
     task = limited(app, track_started=True)
     occupy(app)
     answer = run(app, task)
@@ -87,8 +90,17 @@ def test_a_refusal_is_small_and_no_run(app: Celery, signals: list[str]) -> None:
     assert task.request_stack.top is None
     assert not current_task
 
-    limiter_of(app).process.store.release("other:1", [ONE])
+    store, released = limiter_of(app).process.store, list[str]()
+    store.release("other:1", [ONE])
+    release = store.release
+
+    def note(holder: str, *args: Any) -> Any:
+        released.append(holder)
+        return release(holder, *args)
+
+    monkeypatch.setattr(store, "release", note)
     assert run(app, task)[0] == 0
+    assert released == ["x:1"]
     assert signals == ["prerun", "acquired", "postrun"]
 
 
