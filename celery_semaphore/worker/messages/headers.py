@@ -23,9 +23,9 @@ FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: i
 PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
 OUTCOME = "semaphore_outcome"  # of the acquire, for before_start: see gate.py
-_OF_ONE_WAIT = (HELD_TICKET, REFUSALS, HOLDER, EPOCH, SESSION)
-INTERNAL = (*_OF_ONE_WAIT, FANOUT, PERMIT, PENDING_RELEASE, OUTCOME)
-OF_ONE_WAIT = (*_OF_ONE_WAIT, TICKET)  # a retry must not inherit them
+INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, FANOUT, PERMIT, PENDING_RELEASE, OUTCOME)
+# A retry must not inherit these:
+OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, TICKET)
 KEY = "semaphore_key"  # the key that a call gave to apply_async
 WEIGHT = "semaphore_weight"  # the weight, likewise
 
