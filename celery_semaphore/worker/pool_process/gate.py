@@ -55,7 +55,8 @@ def _begin(task: BoundTask) -> None:
     if isinstance(outcome, Exception):
         raise outcome
     if isinstance(outcome, Acquired):
-        put_on_span(outcome)
+        if not task.request.is_eager:  # it has waited inside its span
+            put_on_span(outcome)
         permit_acquired.send(sender=task, task_id=task.request.id, permit=outcome.permit)
 
 

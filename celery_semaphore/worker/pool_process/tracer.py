@@ -47,8 +47,6 @@ def with_acquire(task: BoundTask, trace: Trace) -> Trace:
             refused = _refusal(task, context, args, kwargs)
             if refused is not None:
                 return RefusedInfo(refused), refused, 0.0, None
-            # Without them, Celery would take what the acquire has added for headers of the sender.
-            own["headers"] = own.get("headers") or {}
             return trace(uuid, args, kwargs, dict(own))
         finally:
             release_unreleased(task, own)

@@ -19,7 +19,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER
+from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process.postrun import watch_ends
 from celery_semaphore.worker.pool_process.refused import Disposition
@@ -275,7 +275,7 @@ def test_neither_a_body_nor_its_retry_has_headers_of_ours(app: Celery) -> None:
         seen.append(self.request.headers)
         raise self.retry(countdown=0)
 
-    run(app, limited(app, body, bind=True))
+    run(app, limited(app, body, bind=True), **{REFUSALS: 2, "delivery_info": {}})
     with app.connection_for_read() as connection:
         retried = connection.SimpleQueue("retried").get(timeout=5)
     assert seen == [{}]

@@ -13,10 +13,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from celery import Celery
 from celery.result import AsyncResult
 from opentelemetry import trace
 from opentelemetry.instrumentation.celery import CeleryInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.ticket import Ticket
@@ -25,6 +28,7 @@ from celery_semaphore.worker.pool_process.tracing import Acquired, put_on_span
 from tests.support.process import wait_until
 
 from ..conftest import Site
+from ..requests import limited
 
 ALL_THREE = {tracing.WAIT_SECONDS, tracing.SEMAPHORE, tracing.ATTEMPTS}
 WAYS: dict[str, dict[str, Any]] = {
@@ -195,6 +199,19 @@ def test_sentry_knows_of_no_refusal(traced: Traced, way: str) -> None:
     assert data[tracing.WAIT_SECONDS] > 0.0
 
 
+def test_sentry_sees_no_error_of_an_acquire(traced: Traced) -> None:
+    """It looks at bodies alone: docs/howto/beside-other-packages.md says what to do."""
+    site = traced.site
+    traced.start("sentry")
+    site.occupy()
+    failing = site.send("failing", "w")
+    wait_until(lambda: failing.state == "FAILURE", 20, "it fails")
+    wait_until(lambda: traced.sent(package="sentry"), 10, "its transaction")
+    (sent,) = traced.sent(package="sentry")
+    assert (sent["type"], sent["content"]["contexts"]["trace"]["status"]) == ("transaction", "ok")
+    site.let_go()
+
+
 def test_spans_that_sentry_streams(traced: Traced) -> None:
     site = traced.site
     traced.start("sentry, streamed")
@@ -216,6 +233,20 @@ def test_spans_that_sentry_streams(traced: Traced) -> None:
     wait_until(lambda: len(runs()) == 2, 20, "a span of each")
     attempts = [each["attributes"][tracing.ATTEMPTS]["value"] for each in runs()]
     assert sorted(attempts) == [1, 2]
+
+
+def test_an_eager_run_waits_inside_its_span(app: Celery) -> None:
+    spans = InMemorySpanExporter()
+    provider, instrumentor = TracerProvider(), CeleryInstrumentor()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    instrumentor.instrument(tracer_provider=provider)
+    try:
+        limited(app).apply(throw=True)
+    finally:
+        instrumentor.uninstrument()
+    (span,) = spans.get_finished_spans()
+    assert span.name == "run/limited"
+    assert ALL_THREE.isdisjoint(span.attributes or {})
 
 
 ACQUIRED = Acquired.by(
