@@ -699,6 +699,14 @@ LEAVING = [
         f"{TRACING}::test_a_run_without_a_wait",
     ),
     worker(
+        "an eager run did not wait",
+        "no ticket says that it did",
+        "worker/pool_process/gate",
+        "        if not task.request.is_eager:  # it",
+        "        if True:  # it",
+        f"{TRACING}::test_an_eager_run_waits_inside_its_span",
+    ),
+    worker(
         "the key is on the span",
         "it tells more than the semaphore",
         "worker/pool_process/tracing",
