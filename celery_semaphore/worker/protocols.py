@@ -105,6 +105,7 @@ class BoundTask(Protocol):
     app: Celery
     backend: Backend
     request: TaskContext
+    request_stack: Any  # of Celery, which has no types
     acks_late: bool
     ignore_result: bool
     send_events: bool
@@ -120,6 +121,7 @@ class TaskRequest(Protocol):
 
     id: str
     holder: str
+    refusals: int  # the attempts without a permit in its wait
 
     @property
     def message(self) -> TaskMessage:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from celery.utils.dispatch import Signal
 
-#: Where the task runs, before its body: ``task_id``, ``permit``.
+#: Where the task runs, after ``task_prerun`` and before its body: ``task_id``, ``permit``.
 permit_acquired = Signal(name="permit_acquired", providing_args={"task_id", "permit"})
 
 #: In the worker's main process: ``task_id``, ``permit``, ``held`` (seconds).

@@ -15,7 +15,7 @@ from .options.hidden_url import hide_url
 from .options.options import Options
 from .pool_process.gate import with_permit
 from .pool_process.permit import TaskPermit, permit_of
-from .pool_process.tracer import Trace, with_early_exit
+from .pool_process.tracer import Trace, with_acquire
 
 # These are names, so that a process that only sends tasks does not import the worker's code.
 STEPS = {
@@ -80,7 +80,7 @@ class LimitedTaskMixin(CeleryTask):
     @__trace__.setter
     def __trace__(self, trace: Trace | None) -> None:
         limited = trace is not None and self.semaphore_options is not None
-        self.__dict__["semaphore_trace"] = with_early_exit(trace) if trace and limited else trace
+        self.__dict__["semaphore_trace"] = with_acquire(self, trace) if trace and limited else trace
 
     def apply_async(
         self,

@@ -12,6 +12,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.schema import SchemaName
 from tests.django.conftest import MakeApp
@@ -61,6 +62,7 @@ def manage(env: dict[str, str], *words: str, ok: bool = True) -> str:
 
 MIGRATE = ("migrate", "--database", "permits", "celery_semaphore")
 BEAT = ("-A", "tests.django.project", "beat", "--pidfile=")
+CLOSE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shop'"
 THERE = "SELECT to_regclass('celery_semaphore.installed') IS NOT NULL"
 
 
@@ -190,6 +192,25 @@ def test_a_worker_keeps_its_permits_there(
         worker.wait_until(lambda: store.snapshot("api").occupied == 2, 20, "two permits")
         worker.wait_until(lambda: "waits" in worker.log(), 20, "a third that waits")
         worker.kill_group()
+    store.close()
+
+
+def test_a_callable_that_asks_the_database_gets_a_new_connection_each_time(
+    postgres_server: PostgresServer, name: str, env: dict[str, str]
+) -> None:
+    """As each run does: the database may have closed the old one while the task waited."""
+    from celery import Celery
+
+    client = Celery("client", broker=env["BROKER"], backend=env["BROKER"])
+    store, occupied = store_from_url(env["BROKER"]), Claim("asked", "7", 1)
+    store.acquire([occupied], "other")
+    env |= {"STORE": env["BROKER"], "BACKEND": env["BROKER"]}
+    with CeleryWorker("tests.django.asking", concurrency=1, env=env) as worker:
+        result = client.send_task("ask")
+        worker.wait_until(lambda: f"ask[{result.id}] waits" in worker.log(), 20, "it waits")
+        postgres_server.run(CLOSE, database=name)
+        store.release("other", [occupied])
+        assert result.get(timeout=20) == "ran"
     store.close()
 
 

@@ -514,8 +514,8 @@ WORKERS = [
         "a session belongs to a retry too",
         "the next worker would ask in this one's name",
         "worker/messages/headers",
-        "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, TICKET)",
-        "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, TICKET)",
+        "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, TICKET)",
+        "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, REFUSALS, TICKET)",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
     ),
     asking(

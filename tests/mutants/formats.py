@@ -51,8 +51,8 @@ MUTANTS = (
         "what was put back forgets how it came",
         "the refusal has the ticket",
         "messages/waiting",
-        "sent_back(request.holder, self._attempts, self._ticket, came)",
-        "sent_back(request.holder, self._attempts, self._ticket)",
+        "self._ticket, request.refusals, came)",
+        "self._ticket, request.refusals)",
         "test_a_message_with_a_newer_header_waits",
     ),
     formats(

@@ -252,7 +252,7 @@ REQUESTS = [
         "its place is known by its message",
         "a first message says nothing of it, and the task goes to the end of the line",
         "main_process/refused_request",
-        "        put_held_ticket(fresh._request_dict, ticket)  # noqa: SLF001 - as above\n",
+        "        put_held_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above\n",
         "",
         FRESH,
     ),

@@ -58,10 +58,9 @@ HEADERS = [
         "what is to be released is whatever has its name",
         "a task without a limit drops nothing from its headers, and releases the permit of another",
         "worker/pool_process/postrun",
-        "    if not isinstance(pending, PendingRelease):",
-        "    if pending is not None and not isinstance(pending, PendingRelease):\n"
-        "        pending = PendingRelease(*pending)\n"
-        "    if pending is None:",
+        "    elif isinstance(pending, PendingRelease):  # else None, or the value of a header of this name\n",
+        "    elif pending is not None:\n"
+        "        pending = pending if isinstance(pending, PendingRelease) else PendingRelease(*pending)\n",
         FORGED,
     ),
 ]

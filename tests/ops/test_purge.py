@@ -79,7 +79,9 @@ def park(
         content_type=f"application/{serializer}",
         content_encoding="utf-8",
     )
-    store.attach(answer.ticket, claims(), packed(message, "celery", "celery.granted"), name=task_id)
+    store.attach(
+        answer.ticket, claims(), packed(message, "celery", "celery.granted", 1), name=task_id
+    )
     return answer.ticket
 
 

@@ -18,13 +18,13 @@ from celery_semaphore.worker.messages.headers import HOLDER, sent_back
 from celery_semaphore.worker.pool_process import postrun
 
 ONE = Claim("one", None, 1)
-SENT = sent_back("x:0", 1, None)  # the header of a message that went back once
+SENT = sent_back("x:0", 1, None, 1)  # the header of a message that went back once
 
 
 def nothing() -> None: ...
 
 
-def limited(app: Celery, body: Callable[[], None] = nothing, **options: Any) -> Any:
+def limited(app: Celery, body: Callable[..., None] = nothing, **options: Any) -> Any:
     options = {"base": LimitedTask, "semaphore": "one", "limit": 1, "shared": False, **options}
     app.task(name="limited", **options)(body)
     app.finalize()

@@ -16,7 +16,7 @@ from ...core.ticket import Ticket
 from ..holding.broker_reply import BrokerReply
 from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
-from ..messages.headers import SESSION, put_held_ticket
+from ..messages.headers import SESSION, put_held_wait
 from ..messages.route import queue_of
 from ..pool_process.refused import Disposition, RefusedAttempt
 from .events import SATURATED, EventsMixin
@@ -32,6 +32,7 @@ class RefusedRequestMixin(EventsMixin):
     holder: str
     granted: bool
     made_at: float
+    refusals: int
     _reply: BrokerReply
     _by_tag: str | None
     _connection: int
@@ -89,12 +90,14 @@ class RefusedRequestMixin(EventsMixin):
             utc=self.utc,
         )
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
-        put_held_ticket(fresh._request_dict, ticket)  # noqa: SLF001 - as above
+        fresh.refusals = self.refusals
+        put_held_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above
         return fresh
 
     def on_refused(self, refused: RefusedAttempt) -> None:
         """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
+        self.refusals += 1
         if self._already_revoked or self._already_cancelled:
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return

@@ -35,6 +35,7 @@ from ..messages.headers import (
     drop_internal,
     is_sent_back,
     message_id_of,
+    refusals_of,
 )
 from ..messages.route import came_by_fanout, queue_by_tag
 from ..permits.process import is_gone
@@ -70,6 +71,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
+        self.refusals = refusals_of(sent)  # the attempts without a permit in this wait
         if self._limiter.loses_fanouts and came_by_fanout(self._app, came_by):
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder

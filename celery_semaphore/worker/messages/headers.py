@@ -18,12 +18,14 @@ HELD_TICKET = "semaphore_held_ticket"  # the ticket of a message that was held
 HOLDER = "semaphore_holder"
 EPOCH = "semaphore_epoch"
 SESSION = "semaphore_session"  # the session that asks for the grant of the task if it must wait
-EXITS_EARLY = "semaphore_exits_early"  # added by the tracer, which lets a refusal out
+REFUSALS = "semaphore_refusals"  # how often the task of a message that was held was refused
 FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
 PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
-INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION, EXITS_EARLY, FANOUT, PERMIT, PENDING_RELEASE)
-OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, TICKET)  # a retry must not inherit them
+OUTCOME = "semaphore_outcome"  # of the acquire, for before_start: see gate.py
+INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, FANOUT, PERMIT, PENDING_RELEASE, OUTCOME)
+# A retry must not inherit these:
+OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, TICKET)
 KEY = "semaphore_key"  # the key that a call gave to apply_async
 WEIGHT = "semaphore_weight"  # the weight, likewise
 
@@ -33,15 +35,19 @@ URGENT = 9  # Redis' most urgent priority is 0, its least urgent 9
 # The last part of a holder, see ``LimitedRequest``.
 _DELIVERY = re.compile(r"[0-9a-z]{1,32}")
 _CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
+_REST = re.compile(r"(?s)([0-9]{1,9}) (.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The header ``TICKET``: ``<format> <message> <ticket>``, as in ``1 9f86d081.2 255.1795325987266815.id:7b``.
+    """The header ``TICKET``: ``<format> <message> <refusals> <ticket>``.
 
-    ``message`` identifies this message among all those of its task. The ticket names the wait; it is empty
-    for a task that has none yet. The first two words mean the same in all formats. The text after the second blank
-    depends on the format: a release that cannot read it passes it on as it came.
+    An example is ``1 9f86d081.2 3 255.1795325987266815.id:7b``.
+
+    ``message`` identifies this message among all those of its task. ``refusals`` counts the attempts without a permit.
+    The ticket names the wait; it is empty for a task that has none yet. The first two words mean the same in all
+    formats. The text after the second blank depends on the format: a release that cannot read it passes it on as it
+    came.
     """
 
     format: int
@@ -61,12 +67,23 @@ class Carried:
 
     @property
     def ticket(self) -> Ticket | None:
-        """Return the ticket of the wait, if this release can read it."""
-        return None if self.is_newer else Ticket.parse(self.rest)
+        """The ticket of the wait, if this release can read it."""
+        return None if (rest := self._rest) is None else Ticket.parse(rest[2])
+
+    @property
+    def refusals(self) -> int:
+        """How often the task was refused in this wait, as far as this release can read it."""
+        return 0 if (rest := self._rest) is None else int(rest[1])
+
+    @property
+    def _rest(self) -> re.Match[str] | None:
+        return None if self.is_newer else _REST.fullmatch(self.rest)
 
 
-def sent_back(holder: str, attempt: int, ticket: Ticket | None, came: object = None) -> str:
-    """Return the header of a message that this holder publishes: the message's name, and the ticket of its wait.
+def sent_back(
+    holder: str, attempt: int, ticket: Ticket | None, refusals: int, came: object = None
+) -> str:
+    """Return the header of a message that this holder publishes: the message's name, its refusals and its ticket.
 
     Each attempt is another message, since an unconfirmed one may have arrived. ``came`` is the header that the task
     came with. If only a later release can read it, nothing but the message's name is changed.
@@ -74,14 +91,17 @@ def sent_back(holder: str, attempt: int, ticket: Ticket | None, came: object = N
     message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
     if before and before.is_newer:
         return f"{before.format} {message} {before.rest}"
-    return f"{FORMAT} {message} {ticket.text if ticket else ''}"
+    return f"{FORMAT} {message} {refusals} {ticket.text if ticket else ''}"
 
 
 def is_sent_back(header: object, task_id: str) -> bool:
     """Return whether ``sent_back``, of this or a later release, can have made this header for this task."""
     carried = Carried.read(header)
-    if carried is None or carried.is_newer or not carried.rest:
+    if carried is None or carried.is_newer:
         return carried is not None
+    rest = _REST.fullmatch(carried.rest)
+    if rest is None or not rest[2]:
+        return rest is not None
     ticket = carried.ticket
     first, _, delivery = (ticket.nonce if ticket else "").rpartition(":")
     return first == task_id and bool(_DELIVERY.fullmatch(delivery))
@@ -104,8 +124,15 @@ def drop_internal(sent: Fields) -> None:
         sent.pop(name, None)
 
 
-def put_held_ticket(sent: dict[str, Any], ticket: Ticket | None) -> None:
-    """Add the ticket of a message that was held, for the next pool process that gets its task."""
+def refusals_of(sent: Mapping[str, Any]) -> int:
+    """Return how often the task was refused before this message of it was sent."""
+    carried = Carried.read(sent.get(TICKET))
+    return carried.refusals if carried else 0
+
+
+def put_held_wait(sent: dict[str, Any], ticket: Ticket | None, refusals: int) -> None:
+    """Add the wait of a message that was held, for the next pool process that gets its task."""
+    sent[REFUSALS] = refusals
     if ticket is not None:
         sent[HELD_TICKET] = ticket.text
 
@@ -119,6 +146,7 @@ class Headers:
     session: str
     format: int  # of the ticket header
     ticket: Ticket | None
+    refusals: int
     message_id: MessageId
     key: str | None
     weight: int | None
@@ -138,6 +166,7 @@ class Headers:
             own.get(SESSION, ""),
             carried.format if carried else FORMAT,
             _ticket_in(own.get(HELD_TICKET), carried),
+            own.get(REFUSALS, carried.refusals if carried else 0),
             message_id,
             own.get(KEY, extra.get(KEY)),
             own.get(WEIGHT, extra.get(WEIGHT)),
@@ -145,9 +174,8 @@ class Headers:
         )
         for name in OF_ONE_WAIT:
             own.pop(name, None)
-        if extra:  # set a copy: an eager task's dictionary is its caller's; the request keeps its own EXITS_EARLY
-            dropped = {*OF_ONE_WAIT, EXITS_EARLY}
-            own["headers"] = {name: extra[name] for name in extra if name not in dropped}
+        if extra:  # set a copy: an eager task's dictionary is its caller's
+            own["headers"] = {name: extra[name] for name in extra if name not in OF_ONE_WAIT}
         return headers
 
     def priority(self, *, low_is_urgent: bool) -> int:

@@ -34,6 +34,7 @@ class Parked:
 
     queue: str
     way: str
+    refusals: int  # of its task in this wait
     headers: Fields
     properties: Fields
     content_type: str | None
@@ -41,7 +42,7 @@ class Parked:
     body: bytes | str
 
 
-def packed(message: MessageContent, queue: str, way: str) -> bytes:
+def packed(message: MessageContent, queue: str, way: str, refusals: int) -> bytes:
     """Return the message for the store: all but the body as JSON, which keeps dates and bytes, a line feed, the body.
 
     In all formats the first line is JSON that contains the ``format`` of the whole.
@@ -51,6 +52,7 @@ def packed(message: MessageContent, queue: str, way: str) -> bytes:
         "format": FORMAT,
         "queue": queue,
         "way": way,
+        "refusals": refusals,
         "headers": message.headers,
         "properties": {
             name: value

@@ -81,7 +81,7 @@ class PutBack:
             return
         self._attempts += 1
         came = (request.message.headers or {}).get(TICKET)
-        header = sent_back(request.holder, self._attempts, self._ticket, came)
+        header = sent_back(request.holder, self._attempts, self._ticket, request.refusals, came)
         delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
         self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)
         request.went_back()
@@ -129,7 +129,8 @@ class Park:
         request = self._request
         if not request.may_go_back():
             return
-        payload = packed(request.message, request.came_from(), request.comes_back_to())
+        came_from, way = request.came_from(), request.comes_back_to()
+        payload = packed(request.message, came_from, way, request.refusals)
         if len(payload) > self._largest:
             logger.error(
                 "task %s is requeued, not parked: its message takes %d bytes, and semaphore_park_max_size"
@@ -214,7 +215,7 @@ class BringBack:
             logger.warning("a parked task stays in the store: %s", error)
             return False
         # Unlike a message that was put back, this one is published by no holder: its name is random.
-        header = sent_back(os.urandom(8).hex(), 1, grant.ticket)
+        header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals)
         way = message.way if self._granted else message.queue
         try:
             self._publisher.publish(message, way, header=header)

@@ -196,8 +196,8 @@ def _refuse_orphans(task: type[DeclaredTask]) -> None:
 def _refuse_strategy(task: type[DeclaredTask]) -> None:
     """Raise for a class that does not let Celery make a request of each message, such as ``Batches``.
 
-    The bodies of celery-batches would run without ``before_start``, where a permit is acquired, and without the ends
-    that release it.
+    The bodies of celery-batches would run without the tracer, where a permit is acquired, and without the ends that
+    release it.
     """
     if task.Strategy != Task.Strategy:
         named = getattr(task.Strategy, "__qualname__", repr(task.Strategy))

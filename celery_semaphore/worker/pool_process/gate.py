@@ -1,7 +1,10 @@
-"""Acquire the permit of a task, in the process that will run it, right before its body.
+"""Acquire the permit of a task, in the process that will run it, before Celery begins the run.
 
 The order makes it safe: note to the main process what will be acquired; acquire it; note the permit; run the body.
 So the main process knows what to release, wherever this process dies.
+
+``tracer.py`` acquires before Celery's tracer. A task that comes another way, such as an eager one, acquires in
+``before_start``, so that none is unlimited silently.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ...core.permit import Answer, Claim, Permit, Refusal
 from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
-from ..messages.headers import FANOUT, PENDING_RELEASE, PERMIT, Headers
+from ..messages.headers import FANOUT, OUTCOME, PENDING_RELEASE, PERMIT, Headers
 from ..protocols import BoundTask
 from ..signals import permit_acquired
 from .eager import acquire_here
@@ -26,7 +29,7 @@ from .postrun import PendingRelease, watch_ends
 from .refusal import refusal_of
 from .refused import Disposition, Refused, RefusedAttempt
 from .result import tell_started, tell_waiting
-from .tracer import exit_early
+from .tracing import Acquired, put_on_span
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +41,23 @@ def with_permit(before_start: BeforeStart) -> BeforeStart:
 
     @functools.wraps(before_start)
     def acquire_then_start(task: BoundTask, task_id: str, args: Any, kwargs: Any) -> None:
-        try:
+        if not isinstance(task.request.__dict__.get(OUTCOME), Exception):
             acquire_permit(task, args, kwargs)
-        except Refused as refused:
-            exit_early(task, refused)
-            raise
+        _begin(task)
         before_start(task, task_id, args, kwargs)
 
     return acquire_then_start
+
+
+def _begin(task: BoundTask) -> None:
+    """Announce the permit, or raise the error of the acquire; once, as a subclass may call ``before_start`` twice."""
+    outcome = task.request.__dict__.pop(OUTCOME, None)
+    if isinstance(outcome, Exception):
+        raise outcome
+    if isinstance(outcome, Acquired):
+        if not task.request.is_eager:  # it has waited inside its span
+            put_on_span(outcome)
+        permit_acquired.send(sender=task, task_id=task.request.id, permit=outcome.permit)
 
 
 def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
@@ -68,7 +80,7 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
     permits = outer if permit is None else (permit, *outer)
     request.__dict__[PERMIT] = TaskPermit(permits, limiter.process.store)
     if permit is not None:
-        permit_acquired.send(sender=task, task_id=request.id, permit=permit)
+        request.__dict__[OUTCOME] = Acquired.by(permit, headers.ticket, headers.refusals)
 
 
 def _refuse_fanout(task: BoundTask) -> None:

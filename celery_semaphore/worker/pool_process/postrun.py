@@ -6,8 +6,10 @@ end.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from celery.signals import task_postrun
 from celery.states import REJECTED
@@ -20,14 +22,17 @@ from ..permits.note import NotePipe
 from ..protocols import BoundTask
 from .eager import EagerHolder
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class PendingRelease:
     """The release that is due when the task ends; recorded before the acquire, since its answer may be lost."""
 
     holder: str
     claims: Sequence[Claim]
     message_id: MessageId | None = None
+    begun: bool = False
 
 
 def watch_ends() -> None:
@@ -35,13 +40,27 @@ def watch_ends() -> None:
     task_postrun.connect(_release, weak=False, dispatch_uid="celery_semaphore.postrun")
 
 
+def release_unreleased(task: BoundTask, own: dict[str, Any]) -> None:
+    """Release for a request to which Celery sent no ``task_postrun``: it was refused, or ended before its body."""
+    pending = own.pop(PENDING_RELEASE, None)
+    if not isinstance(pending, PendingRelease) or pending.begun:
+        return
+    try:
+        _end(task, pending, None)
+    except Exception:  # the main process releases when it learns of the end
+        logger.exception("%s was not released", pending.holder)
+
+
 def _release(task: BoundTask, state: str | None = None, **_: object) -> None:
     pending = task.request.__dict__.pop(PENDING_RELEASE, None)
     if isinstance(pending, EagerHolder):
         pending.end()
-        return
-    if not isinstance(pending, PendingRelease):  # None, or the value of a header of this name
-        return
+    elif isinstance(pending, PendingRelease):  # else None, or the value of a header of this name
+        _end(task, pending, state)
+
+
+def _end(task: BoundTask, pending: PendingRelease, state: str | None) -> None:
+    pending.begun = True
     limiter, message_id = limiter_of(task.app), pending.message_id
     # The task was rejected, or interrupted by the signal that ends its process. It may be delivered again, and must
     # run then, also under another message id: the next attempt may put it back as a new message.

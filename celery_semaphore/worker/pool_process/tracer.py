@@ -1,22 +1,30 @@
-"""Wrap Celery's tracer of a limited task, so that a refused attempt leaves it before Celery reports it.
+"""Acquire the permit before Celery's tracer of a limited task, which a task without a permit never enters.
 
-Celery takes apart the traceback of each exception of a task, twice for an ``Ignore``, with the position of each
-instruction of its own long function. It sends some 30 kB of that to the main process. When many tasks are refused,
-this costs more than all the rest, and it is never read.
+In that function Celery sends ``task_prerun``, stores STARTED and reports how the task ended, and the packages that
+trace tasks begin a span in it or around it. For all of them an attempt that entered it is a run.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..messages.headers import EXITS_EARLY
+from celery.app.task import Context
+
+from ..celery_internals import running_tasks
+from ..messages.headers import OUTCOME
 from ..protocols import BoundTask
+from .gate import acquire_permit
+from .postrun import release_unreleased
 from .refused import Refused
 
-REFUSED = "semaphore_refused"  # attribute of a SystemExit that stands for a refusal
 Trace = Callable[..., tuple[Any, Any, float, str | None]]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +34,57 @@ class RefusedInfo:
     exception: Refused
 
 
-def exit_early(task: BoundTask, refused: Refused) -> None:
-    """Leave the tracer if it is one of ours."""
-    if EXITS_EARLY in task.request.__dict__:
-        # SystemExit passes the tracer, which reports every ``Exception``, and still unwinds the stack. Error trackers
-        # such as Sentry ignore SystemExit, unlike other classes.
-        way_out = SystemExit()
-        way_out.__dict__[REFUSED] = refused
-        raise way_out from None
+def with_acquire(task: BoundTask, trace: Trace) -> Trace:
+    """Return a tracer that acquires the task's permit, and then calls Celery's tracer if there is one.
 
-
-def with_early_exit(trace: Trace) -> Trace:
-    """Return the tracer with an early exit for refusals."""
+    Other packages wrap the tracer that Celery builds. This is the outermost function: they wrap before a task gets it.
+    """
 
     def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
+        context = Context(request or {}, args=args, kwargs=kwargs, called_directly=False)
+        own = context.__dict__
         try:
-            return trace(uuid, args, kwargs, {**(request or {}), EXITS_EARLY: True})
-        except SystemExit as left:
-            if (refused := left.__dict__.get(REFUSED)) is None:
-                raise
-            refused.with_traceback(None)  # the frames would keep the task's arguments alive
-            refused.__context__ = None
-            return RefusedInfo(refused), refused, 0.0, None
+            refused = _refusal(task, context, args, kwargs)
+            if refused is not None:
+                return RefusedInfo(refused), refused, 0.0, None
+            return trace(uuid, args, kwargs, dict(own))
+        finally:
+            release_unreleased(task, own)
 
     return traced
+
+
+def _refusal(task: BoundTask, context: Any, args: Any, kwargs: Any) -> Refused | None:
+    """Acquire the permit and return None, or return the refusal; leave any other error to ``before_start``.
+
+    Celery reports an error of ``before_start`` as a failure of the task.
+    """
+    running_tasks.push(task)
+    task.request_stack.push(context)
+    try:
+        acquire_permit(task, args, kwargs)
+    except Refused as refused:
+        refused.with_traceback(None)  # the frames would keep the task's arguments alive
+        refused.__context__ = None
+        _close_connections()
+        return refused
+    except Exception as error:  # noqa: BLE001 - before_start raises it
+        context.__dict__[OUTCOME] = error
+    finally:
+        running_tasks.pop()
+        task.request_stack.pop()
+    return None
+
+
+def _close_connections() -> None:
+    """Close what a callable of the limit may have opened by Django's models, as Celery does after each run.
+
+    The next attempt in this process may come after the database has closed it.
+    """
+    database = sys.modules.get("django.db")
+    if database is None or "DJANGO_SETTINGS_MODULE" not in os.environ:
+        return
+    try:
+        database.connections.close_all()
+    except Exception:
+        logger.exception("a connection of Django could not be closed after a refused attempt")

@@ -8,8 +8,8 @@ from celery import Celery
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER
-from tests.worker.requests import limited, message_of
+from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
+from tests.worker.requests import limited, message_of, request_of
 
 
 def request_dict(task: Any, *, epoch: int) -> dict[str, Any]:
@@ -26,6 +26,17 @@ def test_each_delivery_is_a_holder_of_its_own(app: Celery) -> None:
     first, second = (request_dict(task, epoch=7) for _ in range(2))
     assert first["id"] == second["id"]
     assert first[HOLDER] != second[HOLDER]
+
+
+def test_a_held_task_counts_all_its_refusals(app: Celery) -> None:
+    """Its message says none of them."""
+    task = limited(app)
+    request = request_of(task)
+    for _ in range(3):
+        request.refusals += 1
+        request = request.again(None)
+    assert request.refusals == 3
+    assert request._request_dict[REFUSALS] == 3
 
 
 def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:

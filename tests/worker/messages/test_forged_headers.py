@@ -35,7 +35,8 @@ OTHERS: dict[str, Any] = {
     "semaphore_holder": "other:1",
     "semaphore_epoch": 1,
     "semaphore_session": "other",
-    "semaphore_exits_early": True,
+    "semaphore_refusals": 7,
+    "semaphore_outcome": "failed",
     "semaphore_fanout": "news",
 }
 

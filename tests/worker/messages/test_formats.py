@@ -36,7 +36,7 @@ def made_newer(payload: bytes) -> bytes:
 
 
 def test_a_parked_message_says_its_format() -> None:
-    payload = packed(a_message(), "celery", "celery")
+    payload = packed(a_message(), "celery", "celery", 2)
     assert json.loads(payload.partition(b"\n")[0])["format"] == FORMAT
     with pytest.raises(NewerFormat, match=SAID):
         unpacked(made_newer(payload))
@@ -47,7 +47,7 @@ def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixt
     now = 1000.0
     store = MemoryStore(StoreOptions(now=lambda: now))
     three_granted(store)
-    old = packed(a_message(), "celery", "celery")
+    old = packed(a_message(), "celery", "celery", 2)
     (ticket,) = [parked(store, "d")]
     claims, newer = [Claim("one", None, 1)], made_newer(old)
     store.set_limit(4, "one")
@@ -64,9 +64,9 @@ def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixt
 
 def test_a_newer_header_is_passed_on() -> None:
     """Its first two words are the same in all formats; each attempt is another message."""
-    back = sent_back("x:0123", 3, None, HEADER)
+    back = sent_back("x:0123", 3, None, 2, HEADER)
     assert back == HEADER.replace("9f86d081.1", "0123.3")
-    assert sent_back("x:0123", 3, OF_X, f"{FORMAT} a.1 t") == f"{FORMAT} 0123.3 {OF_X}"
+    assert sent_back("x:0123", 3, OF_X, 2, f"{FORMAT} a.1 1 t") == f"{FORMAT} 0123.3 2 {OF_X}"
     assert Carried.read(back) == Carried(NEWER, "0123.3", "something: new {é}")
 
 

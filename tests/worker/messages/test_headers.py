@@ -26,7 +26,10 @@ def app() -> Celery:
 
 
 def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, Ticket | None]:
-    """The message and the ticket that the gate reads of a delivery."""
+    """The message and the ticket that the gate reads of a delivery.
+
+    The refusals are what the main process reads, too.
+    """
     task = limited(app)
     request = request_of(task, **{TICKET: header, "id": task_id})
     task.push_request(**request._request_dict, called_directly=False)
@@ -35,6 +38,7 @@ def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, Ticket |
     finally:
         task.pop_request()
     assert headers.message_id.number == request._message_id.number
+    assert headers.refusals == request.refusals == (2 if headers.ticket else 0)
     return headers.message_id.number, headers.ticket
 
 
@@ -45,27 +49,34 @@ def test_what_a_worker_wrote(
 ) -> None:
     holder = f"{task_id}:0123456789abcdef"
     ticket = Ticket(holder, 9, 1795325987266815) if has_ticket else None
-    assert carried(app, sent_back(holder, 3, ticket), task_id) == ("0123456789abcdef.3", ticket)
+    header = sent_back(holder, 3, ticket, 2 if ticket else 0)
+    assert carried(app, header, task_id) == ("0123456789abcdef.3", ticket)
     assert not caplog.records
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        "1 a\tb ",
-        "1 a\x1b.1 " + TICKET_ID.format("x:0"),
-        "1 a.1 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
-        "1 a.1 " + TICKET_ID.format("x:\n"),
-        "1 a.1 " + "999" + TICKET_ID.format("x:0")[3:],
-        "1 a.1 " + TICKET_ID.format("x:") + "0" * 1_000_000,
-        "1 a.1 no ticket",
-        "a.1 ",
+        "1 a\tb 0 ",
+        "1 a\x1b.1 0 " + TICKET_ID.format("x:0"),
+        "1 a.1 0 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
+        "1 a.1 0 " + TICKET_ID.format("x:\n"),
+        "1 a.1 0 " + "999" + TICKET_ID.format("x:0")[3:],
+        "1 a.1 0 " + TICKET_ID.format("x:") + "0" * 1_000_000,
+        "1 a.1 0 no ticket",
+        "1 a.1 " + TICKET_ID.format("x:0"),
+        "1 a.1 x " + TICKET_ID.format("x:0"),
+        "1 a.1 -1 " + TICKET_ID.format("x:0"),
+        "1 a.1 1234567890 " + TICKET_ID.format("x:0"),
+        "a.1 0 ",
         "1 a.1",
-        "1  ",
-        "0 a.1 ",
-        "-1 a.1 ",
-        "x a.1 ",
-        "1000 a.1 ",
+        "1 a.1 ",
+        "1 a.1 0",
+        "1  0 ",
+        "0 a.1 0 ",
+        "-1 a.1 0 ",
+        "x a.1 0 ",
+        "1000 a.1 0 ",
         "a" * 1_000_000,
         "2 " + "a" * 65 + " ",
         7,

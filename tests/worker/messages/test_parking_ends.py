@@ -140,6 +140,7 @@ class Delivered:
     body, content_type, content_encoding = b"[]", "application/json", "utf-8"
     headers: ClassVar[dict[str, Any]] = {}
     properties: ClassVar[dict[str, Any]] = {}
+    refusals = 1
 
     def __init__(self, task_id: str) -> None:
         self.id = task_id

@@ -21,7 +21,7 @@ from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 
 ONE = Claim("one", None, 1)
 OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)
-SENT = sent_back("x:0", 1, None)  # the header of a message that went back once
+SENT = sent_back("x:0", 1, None, 1)  # the header of a message that went back once
 
 
 def a_message(**more: Any) -> Any:
@@ -34,7 +34,7 @@ def a_message(**more: Any) -> Any:
 class Request:
     """Was refused; remembers what became of it."""
 
-    id, holder = "x", "x:0123"
+    id, holder, refusals = "x", "x:0123", 3
 
     def __init__(self, *, may_go_back: bool = True) -> None:
         self.message, self.said = a_message(), list[str]()
@@ -120,7 +120,7 @@ def refused(store: MemoryStore, holder: str) -> Ticket:
 
 def parked(store: MemoryStore, holder: str) -> Ticket:
     ticket = refused(store, holder)
-    store.attach(ticket, [ONE], packed(a_message(), "celery", "celery.granted"), name=holder)
+    store.attach(ticket, [ONE], packed(a_message(), "celery", "celery.granted", 2), name=holder)
     return ticket
 
 
@@ -188,13 +188,13 @@ def test_a_message_comes_out_as_it_went_in() -> None:
         headers={"id": "x", "compression": "application/x-gzip"},
         properties={"expiration": "90000", "priority": 3, "delivery_tag": "1"},
     )
-    found = unpacked(packed(message, "celery", "celery.granted"))
-    assert (found.queue, found.way) == ("celery", "celery.granted")
+    found = unpacked(packed(message, "celery", "celery.granted", 2))
+    assert (found.queue, found.way, found.refusals) == ("celery", "celery.granted", 2)
     assert (found.body, found.headers) == (message.body, message.headers)
     sent = publish_arguments(found, route=Route("", "celery"), header="t", delay=0.0)
     assert (sent["expiration"], sent["priority"]) == (90.0, 3)
     assert "delivery_tag" not in sent
-    text = unpacked(packed(a_message(body="[]"), "celery", "celery"))
+    text = unpacked(packed(a_message(body="[]"), "celery", "celery", 2))
     assert text.body == "[]"
 
 
@@ -264,7 +264,7 @@ def test_each_attempt_is_another_message() -> None:
     with pytest.raises(ConnectionError):
         job.run()
     job.run()
-    assert broker.headers == [f"1 0123.1 {OF_X}", f"1 0123.2 {OF_X}"]
+    assert broker.headers == [f"1 0123.1 3 {OF_X}", f"1 0123.2 3 {OF_X}"]
     assert request.said == ["went back"]
 
 

@@ -131,7 +131,7 @@ def test_a_wait_that_is_over_says_so(app: Celery) -> None:
     task = limited(app, limit=2)
     delivered(task)
     assert task.AsyncResult("x").state == "PENDING", "it did not wait"
-    delivered(task, **{"semaphore_holder": "x:2", TICKET: sent_back("x:1", 1, OF_X)})
+    delivered(task, **{"semaphore_holder": "x:2", TICKET: sent_back("x:1", 1, OF_X, 1)})
     assert task.AsyncResult("x").state == "STARTED"
 
 
