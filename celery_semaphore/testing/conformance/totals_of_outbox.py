@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .acquisition import admitted, claim, named, parked
-from .counted import counted, line
 from .grants import messages, reaped
 from .suite import TAKE_UP, Suite
+from .totals import counted, line
 
 if TYPE_CHECKING:
     from ...core.permit import Totals
@@ -24,7 +24,7 @@ def age(totals: Totals) -> float | None:
 
 class OutboxTotals(Suite):
     def test_a_message_to_send_is_no_wait(self, store: Store, clock: Clock) -> None:
-        """Nor is one that was taken and has not been sent."""
+        """Count no wait for one that was taken and has not been sent, either."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         parked(store, claim(), "c")

@@ -85,8 +85,8 @@ local function outgoing(outbox, ledger, nonces)
     return count, oldest
 end
 
--- Count the waits. Each one has a record. One without a message is in transit, or has a grant that its session must ask
--- for, or is reachable: so no wait need be looked at.
+-- Count the waits: T2 to T6 of docs/maintain/architecture.md. Each one has a record. One without a message is in
+-- transit, or has a grant that its session must ask for, or is reachable: so no wait need be looked at.
 local function waits(k, names)
     local holders, ledger, tickets, payloads, outbox = KEYS[k], KEYS[k + 1], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
     local nonces, oldest, lines = granted_nonces(names, holders), nil, {}
