@@ -72,7 +72,9 @@ class ResourceTotals(Suite):
     def test_in_the_grace_all_counts(self, store: Store, clock: Clock) -> None:
         """Count those of holders that could not renew, since the server was away."""
         admitted(store, claim(2), "a")
+        admitted(store, claim(2), "gone")
         clock.advance(LEASE - 1)
+        store.release("gone", claim(2))
         lose_the_rest = self.remember(store)
         lose_the_rest()
         assert why(store, claim(2), "b") is Reason.RECOVERING
