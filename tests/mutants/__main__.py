@@ -36,6 +36,7 @@ from . import (
     sessions,
     short_ways,
     stalls,
+    totals,
     turns,
     upkeep,
     ways,
@@ -65,6 +66,7 @@ ALL: Sequence[Mutant] = (
     *ways.MUTANTS,
     *model.MUTANTS,
     *holding.MUTANTS,
+    *totals.MUTANTS,
 )
 
 
