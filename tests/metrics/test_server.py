@@ -39,7 +39,7 @@ def server() -> Iterator[Server]:
 def test_answers(server: Server) -> None:
     assert server.port
     assert 'one{name="\\"\\n\\\\"} 1.0' in text_from(server.port)
-    asked = Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept-Encoding": "gzip"})  # noqa: S310
+    asked = Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept-Encoding": "gzip"})
     with urlopen(asked, timeout=10) as answer:  # noqa: S310
         assert b"# TYPE one gauge" in gzip.decompress(answer.read())
 
