@@ -12,7 +12,7 @@ from celery import group
 from tests.support.process import wait_until
 
 from ..conftest import Site
-from .conftest import StartWatched, Watched
+from .conftest import StartWatched
 from .test_counts import done
 
 WORKERS = 3
@@ -37,10 +37,11 @@ def test_ten_thousand_tasks_and_processes_that_die(site: Site, watched: StartWat
     doomed = [site.send("call", None, "doomed") for _ in range(4)]
     send_many(site, 5_000)
     wait_until(lambda: site.inside("doomed") == len(doomed), 200, "they run")
-    victims = [pid for _, what, _, _, pid, _ in site.counter.log("doomed") if what == "enter"]
+    victims = [pid for _, what, _, _, pid, _ in site.counter.log("doomed") if what == "entered"]
+    assert len(victims) == len(doomed)
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
-    done(*doomed)
+    wait_until(lambda: all(result.ready() for result in doomed), 120, "they are lost")
     assert {result.state for result in doomed} == {"FAILURE"}
     wait_until(lambda: ran(site, "many") == 10_000, 300, "all have run")
     wait_until(lambda: site.inside("many") == 0, 20, "all have ended")
@@ -66,6 +67,6 @@ def test_a_worker_that_dies_takes_only_its_own_counts(site: Site, watched: Start
     wait_until(lambda: ran(site, "many") >= 570, 60, "the others run the rest")
     for each in workers[1:]:
         each.wait(0, "worker_processes", state="busy")
-    by_pid = Counter(pid for _, what, _, _, pid, _ in site.counter.log("many") if what == "enter")
+    by_pid = Counter(pid for _, what, _, _, pid, _ in site.counter.log("many") if what == "entered")
     for each, own in zip(workers[1:], pids[1:], strict=True):
         assert each.get("acquired_total") == sum(by_pid[pid] for pid in own)
