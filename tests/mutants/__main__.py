@@ -22,6 +22,7 @@ from . import (
     asking,
     beside,
     canaries,
+    counts,
     epochs,
     formats,
     holding,
@@ -65,6 +66,7 @@ ALL: Sequence[Mutant] = (
     *ways.MUTANTS,
     *model.MUTANTS,
     *holding.MUTANTS,
+    *counts.MUTANTS,
 )
 
 

@@ -13,7 +13,6 @@ from tests.support.process import wait_until
 
 from ..conftest import Site
 from .conftest import StartWatched
-from .test_counts import done
 
 WORKERS = 3
 
