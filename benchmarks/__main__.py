@@ -10,6 +10,7 @@ from pathlib import Path
 from . import (
     backlog,
     beside,
+    metrics,
     neighbours,
     pairs,
     parked,
@@ -29,6 +30,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "postgresql": postgresql.measure,
     "million": postgresql.measure_million,
     "throughput": throughput.measure,
+    "metrics": metrics.measure,
     "neighbours": neighbours.measure,
     "backlog": partial(backlog.compared, backlog.HUNDRED),
     "short": partial(backlog.compared, backlog.SHORT),
