@@ -73,7 +73,7 @@ def test_each_event_has_its_counter(event: Event, name: str, labels: dict[str, s
 
 def test_each_metric_of_events_comes_from_an_event() -> None:
     figures = Figures()
-    more = [
+    more: list[Event] = [
         events.PermitReleasedEvent(permit("a"), 1.0),
         events.StoreCallEvent("renew", 0.1, failed=False),
     ]

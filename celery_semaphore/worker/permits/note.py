@@ -96,8 +96,9 @@ class NotePipe:
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
         start, end = f'["held",{_quoted(permit.holder)},{grant},', f",{waited:.3f},{took:.6f}]"
         note = f"{start}{_quoted(task)}{end}"
-        # The permit matters more than the name that metrics show.
-        self._note(note if len(note) < select.PIPE_BUF else f'{start}""{end}')
+        if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
+            note = f'{start}""{end}'
+        self._note(note)
 
     def over(self, holder: str) -> None:
         """Write the note of ``PermitObserver.over``."""
