@@ -22,6 +22,7 @@ from . import (
     asking,
     beside,
     canaries,
+    counts,
     epochs,
     formats,
     holding,
@@ -67,6 +68,7 @@ ALL: Sequence[Mutant] = (
     *model.MUTANTS,
     *holding.MUTANTS,
     *totals.MUTANTS,
+    *counts.MUTANTS,
 )
 
 

@@ -41,10 +41,20 @@ class PermitObserver(Protocol):
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """Record that the store will be asked for these claims; from now on they must be released."""
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(
+        self,
+        permit: Permit,
+        since: float,
+        pid: int | None = None,
+        *,
+        task: str = "",
+        waited: float = 0.0,
+        took: float = 0.0,
+    ) -> None:
         """Record a permit; ``since`` is the monotonic time before the acquire.
 
-        The permit ends with the process ``pid``; None stands for the caller's own process.
+        The permit ends with the process ``pid``; None stands for the caller's own process. For metrics: the name of
+        the task, how long it waited, and how long the store took to answer, in seconds.
         """
 
     def over(self, holder: str) -> None:
@@ -71,11 +81,24 @@ class NotePipe:
         """Write the note of ``PermitObserver.asked``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(
+        self,
+        permit: Permit,
+        since: float,
+        pid: int | None = None,
+        *,
+        task: str = "",
+        waited: float = 0.0,
+        took: float = 0.0,
+    ) -> None:
         """Write the note of ``PermitObserver.held``."""
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
-        self._note(f'["held",{_quoted(permit.holder)},{grant}]')
+        start, end = f'["held",{_quoted(permit.holder)},{grant},', f",{waited:.3f},{took:.6f}]"
+        note = f"{start}{_quoted(task)}{end}"
+        if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
+            note = f'{start}""{end}'
+        self._note(note)
 
     def over(self, holder: str) -> None:
         """Write the note of ``PermitObserver.over``."""
@@ -161,9 +184,10 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
     match note:
         case ["asked", holder, claims]:
             observer.asked(holder, [Claim(*claim) for claim in claims])
-        case ["held", holder, token, epoch, acquired, expires, since, pid]:
+        case ["held", holder, token, epoch, acquired, expires, since, pid, task, waited, took]:
             # The ledger knows the claims from the note before.
-            observer.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
+            permit = Permit(holder, token, (), acquired, expires, epoch)
+            observer.held(permit, since, pid, task=task, waited=waited, took=took)
         case ["over", holder]:
             observer.over(holder)
         case ["released", holder, outgoing]:

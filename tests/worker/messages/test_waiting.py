@@ -34,7 +34,8 @@ def a_message(**more: Any) -> Any:
 class Request:
     """Was refused; remembers what became of it."""
 
-    id, holder, refusals = "x", "x:0123", 3
+    id, name, holder, refusals = "x", "task", "x:0123", 3
+    semaphores = ("one",)
 
     def __init__(self, *, may_go_back: bool = True) -> None:
         self.message, self.said = a_message(), list[str]()
