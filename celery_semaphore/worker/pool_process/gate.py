@@ -29,7 +29,7 @@ from .postrun import PendingRelease, watch_ends
 from .refusal import refusal_of
 from .refused import Disposition, Refused, RefusedAttempt, Unasked
 from .result import tell_started, tell_waiting
-from .tracing import Acquired, put_on_span
+from .tracing import Acquired, put_on_span, seconds_waited
 
 logger = logging.getLogger(__name__)
 
@@ -124,8 +124,8 @@ def _acquire(
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, claims, policy)
-    waited = answer.acquired_at - headers.ticket.since if headers.ticket else 0.0
-    observer.held(answer, since, task=task.name, waited=waited, took=time.monotonic() - since)
+    took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
+    observer.held(answer, since, task=task.name, waited=waited, took=took)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer

@@ -32,8 +32,7 @@ class Acquired:
     @classmethod
     def by(cls, permit: Permit, ticket: Ticket | None, refusals: int) -> Self:
         """Return the permit with its wait; a task without a ticket was never refused by a store that it reached."""
-        waited = 0.0 if ticket is None else max(permit.acquired_at - ticket.since, 0.0)
-        return cls(permit, waited, refusals + 1)
+        return cls(permit, seconds_waited(permit, ticket), refusals + 1)
 
     @property
     def attributes(self) -> Attributes:
@@ -44,6 +43,11 @@ class Acquired:
             SEMAPHORE: ",".join(semaphores),
             ATTEMPTS: self.attempts,
         }
+
+
+def seconds_waited(permit: Permit, ticket: Ticket | None) -> float:
+    """Return the time from the first refusal to the permit; the store's clock may have stepped back between them."""
+    return 0.0 if ticket is None else max(permit.acquired_at - ticket.since, 0.0)
 
 
 def put_on_span(acquired: Acquired) -> None:
