@@ -11,6 +11,7 @@ from enum import StrEnum
 
 PREFIX = "celery_semaphore_"
 OTHER = "_other"  # the label value for all names above the bound
+OF_A_TASK = ("semaphore", "task")  # labels
 MAX_SEMAPHORES = 200  # values of the label ``semaphore``, and as many of the label ``task``
 
 DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
@@ -133,16 +134,14 @@ SCALE_FLOOR = _gauge(
 ACQUIRED = _counter(
     "acquired",
     "Permits that tasks acquired.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="permit.acquired",
     unit="{permit}",
 )
 REFUSED = _counter(
     "refused",
     "Attempts of tasks that got no permit.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     "reason",
     otel="permit.refused",
     unit="{attempt}",
@@ -150,32 +149,28 @@ REFUSED = _counter(
 PARKED = _counter(
     "parked",
     "Messages that were parked in the store.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="message.parked",
     unit="{message}",
 )
 PUT_BACK = _counter(
     "put_back",
     "Messages that were published again, to come back later.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="message.put_back",
     unit="{message}",
 )
 BROUGHT_BACK = _counter(
     "brought_back",
     "Parked messages that were sent to their queue.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="message.brought_back",
     unit="{message}",
 )
 ENDED_UNRUN = _counter(
     "ended_unrun",
     "Waits that ended without a run.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     "how",  # "dropped", "failed", "timed_out", "revoked" or "expired"
     otel="wait.ended_unrun",
     unit="{wait}",
@@ -183,8 +178,7 @@ ENDED_UNRUN = _counter(
 LOST = _counter(
     "lost",
     "Permits with a lease that ended while their tasks ran.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     "reason",
     otel="permit.lost",
     unit="{permit}",
@@ -192,16 +186,14 @@ LOST = _counter(
 RESTORED = _counter(
     "restored",
     "Permits that the store had forgotten and took back.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="permit.restored",
     unit="{permit}",
 )
 COPIES = _counter(
     "copies",
     "Second messages of a task that were dropped, because another one ran.",
-    "semaphore",
-    "task",
+    *OF_A_TASK,
     otel="message.copies",
     unit="{message}",
 )

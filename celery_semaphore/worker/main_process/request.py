@@ -109,8 +109,6 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
             cls.on_success = on_success
 
-    # -- start
-
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         """Watch for the permit, now that a process has accepted the task."""
         self._accepting = True
@@ -139,8 +137,6 @@ class LimitedRequestMixin(RefusedRequestMixin):
         if not self.task.acks_late:
             self.acknowledge()
         self.started(since)
-
-    # -- end
 
     def on_failure(
         self, exc_info: ExceptionInfo, send_failed_event: bool = True, return_ok: bool = False
@@ -223,8 +219,6 @@ class LimitedRequestMixin(RefusedRequestMixin):
         logger.warning("task %s lost its process before it had a permit, delivered again", self.id)
         self.reject(requeue=True)
         self._ended(reported=False)
-
-    # -- loss of the permit
 
     def permit_lost(self, reason: str) -> None:
         """End the task if its options say so: its lease expired while it runs."""
