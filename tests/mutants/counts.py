@@ -162,8 +162,8 @@ MUTANTS = [
         "a message is parked before the store has it",
         "it is about to be",
         "worker/messages/waiting",
-        "        payload = packed(request.message, request.came_from(), request.comes_back_to())\n",
-        "        payload = packed(request.message, request.came_from(), request.comes_back_to())\n"
+        "        payload = packed(request.message, came_from, way, request.refusals)\n",
+        "        payload = packed(request.message, came_from, way, request.refusals)\n"
         "        self._announce(MessageParkedEvent(request.semaphores, request.name))\n",
         f"{COUNTS}::test_a_task_that_is_parked",
     ),

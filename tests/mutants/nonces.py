@@ -16,7 +16,34 @@ def nonces(name: str, why: str, file: str, text: str, instead: str, *tests: str)
     return replace(memory(name, why, file, text, instead), tests=tests or (CONFORMANCE,))
 
 
+TWO_GRANTS = ("-k", "two_grants")
+
 MUTANTS = (
+    nonces(
+        "any of two grants will do",
+        "a wait has one grant",
+        "state",
+        "max(filter(None, found), key=lambda entry: entry.token",
+        "min(filter(None, found), key=lambda entry: entry.token",
+        CONFORMANCE,
+        *TWO_GRANTS,
+    ),
+    lua(
+        "any of two grants will do",
+        "a wait has one grant",
+        "_holding",
+        "if mine and not (permit and permit.token > mine.token) then",
+        "if mine then",
+        tests=(f"{CONFORMED}::TestValkeyStore", *TWO_GRANTS),
+    ),
+    postgresql(
+        "any of two grants will do",
+        "a wait has one grant",
+        "v1/permits.sql",
+        "        max(p.token), max(p.since), min(p.ends)\n",
+        "        min(p.token), max(p.since), min(p.ends)\n",
+        tests=(f"{CONFORMED}::TestPostgresStore", *TWO_GRANTS),
+    ),
     nonces(
         "a wait stands where its text says",
         "the message carries priority and place",

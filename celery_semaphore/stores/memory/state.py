@@ -156,9 +156,11 @@ class MemoryState:
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
     def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
-        """Return the grant of a wait on these claims, and whether it is whole and alive."""
+        """Return the newest grant of a wait on these claims (in two lines it may get two), and whether it is whole."""
         found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
-        return next(filter(None, found), None), self._is_whole(wanted, found)
+        return max(
+            filter(None, found), key=lambda entry: entry.token, default=None
+        ), self._is_whole(wanted, found)
 
     def _is_whole(self, wanted: Sequence[ResourceClaim], found: Sequence[Entry | None]) -> bool:
         return all(

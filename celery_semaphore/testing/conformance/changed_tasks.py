@@ -66,6 +66,23 @@ class ChangedTasks(Suite):
         ):
             assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
 
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_a_wait_in_two_lines_may_get_two_grants(
+        self, store: Store, clock: Clock, order: int
+    ) -> None:
+        """Test that the task which takes up both gets the newer token, whatever the order of its claims."""
+        fill_both(store)
+        ticket = held(store, "b", claims=claim()).ticket
+        held(store, "b2", claims=DISK, ticket=ticket)
+        store.release("a", claim())
+        clock.advance(0.5)
+        store.ask(S)
+        store.release("y", DISK)
+        granted_last = store.snapshot("disk").holders[0].token
+        assert granted_last > store.snapshot("api").holders[0].token
+        both = [*claim(), *DISK][::order]
+        assert admitted(store, both, "b3", came_back(ticket)).token == granted_last
+
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "x")

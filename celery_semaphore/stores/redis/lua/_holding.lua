@@ -92,7 +92,9 @@ local function held(claims, name)
     local found, permit = 0, nil
     for _, claim in ipairs(claims) do
         local mine = read(claim.at, name)
-        permit = mine or permit
+        if mine and not (permit and permit.token > mine.token) then -- two grants of one wait: the newer token counts
+            permit = mine
+        end
         claim.restored = mine and mine.restored
         if mine and mine.weight == claim.weight and lives(claim, name, mine) then
             found = found + 1
