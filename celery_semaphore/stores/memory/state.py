@@ -158,9 +158,8 @@ class MemoryState:
     def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
         """Return the newest grant of a wait on these claims (in two lines it may get two), and whether it is whole."""
         found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
-        return max(
-            filter(None, found), key=lambda entry: entry.token, default=None
-        ), self._is_whole(wanted, found)
+        newest = max(filter(None, found), key=lambda entry: entry.token, default=None)
+        return newest, self._is_whole(wanted, found)
 
     def _is_whole(self, wanted: Sequence[ResourceClaim], found: Sequence[Entry | None]) -> bool:
         return all(
