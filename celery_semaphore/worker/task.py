@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from celery import Celery, Task
 
@@ -16,6 +16,7 @@ from .options.options import Options
 from .pool_process.gate import with_permit
 from .pool_process.permit import TaskPermit, permit_of
 from .pool_process.tracer import Trace, with_acquire
+from .protocols import BoundTask
 
 # These are names, so that a process that only sends tasks does not import the worker's code.
 STEPS = {
@@ -80,7 +81,9 @@ class LimitedTaskMixin(CeleryTask):
     @__trace__.setter
     def __trace__(self, trace: Trace | None) -> None:
         limited = trace is not None and self.semaphore_options is not None
-        self.__dict__["semaphore_trace"] = with_acquire(self, trace) if trace and limited else trace
+        self.__dict__["semaphore_trace"] = (
+            with_acquire(cast("BoundTask", self), trace) if trace and limited else trace
+        )
 
     def apply_async(
         self,
