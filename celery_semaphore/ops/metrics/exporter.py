@@ -24,6 +24,7 @@ from .state import Labels, Sample, State
 
 logger = logging.getLogger(__name__)
 
+STORE, BROKER = "the store", "the broker"
 MAX_QUEUES = 100  # with figures of their own; each one that is asked for is read at each collection from then on
 STALE_S = 60.0  # beyond twice the interval: a collection that hangs must not freeze the figures
 
@@ -40,6 +41,7 @@ class Unanswered(Exception):
 class QueueLoads:
     """What the broker and the workers have of the queues, at one collection."""
 
+    queues: frozenset[str]  # that were read, whether they exist or not
     ready: Mapping[str, int]
     loads: Mapping[str, Load]
 
@@ -93,9 +95,10 @@ class Exporter:
 
     def collect(self) -> bool:
         """Collect once, and return whether the store answered. What did not answer has no figures."""
-        state = self._asked("the store", self._collect_state)
+        state = self._asked(STORE, self._collect_state)
         # Without queues of interest the broker and the workers have no part in this.
-        work = self._asked("the broker", self._collect_work) if self._queues else None
+        asks_broker = self._queues or BROKER in self._outages
+        work = self._asked(BROKER, self._collect_work) if asks_broker else None
         self._collected = Collection(state, work, self._clock())
         return state is not None
 
@@ -106,8 +109,9 @@ class Exporter:
 
     def _collect_work(self) -> QueueLoads:
         # The queues first: a message that a worker receives meanwhile is counted twice, and not missed.
-        ready = ready_in(self._app, sorted(self._queues))
-        return QueueLoads(ready, loads_of_workers(self._app))
+        queues = self._queues
+        ready = ready_in(self._app, sorted(queues))
+        return QueueLoads(queues, ready, loads_of_workers(self._app))
 
     def _asked(self, server: str, ask: Callable[[], Any]) -> Any:
         """Return the answer, or None after any error. An outage is logged once, for it may last for hours."""
@@ -140,7 +144,7 @@ class Exporter:
         yield from state.samples()
         if work is None:
             return
-        for queue in sorted(self._queues):
+        for queue in sorted(work.queues):
             if self._is_known(queue, work):
                 scale = _scale(queue, state, work)
                 yield RUNNABLE, (queue,), scale.runnable
@@ -153,23 +157,24 @@ class Exporter:
         """
         state, work = self._newest()
         if state is None:
-            raise Unanswered(self._outages.get("the store", "nothing was collected yet"))
-        if queue not in self._queues:
-            work = self._add(queue, work)
+            raise Unanswered(self._outages.get(STORE, "nothing was collected yet"))
+        if BROKER not in self._outages and (work is None or queue not in work.queues):
+            work = self._read(queue, work)
         if work is None:
-            raise Unanswered(self._outages.get("the broker", "nothing was collected yet"))
+            raise Unanswered(self._outages.get(BROKER, "nothing was collected yet"))
         if not self._is_known(queue, work):
             raise UnknownQueue(queue)
         return _scale(queue, state, work)
 
-    def _add(self, queue: str, work: QueueLoads | None) -> QueueLoads | None:
+    def _read(self, queue: str, work: QueueLoads | None) -> QueueLoads | None:
         """Read a queue now that no collection has read, and remember it if it exists."""
 
         def read() -> QueueLoads:
             ready = ready_in(self._app, [queue])
-            return QueueLoads(ready, work.loads if work else loads_of_workers(self._app))
+            loads = work.loads if work else loads_of_workers(self._app)
+            return QueueLoads(frozenset([queue]), ready, loads)
 
-        found: QueueLoads | None = self._asked("the broker", read)
+        found: QueueLoads | None = self._asked(BROKER, read)
         if found and self._is_known(queue, found) and len(self._queues) < MAX_QUEUES:
             self._queues = self._queues | {
                 queue
