@@ -37,7 +37,7 @@ MAX_KEYS = 50_000
 @click.option(
     "--interval",
     cls=CeleryOption,
-    type=click.FloatRange(0.1),
+    type=click.FloatRange(0.1, 3600),
     default=INTERVAL_S,
     show_default=True,
     help="Seconds between two collections.",

@@ -13,7 +13,7 @@ from ..control import broadcast
 
 ANSWER_S = 1.0  # to wait for the workers
 BROKER_S = 5.0  # for each answer of the broker
-NOT_FOUND = 404  # the code of AMQP, which kombu's other transports use, too
+NOT_FOUND = "404"  # the code of AMQP, which kombu's other transports raise as a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _counted(connection: Any, queues: Iterable[str]) -> Iterator[tuple[str, int]
         try:
             yield queue, channel.queue_declare(queue, passive=True).message_count
         except connection.channel_errors as error:
-            if getattr(error, "reply_code", None) != NOT_FOUND:
+            if str(getattr(error, "reply_code", "")) != NOT_FOUND:
                 raise
             channel = (
                 connection.channel()

@@ -49,9 +49,8 @@ def test_once_without_a_store(site: Site) -> None:
 def test_served_for_a_real_worker(site: Site, start_exporter: StartExporter) -> None:
     """No key, argument, task id or password is in what is answered or logged."""
     site.start(concurrency=2, conf=PARK)
-    running = site.send("export", CANARY, 3600.0, task_id=f"{CANARY}-1")
-    waiting = [site.send("export", CANARY, 0.0, task_id=f"{CANARY}-{n}") for n in range(2, 5)]
-    del running, waiting
+    for number in range(4):
+        site.send("export", CANARY, 3600.0, task_id=f"{CANARY}-{number}")
     exporter = start_exporter(*OFTEN, "--queue", "celery", env=site.env())
     exporter.wait_until(
         lambda: 'celery_semaphore_waiting{semaphore="tenant",state="parked"} 2.0' in exporter.text(),
@@ -132,7 +131,7 @@ def test_another_address_only_if_asked(site: Site, start_exporter: StartExporter
 
 
 @pytest.mark.parametrize(
-    "words", [("--port", "0"), ("--port", "70000"), ("--max-keys", "0"), ("--interval", "0"), ("--interval", "nan")]
+    "words", [("--port", "0"), ("--port", "70000"), ("--max-keys", "0"), ("--interval", "0"), ("--interval", "inf")]
 )
 def test_wrong_options(semaphore: Command, words: tuple[str, ...]) -> None:
     said = semaphore("metrics", "--once", *words)

@@ -1,0 +1,132 @@
+"""An autoscaler that follows ``/scale``, real workers of two processes, and limited tasks that wait.
+
+The counting server says what ran. Each test prints how many workers there were, and how often they started.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.autoscaler import Autoscaler
+from tests.support.process import wait_until
+from tests.support.worker import CeleryWorker
+from tests.worker.conftest import Site
+
+from .conftest import StartExporter
+
+LIMIT = 5  # of the task `call`
+TASKS = 500
+SECONDS = 0.1
+MOST = 4  # workers of two processes for five permits, and one more
+WAYS = ["park", "requeue"]
+TRIED = {"park": "parked", "requeue": "reachable"}
+
+
+class Cluster:
+    """Workers that come and go, and an exporter."""
+
+    def __init__(self, site: Site, start_exporter: StartExporter, way: str) -> None:
+        self.site = site
+        self.conf = {"semaphore_on_saturated": way, "worker_prefetch_multiplier": 1}
+        self.exporter = start_exporter("--interval", "0.2", "-Q", "celery", env=site.env(self.conf))
+        self.exporter.wait_up()
+
+    def launch(self) -> CeleryWorker:
+        worker = CeleryWorker("tests.worker.app", concurrency=2, env=self.site.env(self.conf))
+        self.site.workers.append(worker)  # who ends them all
+        worker.launch()
+        return worker
+
+    def send(self, count: int, task: str = "call", *args: Any) -> None:
+        for _ in range(count):
+            self.site.client.send_task(task, args, ignore_result=True)
+
+    def done(self) -> int:
+        return int(self.site.counter.stats("api")["completed"])
+
+    def said(self) -> dict[str, int]:
+        status, body = self.exporter.scale()
+        found: dict[str, int] = json.loads(body)
+        assert status == 200, body
+        return found
+
+    @contextmanager
+    def scaled(self, **options: Any) -> Iterator[Autoscaler]:
+        scaler = Autoscaler(self.exporter.port, "celery", self.launch, **options)
+        with scaler:
+            yield scaler
+        print(  # noqa: T201 - for those who look
+            f"{scaler.starts} starts, {scaler.stops} stops, at most {scaler.peak} workers;"
+            f" {[(round(at - scaler.history[0][0], 1), said['runnable'], said['waiting'], n) for at, said, n in scaler.history]}"
+        )
+
+    def try_all(self, count: int) -> CeleryWorker:
+        """Let one worker, which is not the autoscaler's, try all tasks once."""
+        first = self.launch()
+        first.wait_ready()
+        wait_until(lambda: self.said()["runnable"] <= LIMIT + 2, 60, "all are tried")
+        return first
+
+    def all_ended(self, scaler: Autoscaler) -> Callable[[], bool]:
+        return lambda: not scaler.workers
+
+
+@pytest.fixture(params=WAYS)
+def cluster(
+    request: pytest.FixtureRequest, site: Site, start_exporter: StartExporter
+) -> Cluster:
+    return Cluster(site, start_exporter, request.param)
+
+
+@pytest.fixture(params=WAYS)
+def rabbit_cluster(
+    request: pytest.FixtureRequest, rabbit_site: Site, start_exporter: StartExporter
+) -> Cluster:
+    return Cluster(rabbit_site, start_exporter, request.param)
+
+
+def check_waiting_tasks(cluster: Cluster) -> None:
+    """One poll may add one worker: so even tasks that no worker has tried start few."""
+    cluster.send(TASKS, "call", SECONDS)
+    with cluster.scaled(growth=1) as scaler:
+        wait_until(lambda: cluster.done() == TASKS, 90, "all have run")
+        counts = [count for at, _, count in scaler.history]
+        assert max(counts) <= MOST, counts
+        assert min(counts) >= 1, "one was left until the last task had run"
+        wait_until(lambda: not scaler.workers, 20, "none is left")
+    assert cluster.site.counter.stats("api")["max_inside"] <= LIMIT
+    assert cluster.said() == {"runnable": 0, "waiting": 0, "floor": 0}
+    assert cluster.done() == TASKS
+
+
+@pytest.mark.slow
+def test_waiting_tasks_start_few_workers(cluster: Cluster) -> None:
+    check_waiting_tasks(cluster)
+
+
+@pytest.mark.slow
+@pytest.mark.rabbitmq
+def test_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluster) -> None:
+    check_waiting_tasks(rabbit_cluster)
+
+
+def check_growth(cluster: Cluster) -> None:
+    cluster.send(200, "call", 0.3)
+    with cluster.scaled(growth=2) as scaler:
+        wait_until(
+            lambda: scaler.history and scaler.history[-1][1]["waiting"] > 150, 60, "most wait"
+        )
+        wait_until(lambda: scaler.history[-1][2] <= MOST, 60, "few workers")
+        before, polls = len(scaler.workers), len(scaler.history)
+        cluster.send(5000, "free", 0.02)
+        wait_until(lambda: scaler.history[-1][2] > before, 30, "it grows")
+        grown = next(n for n, (_, _, count) in enumerate(scaler.history[polls:]) if count > before)
+        took = 5000
+        del took
+        assert grown <= 3
