@@ -10,6 +10,7 @@ from functools import lru_cache
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
 from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Wait
+from ..core.store import TOTALLED
 from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
@@ -117,6 +118,13 @@ def check_name(of: str, name: str) -> None:
             f" not plain ASCII counts as 3): give the task a shorter id; it begins with {name[:40]!r}"
         )
         raise SemaphoreError(msg)
+
+
+def check_totalled(resources: Sequence[str]) -> None:
+    """Raise ``ValueError`` for more resources than one call may count: other calls wait for it."""
+    if len(resources) > TOTALLED:
+        msg = f"totals() counts at most {TOTALLED} resources in one call, not {len(resources)}: ask in batches"
+        raise ValueError(msg)
 
 
 def check_limit(limit: int | None, resource: str) -> None:

@@ -11,11 +11,11 @@ from ..encoding import brief, microseconds, resource_claims, seconds
 from .waiter import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...core.permit import Claim
     from ...core.ticket import Ticket
-    from .resource import Resource
+    from .resource import Entry, Resource
     from .state import MemoryState
 
 
@@ -58,14 +58,21 @@ def take(state: MemoryState, name: str) -> list[Grant]:
     A later grant may be for another message of this wait, on another resource.
     """
     at, grants = state.at(name), list[Grant]()
+    for waiter, entry in outgoing(at):
+        token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
+        payload = waiter.payload or b""
+        grants.append(Grant(waiter.ticket, token, waiter.claims, payload, seconds(ends)))
+    at.outbox.clear()
+    return grants
+
+
+def outgoing(at: Resource) -> Iterator[tuple[Waiter, Entry | None]]:
+    """Yield each wait with a message that must be sent, and its grant; skip those that are in line again."""
     for nonce, sent_with in at.outbox.items():
         waiter, entry = at.tickets.get(nonce), at.grants.get(nonce)
         is_granted = entry is not None and entry.token == sent_with
         if waiter and waiter.payload is not None and (is_granted or waiter.ended):
-            token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
-            grants.append(Grant(waiter.ticket, token, waiter.claims, waiter.payload, seconds(ends)))
-    at.outbox.clear()
-    return grants
+            yield waiter, entry
 
 
 def sent(state: MemoryState, grant: Grant) -> None:

@@ -16,6 +16,7 @@ from ...core.permit import (
     Permit,
     Renewals,
     Snapshot,
+    Totals,
     Wait,
 )
 from ...core.ticket import Ticket
@@ -24,6 +25,7 @@ from ..encoding import (
     check_holder,
     check_limit,
     check_name,
+    check_totalled,
     microseconds,
     resource_claims,
 )
@@ -36,6 +38,7 @@ from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
 from .permits import end_wait, release, renewed
 from .state import MemoryState
+from .totals import totals
 from .view import view
 
 if TYPE_CHECKING:
@@ -183,6 +186,11 @@ class MemoryStore:
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
         return (self.snapshot(name, waiters=0) for name in resources)
+
+    def totals(self, resources: Sequence[str]) -> list[Totals]:
+        check_totalled(resources)
+        with self._lock:
+            return totals(self._state, microseconds(self._clock()), resources)
 
     def resources(self) -> Iterator[str]:
         with self._lock:

@@ -21,7 +21,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
     return Snapshot(
         name,
         limit,
-        name in state.limits or name.partition("/")[0] in state.limits,
+        is_limited_by_operator(state, name),
         sum(one.weight for one in held),
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
@@ -31,6 +31,10 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         len(line),
         seconds(state.now),
     )
+
+
+def is_limited_by_operator(state: MemoryState, name: str) -> bool:
+    return name in state.limits or name.partition("/")[0] in state.limits
 
 
 def _held(state: MemoryState, at: Resource) -> list[Held]:

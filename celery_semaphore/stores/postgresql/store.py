@@ -15,6 +15,7 @@ from ...core.permit import (
     Permit,
     Renewals,
     Snapshot,
+    Totals,
     Wait,
 )
 from ...core.session import SessionReply, Standing
@@ -23,6 +24,7 @@ from ..encoding import (
     check_holder,
     check_limit,
     check_name,
+    check_totalled,
     microseconds,
     name_of,
     packed,
@@ -206,6 +208,11 @@ class PostgresStore:
             for name, (epoch, seen) in zip(some, self._runner.run("snapshots", some), strict=True):
                 self.epoch = int(epoch)
                 yield answers.snapshot(name, 0, seen)
+
+    def totals(self, resources: Sequence[str]) -> list[Totals]:
+        check_totalled(resources)
+        said = self._runner.run("totals", resources)
+        return [answers.totals(*each) for each in zip(resources, said, strict=True)]
 
     def resources(self) -> Iterator[str]:
         last = ""

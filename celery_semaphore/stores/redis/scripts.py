@@ -22,6 +22,11 @@ PARTS = (
     "outbox",
     "aside",
 )
+# Those that totals.lua counts, in its order.
+TOTALLED_PARTS = (
+    *("holders", "ledger", "weights", "tickets", "payloads", "outbox"),
+    *("waiters", "parked", "aside"),
+)
 
 
 class Script:
@@ -72,6 +77,7 @@ TAKE = Script(*BEGIN, *ENDS, "take")
 SENT = Script(*BEGIN, *ENDS, "sent")
 FIND = Script(*BEGIN, "find")
 SNAPSHOT = Script(*BEGIN, "_permits", *LINE, "snapshot")
+TOTALS = Script("_call", "totals")
 OVERDUE = Script(*BEGIN, "overdue")
 SET_LIMIT = Script(*BEGIN, "set_limit")
 LIMITS = Script(*BEGIN, "limits")

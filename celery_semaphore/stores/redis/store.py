@@ -15,6 +15,7 @@ from ...core.permit import (
     Permit,
     Renewals,
     Snapshot,
+    Totals,
     Wait,
 )
 from ..encoding import (
@@ -22,6 +23,7 @@ from ..encoding import (
     check_holder,
     check_limit,
     check_name,
+    check_totalled,
     microseconds,
     name_of,
     packed,
@@ -38,6 +40,7 @@ from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
+from .totals import totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -189,6 +192,10 @@ class RedisStore:
         said = self._runner.run_all(scripts.SNAPSHOT, calls)
         for name, answer in zip(names, said, strict=True):
             yield answers.snapshot(name, 0, answer)
+
+    def totals(self, resources: Sequence[str]) -> list[Totals]:
+        check_totalled(resources)
+        return totals(self._runner, self._keys, resources)
 
     def resources(self) -> Iterator[str]:
         return self._found("*")

@@ -50,6 +50,9 @@ from .parts import Acquisition, Losses, SessionWaits
 from .promoted_waits import PromotedWaits
 from .promotions import Promotions
 from .set_aside import SetAside
+from .totals import ResourceTotals
+from .totals_of_outbox import OutboxTotals
+from .totals_of_waits import WaitTotals
 
 __all__ = ["StoreConformance"]
 
@@ -74,6 +77,9 @@ class StoreConformance(
     GoneCallers,
     Callers,
     Operators,
+    ResourceTotals,
+    WaitTotals,
+    OutboxTotals,
     Losses,
     Formats,
     Names,

@@ -38,6 +38,7 @@ ELSE: dict[str, Callable[[Store], object]] = {
     "sleep": lambda store: store.sleep("s"),
     "snapshot": lambda store: store.snapshot("api"),
     "snapshots": lambda store: list(store.snapshots(["api"])),
+    "totals": lambda store: store.totals(["api"]),
 }
 
 

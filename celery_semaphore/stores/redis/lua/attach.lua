@@ -33,6 +33,8 @@ for _, claim in ipairs(granted and not whole and claims or {}) do
 end
 if whole then
     step_out(home, ticket_of(home, nonce))
+else -- an earlier end, or a grant that ended, has left its entry
+    call("ZREM", home.outbox, nonce)
 end
 if whole and unsent then -- E3
     for _, claim in ipairs(claims) do

@@ -1,0 +1,52 @@
+"""Count what is at many resources, for metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.formats import check_format
+from ...core.permit import Totals
+from ..encoding import seconds
+from .outbox import outgoing
+from .resource import Resource
+from .view import is_limited_by_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .state import MemoryState
+
+
+def totals(state: MemoryState, now: int, names: Sequence[str]) -> list[Totals]:
+    """Count at this instant; a call that changes nothing begins no epoch."""
+    check_format("the store", state.epoch.format)
+    state.now = now
+    return [_totals_of(state, name) for name in names]
+
+
+def _totals_of(state: MemoryState, name: str) -> Totals:
+    at = state.resources.get(name) or Resource(name)
+    live = [entry for entry in at.entries() if entry.ends > state.now or state.in_grace]
+    line = at.line()
+    parked = sum(waiter.payload is not None for waiter in line)
+    in_transit = sum(waiter.in_transit for waiter in line)
+    grants = [entry for _, entry in outgoing(at)]
+    return Totals(
+        name,
+        state.limit(name),
+        is_limited_by_operator(state, name),
+        sum(entry.weight for entry in live if not entry.granted),
+        sum(entry.weight for entry in live if entry.granted),
+        parked,
+        len(line) - parked - in_transit,
+        in_transit,
+        sum(waiter.aside for waiter in line),
+        _since_the_first(state, (waiter.ticket.place for waiter in line)),
+        len(grants),
+        _since_the_first(state, (entry.token for entry in grants if entry)),
+    )
+
+
+def _since_the_first(state: MemoryState, times: Iterable[int]) -> float | None:
+    first = min(times, default=None)
+    return None if first is None else seconds(max(0, state.now - first))  # the clock may step back

@@ -1,0 +1,57 @@
+-- Count what is at many resources, for metrics.
+
+-- Return one row for each resource, in the given order. It takes no lock and writes nothing, so it begins no epoch. As a
+-- stable function it sees all resources at one instant. It reads no row of `released`, and of each other table only the
+-- rows of these resources.
+CREATE FUNCTION celery_semaphore.v1_totals(
+    _call celery_semaphore.v1_call, _names text[]
+) RETURNS TABLE (
+    in_force bigint, by_operator bool, held bigint, granted bigint,
+    parked bigint, reachable bigint, in_transit bigint, set_aside bigint,
+    oldest_wait bigint, -- microseconds since it began; null: none waits
+    outbox bigint, outbox_oldest bigint -- microseconds since the oldest grant of these messages
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    now bigint := celery_semaphore.v1_now(_call.clock);
+    in_grace bool := coalesce((SELECT now < e.grace_until FROM celery_semaphore.epoch AS e WHERE e.one), false);
+BEGIN
+    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    RETURN QUERY
+    SELECT
+        coalesce(set_one.value, (SELECT r.declared FROM celery_semaphore.resource AS r WHERE r.name = asked.name)),
+        set_one.value IS NOT NULL, permits.held, permits.granted,
+        waits.parked, waits.waiting - waits.parked - waits.in_transit, waits.in_transit, waits.set_aside,
+        now - waits.oldest, waits.outbox,
+        CASE WHEN waits.outbox > 0 THEN now - celery_semaphore.v1_oldest_outgoing(asked.name) END
+    FROM unnest(_names) WITH ORDINALITY AS asked (name, n)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(p.weight) FILTER (WHERE NOT p.granted), 0)::bigint AS held,
+            coalesce(sum(p.weight) FILTER (WHERE p.granted), 0)::bigint AS granted
+        FROM celery_semaphore.permit AS p
+        WHERE p.resource = asked.name AND p.holder IS NOT NULL AND (p.ends > now OR in_grace)
+    ) AS permits
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE w.state NOT IN ('granted', 'ended')) AS waiting,
+            count(*) FILTER (WHERE w.state IN ('in_line', 'set_aside') AND w.payload IS NOT NULL) AS parked,
+            count(*) FILTER (WHERE w.state = 'in_transit') AS in_transit,
+            count(*) FILTER (WHERE w.state = 'set_aside') AS set_aside,
+            min(w.place) FILTER (WHERE w.state NOT IN ('granted', 'ended')) AS oldest,
+            count(*) FILTER (WHERE w.outbox) AS outbox
+        FROM celery_semaphore.waiter AS w WHERE w.resource = asked.name
+    ) AS waits
+    LEFT JOIN LATERAL ( -- a resource's own limit precedes its semaphore's: the longer name
+        SELECT l.value FROM celery_semaphore.set_limit AS l
+        WHERE l.name IN (asked.name, split_part(asked.name, '/', 1)) ORDER BY l.name DESC LIMIT 1
+    ) AS set_one ON true
+    ORDER BY asked.n;
+END $$;
+
+-- Return the token of the oldest grant among the messages to send, which is when it was granted; or null.
+CREATE FUNCTION celery_semaphore.v1_oldest_outgoing(_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT min(p.token) FROM celery_semaphore.permit AS p
+    WHERE p.resource = _name AND p.granted AND p.holder IS NOT NULL AND (
+        SELECT w.outbox FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of_grant(p.holder)))
+$$;
