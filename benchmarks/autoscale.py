@@ -80,10 +80,7 @@ def main() -> None:
                 site = next(sites)
                 site.counter.reset()
                 play(site, policy, beside)
-                for worker in site.workers:
-                    worker.discard()
-                site.workers.clear()
-                sites.close()
+                next(sites, None)  # ends its workers
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ class Settings:
         StoreOptions.take_up
     )  # how long a permit waits for a parked task; None: one lease
     track_waiting: bool = False  # whether a waiting task's result shows that it waits
+    metrics_port: int = 0  # where a worker answers Prometheus; 0: nowhere
+    metrics_address: str = "127.0.0.1"
     eager_timeout: float = 10.0  # how long an eager task waits for a permit
     # How long a copy of a waiting task's message, which a crash left, is recognised. Default: twice the visibility
     # timeout, since the broker may deliver it that late.
@@ -134,6 +136,18 @@ def _flag(value: Any) -> bool:
     return value
 
 
+def _port(value: Any) -> int:
+    if isinstance(value, bool) or int(value) != float(value) or not 0 <= int(value) < 1 << 16:
+        raise ValueError
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise TypeError
+    return value
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_saturated": tuple(OnSaturated),
     "on_lost": ("warn", "terminate"),
@@ -155,6 +169,8 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),
+    "metrics_port": (_port, "a number of a port, 0 to 65535"),
+    "metrics_address": (_text, "an IP address or a name of this host"),
     "eager_timeout": (_seconds_or_zero, "a number of seconds, 0 or more"),
 }
 

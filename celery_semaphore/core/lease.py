@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
 from .background_thread import BackgroundThread
-from .events import Announcer, PermitLostEvent, PermitRestoredEvent
+from .events import Announcer, Loss, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
 from .store import Store
 
@@ -99,7 +99,7 @@ class LeaseKeeper:
             elif self._is_overdue(kept):
                 kept.lost = True
                 reason = f"not renewed for {self._clock() - kept.confirmed:.1f} s"
-                self._announce(PermitLostEvent(kept.permit, reason))
+                self._announce(PermitLostEvent(kept.permit, reason, Loss.NOT_RENEWED))
 
     def _beat(self) -> float:
         """Renew all permits; return the seconds until the next renewal."""
@@ -173,11 +173,8 @@ class LeaseKeeper:
     def _give_up(self, kept: _Kept) -> None:
         current = self._kept.pop(kept.permit.holder, None)
         if current is not None and not current.lost:
-            self._announce(
-                PermitLostEvent(
-                    kept.permit, "its lease ended in the store, or it was removed there"
-                )
-            )
+            reason = "its lease ended in the store, or it was removed there"
+            self._announce(PermitLostEvent(kept.permit, reason, Loss.ENDED))
 
     def _is_overdue(self, kept: _Kept) -> bool:
         return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease

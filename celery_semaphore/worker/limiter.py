@@ -15,6 +15,7 @@ from ..core.breaker import CircuitBreaker
 from ..core.events import Announcer, Event, PermitReleasedEvent
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
+from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
 from .messages.message_mover import MessageMover
 from .messages.route import granted_queue, home_queue, is_amqp
@@ -37,6 +38,9 @@ class ProcessState:
 
     pid: int
     store: Store
+    measured: (
+        Store  # the same one, for a worker's own threads: it measures their calls if metrics are on
+    )
     breaker: CircuitBreaker
     announce: Announcer
     ledger: Ledger
@@ -146,16 +150,24 @@ class Limiter:
         process.receivers.close(timeout)  # last, as the calls before announce events
         mover.flush(flush)
         mover.close(flush)
+        if (metrics := self.worker.metrics) is not None:
+            self.worker.metrics = None
+            metrics.close()  # last, as it counts the end, too
         process.store.close()
         self._process = None
         self._carry()
 
     def _carry(self) -> None:
-        self.mover = MessageMover(self._app, self.settings, self._store, done=self.waker.wake)
+        self.mover = MessageMover(
+            self._app, self.settings, self._store, done=self.waker.wake, announce=self._announce
+        )
         self.sweeper = Sweeper(self._store, self.mover.bring_back, self._sessions)
 
     def _store(self) -> Store:
-        return self.process.store
+        return self.process.measured
+
+    def _announce(self, event: Event) -> None:
+        self.process.announce(event)
 
     def _sessions(self) -> int:
         held = self.worker.held  # the event loop may set it to None
@@ -185,13 +197,14 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         announce.subscribe(self._happened)
-        keeper = LeaseKeeper(store, announce)  # the sweeper reaps
-        releaser = Releaser(store, self._drain_beside_the_loop, self.handed_on)
+        own = measured(store, announce) if is_on(self.settings) else store
+        keeper = LeaseKeeper(own, announce)  # the sweeper reaps
+        releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()
         return ProcessState(
-            os.getpid(), store, breaker, announce, ledger, keeper, releaser, receivers
+            os.getpid(), store, own, breaker, announce, ledger, keeper, releaser, receivers
         )
 
     def _forked(self) -> None:

@@ -81,7 +81,12 @@ class TaskRequest(Protocol):
     """A request that was refused, as seen by the jobs that move its message."""
 
     id: str
+    name: str
     holder: str
+
+    @property
+    def semaphores(self) -> tuple[str, ...]:
+        """The names of the semaphores that limit the task."""
 
     @property
     def message(self) -> TaskMessage:
@@ -109,7 +114,6 @@ class TaskRequest(Protocol):
 class HeldRequest(TaskRequest, Protocol):
     """A request that was refused, as seen by the code that holds its message and begins it again."""
 
-    name: str
     granted: bool  # whether its message was held until it was granted
     made_at: float
     time_start: float | None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .holding.held_messages import HeldMessages
+
+if TYPE_CHECKING:
+    from .main_process.worker_metrics import WorkerMetrics
 
 
 def call_now(call: Callable[[], object]) -> object:
@@ -22,6 +25,7 @@ class WorkerState:
     pool: Any = None  # Celery's, once it is up
     consumer: Any = None  # of task messages, on the current connection
     held: HeldMessages | None = None  # of the current connection
+    metrics: WorkerMetrics | None = None  # if they are on
     granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now
     # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next

@@ -73,8 +73,8 @@ MUTANTS = [
         "a dropped task is announced nowhere",
         "its result says so",
         "worker/main_process/refused_request",
-        "                self.dropped()\n",
-        "                pass\n",
+        "            self.dropped()\n",
+        "            pass\n",
         f"{EVENTS}::test_a_dropped_task_is_shown_as_revoked",
     ),
     beside(

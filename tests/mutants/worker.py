@@ -190,8 +190,8 @@ RELEASING = [
         "a worker reaps twice",
         "a renewal is as good a moment as a sweep; but each costs the store a call",
         "worker/limiter",
-        "LeaseKeeper(store, announce)  # the sweeper reaps",
-        "LeaseKeeper(store, announce, store.reap)",
+        "LeaseKeeper(own, announce)  # the sweeper reaps",
+        "LeaseKeeper(own, announce, own.reap)",
         f"{HERE}/test_limiter.py::test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper",
     ),
     worker(
@@ -385,8 +385,8 @@ RENEWING = [
         "a lease begins when the store has answered",
         "the server counted from before",
         "worker/pool_process/gate",
-        "    observer.held(answer, since)\n",
-        "    observer.held(answer, time.monotonic())\n",
+        "observer.held(answer, since,",
+        "observer.held(answer, time.monotonic(),",
         "tests/worker/pool_process/test_gate.py::test_a_lease_counts_from_before_the_store_was_asked",
     ),
     worker(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from typing import Any
+from typing import Any, Self
 
 from .worker import CeleryWorker
 
@@ -48,7 +48,7 @@ class Autoscaler:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Autoscaler:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -83,8 +83,9 @@ class Client:
         self._keeper = LeaseKeeper(self._store, announce, self._store.reap)
 
     def _end_lost(self, event: Event) -> None:
-        inside = self._running.get(event.permit.holder)
-        if inside and isinstance(event, PermitLostEvent):
+        if isinstance(event, PermitLostEvent) and (
+            inside := self._running.get(event.permit.holder)
+        ):
             inside.gone.set()
 
     def work(self, ended: Any) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from ...core.store import TOTALLED, Store
-from .state import Labels, State
+from ...metrics.labels import BoundedLabel
+from .state import State
 
 PAUSE_S = 0.02  # after each batch, so that tasks acquire in between
 COUNTED = 10  # times --max-keys: names of keys beyond that are not even counted, so that memory is bounded
@@ -15,14 +16,14 @@ COUNTED = 10  # times --max-keys: names of keys beyond that are not even counted
 
 def collect(
     store: Store,
-    labels: Labels,
+    bound: BoundedLabel,
     declared: Mapping[str, int | None],
     max_keys: int,
     pause: Callable[[float], object] = time.sleep,
 ) -> State:
     """Return the state of all semaphores, from at most ``max_keys`` keys; the rest is counted as skipped."""
     began = time.monotonic()
-    state = State(labels, declared)
+    state = State(bound, declared)
     names = islice(store.resources(), COUNTED * max_keys)
     wanted = islice(names, max_keys)
     while batch := list(islice(wanted, TOTALLED)):

@@ -17,10 +17,12 @@ from ...metrics.catalogue import (
     SCALE_FLOOR,
     UP,
 )
+from ...metrics.figures import Figure
+from ...metrics.labels import BoundedLabel
 from .collection import collect
 from .load import Load, loads_of_workers, ready_in
 from .scale import Scale, scale_of
-from .state import Labels, Sample, State
+from .state import State
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class Exporter:
         self._max_keys = max_keys
         self._longest = 2 * interval + STALE_S
         self._declared = declared
-        self._labels = Labels()
+        self._bound = BoundedLabel()
         self._clock = clock
         self._collected = Collection(None, None, clock())
         self._named = frozenset(queues)
@@ -103,9 +105,7 @@ class Exporter:
         return state is not None
 
     def _collect_state(self) -> State:
-        return collect(
-            self._store, self._labels, self._declared, self._max_keys, self._stopped.wait
-        )
+        return collect(self._store, self._bound, self._declared, self._max_keys, self._stopped.wait)
 
     def _collect_work(self) -> QueueLoads:
         # The queues first: a message that a worker receives meanwhile is counted twice, and not missed.
@@ -133,7 +133,7 @@ class Exporter:
 
     # -- reading
 
-    def samples(self) -> Iterator[Sample]:
+    def figures(self) -> Iterator[Figure]:
         """Yield the figures of the last collection; without an answer of the store, ``up`` is all there is."""
         state, work = self._newest()
         yield UP, (), float(state is not None)
@@ -141,7 +141,7 @@ class Exporter:
             return
         yield COLLECTION_SECONDS, (), state.seconds
         yield KEYS_SKIPPED, (), float(state.skipped)
-        yield from state.samples()
+        yield from state.figures()
         if work is None:
             return
         for queue in sorted(work.queues):

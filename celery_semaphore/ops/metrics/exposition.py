@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from ...core.key import resource_name
+from ...metrics.catalogue import OF_THE_EXPORTER, OF_THE_STORE
 from ...metrics.server import serve as listen, text_of  # names the extra that brings its package
+
+from ...metrics.prometheus import StateCollector  # isort: skip # needs that package, too
 from ...settings import Settings
 from ..directory import declared_by
 from .answer import ScaleAnswer
-from .collector import ExporterCollector
 from .exporter import Exporter
 
 
@@ -31,10 +33,15 @@ def opened(app: Any, **options: Any) -> Iterator[Exporter]:
         store.close()
 
 
+def collector_of(exporter: Exporter) -> StateCollector:
+    """Return a collector that reads the last collection, and asks no server."""
+    return StateCollector(exporter.figures, (*OF_THE_EXPORTER, *OF_THE_STORE))
+
+
 def print_once(exporter: Exporter) -> bool:
     """Print the metrics of one collection, and return whether the store answered."""
     answered = exporter.collect()
-    click.echo(text_of([ExporterCollector(exporter)]), nl=False)
+    click.echo(text_of([collector_of(exporter)]), nl=False)
     return answered
 
 
@@ -43,7 +50,7 @@ def serve(exporter: Exporter, address: str, port: int, interval: float) -> None:
     logging.basicConfig(format="[%(asctime)s: %(levelname)s] %(message)s")
     routes = {"/scale": ScaleAnswer(exporter)}
     try:
-        server = listen([ExporterCollector(exporter)], address, port, routes)
+        server = listen([collector_of(exporter)], address, port, routes)
     except OSError as error:
         msg = f"cannot listen on {address} port {port}: {error.strerror or error}."
         raise click.ClickException(msg) from error

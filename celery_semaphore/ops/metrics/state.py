@@ -12,18 +12,15 @@ from ...metrics.catalogue import (
     IDLE_WHILE_WAITING,
     KEYS,
     LIMIT,
-    MAX_SEMAPHORES,
     OLDEST_WAIT,
-    OTHER,
     OUTBOX,
     OUTBOX_OLDEST,
     PERMITS,
     UNSATISFIABLE,
     WAITING,
-    Metric,
 )
-
-Sample = tuple[Metric, tuple[str, ...], float]  # a metric, the values of its labels, its value
+from ...metrics.figures import Figure
+from ...metrics.labels import BoundedLabel, semaphore_label
 
 
 def free_of(key: Totals) -> int:
@@ -104,7 +101,7 @@ class SemaphoreSums:
         self.outbox += key.outbox
         self.outbox_oldest = max(self.outbox_oldest, key.outbox_oldest or 0.0)
 
-    def samples(self, semaphore: str) -> Iterator[Sample]:
+    def figures(self, semaphore: str) -> Iterator[Figure]:
         for set_by, limit in self.limits.items():
             yield LIMIT, (semaphore, set_by), limit
         for metric, by_state in (
@@ -128,32 +125,14 @@ class SemaphoreSums:
             yield metric, (semaphore,), single
 
 
-class Labels:
-    """Gives each semaphore the value of its label; the first ones keep theirs for as long as the exporter runs."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def of(self, semaphore: str) -> str:
-        """Return the value for a semaphore by its name in the store; above the bound, the one for all others."""
-        label = self._known.get(semaphore)
-        if label is None:
-            if len(self._known) >= MAX_SEMAPHORES:
-                return OTHER
-            # A name may have half a surrogate pair, which no text of Prometheus can have.
-            label = names_of(semaphore)[0].encode("utf-8", "backslashreplace").decode("utf-8")
-            self._known[semaphore] = label
-        return label
-
-
 class State:
     """The sums of all semaphores; those that a task of the app declares are there even if nothing uses them."""
 
-    def __init__(self, labels: Labels, declared: Mapping[str, int | None]) -> None:
+    def __init__(self, bound: BoundedLabel, declared: Mapping[str, int | None]) -> None:
         self.semaphores: dict[str, SemaphoreSums] = {}
         self.skipped = 0  # keys that were not read
         self.seconds = 0.0  # duration of the collection
-        self._labels = labels
+        self._bound = bound
         for name, limit in declared.items():
             sums = self._of(name)
             if limit is not None:
@@ -162,9 +141,10 @@ class State:
     def add(self, key: Totals) -> None:
         self._of(semaphore_of(key.resource)).add(key)
 
-    def samples(self) -> Iterator[Sample]:
+    def figures(self) -> Iterator[Figure]:
         for label, sums in self.semaphores.items():
-            yield from sums.samples(label)
+            yield from sums.figures(label)
 
     def _of(self, semaphore: str) -> SemaphoreSums:
-        return self.semaphores.setdefault(self._labels.of(semaphore), SemaphoreSums())
+        label = self._bound(semaphore_label(names_of(semaphore)[0]))
+        return self.semaphores.setdefault(label, SemaphoreSums())

@@ -33,6 +33,7 @@ from .announcements import Announcements
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .inspection import add_inspect_command
+from .worker_metrics import metrics_of
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
+        self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
         _check_store(self.limiter)
         # The pipe must exist before the pool's processes, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)
@@ -72,6 +74,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         self.limiter.worker.pool = parent.pool
         process = self.limiter.process
         process.announce.subscribe(Announcements(process.ledger, process.receivers))
+        if (metrics := self.limiter.worker.metrics) is not None:
+            metrics.start()
         self.limiter.start()
         self.limiter.sweeper.start()
 
@@ -109,7 +113,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         if c.hub:
             worker.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            session = Session(limiter.process.store, worker.in_loop, limiter.handed_on)
+            session = Session(limiter.process.measured, worker.in_loop, limiter.handed_on)
             self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),
@@ -220,11 +224,11 @@ def _check_prefork(parent: WorkController, limiter: Limiter) -> None:
 
 def _check_store(limiter: Limiter) -> None:
     try:
-        for warning in limiter.process.store.check(parks=limiter.worker.parks):
+        for warning in limiter.process.measured.check(parks=limiter.worker.parks):
             logger.warning(warning)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.
-        limiter.process.store.reap()
+        limiter.process.measured.reap()
     except StoreUnavailable as error:
         # Start anyway: tasks without a limit can run, and the store may come back.
         logger.critical(

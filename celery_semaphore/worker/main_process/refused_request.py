@@ -10,6 +10,13 @@ from typing import Self
 
 from celery.worker import state
 
+from ...core.events import (
+    AttemptRefusedEvent,
+    CopyDroppedEvent,
+    Event,
+    WaitEnd,
+    WaitEndedEvent,
+)
 from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
@@ -18,7 +25,7 @@ from ..holding.held import Held
 from ..holding.redelivery import leave_to_broker
 from ..messages.headers import SESSION, put_held_ticket
 from ..messages.route import queue_of
-from ..pool_process.refused import Disposition, RefusedAttempt
+from ..pool_process.refused import Disposition, Failure, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
 # The part of the visibility timeout after which the message may already be another worker's.
@@ -36,11 +43,17 @@ class RefusedRequestMixin(EventsMixin):
     _by_tag: str | None
     _connection: int
     _since: float
+    _waits: bool  # whether an attempt of this wait was refused
 
     @property
     def session(self) -> str:
         """The session that asks for the grant of this task; empty without one, or once the task has its permit."""
         return self._request_dict.get(SESSION) or ""
+
+    @property
+    def semaphores(self) -> tuple[str, ...]:
+        """The names of the semaphores that limit the task."""
+        return tuple(limit.semaphore for limit in self.task.semaphore_options.limits)
 
     def came_from(self) -> str:
         """Return the name of the message's own queue."""
@@ -89,12 +102,15 @@ class RefusedRequestMixin(EventsMixin):
             utc=self.utc,
         )
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
+        fresh._waits = True  # noqa: SLF001 - as above
         put_held_ticket(fresh._request_dict, ticket)  # noqa: SLF001 - as above
         return fresh
 
     def on_refused(self, refused: RefusedAttempt) -> None:
         """Hold, park, publish or drop the message, as the refusal requires."""
         state.task_ready(self)
+        self._waits = True
+        self._announce(self._refusal(refused))
         if self._already_revoked or self._already_cancelled:
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
@@ -116,10 +132,57 @@ class RefusedRequestMixin(EventsMixin):
             )
         elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
-        if refused.reason not in (Reason.COPY, Reason.RUNNING):
-            self.send_event(SATURATED, reason=refused.reason)
+        self._tell(refused, dropped=dropped)
+
+    def revoked(self) -> bool:
+        """Return whether the task was revoked or has expired, as Celery finds out and stores."""
+        known = self._already_revoked
+        ended: bool = super().revoked()
+        if ended and not known and self._waits:
+            expires = self.expires
+            expired = expires is not None and datetime.now(expires.tzinfo) > expires
+            self.wait_ended(WaitEnd.EXPIRED if expired else WaitEnd.REVOKED)
+        return ended
+
+    def wait_ended(self, how: WaitEnd) -> None:
+        """Announce that the wait ended without a run."""
+        self._announce(WaitEndedEvent(self.semaphores, self.name, how))
+
+    def failed_without_permit(self, exc: BaseException) -> None:
+        """Announce the refusal of an attempt that failed because of it.
+
+        A body raises the same errors if it acquires by itself; then its delivery has a permit.
+        """
+        failure = Failure.of(exc)
+        if failure is None or self._limiter.process.ledger.holds(self.holder):
+            return
+        semaphores = self._of(failure.semaphore)
+        timed_out = failure.why == Reason.TIMED_OUT
+        how = WaitEnd.TIMED_OUT if timed_out else WaitEnd.FAILED
+        self._announce(AttemptRefusedEvent(semaphores, self.name, failure.why))
+        self._announce(WaitEndedEvent(semaphores, self.name, how))
+
+    def _tell(self, refused: RefusedAttempt, *, dropped: bool) -> None:
+        """Send the events of a refusal, and of a wait that it ends."""
+        if refused.why in (Reason.COPY, Reason.RUNNING):
             if dropped:
-                self.dropped()
+                self._announce(CopyDroppedEvent(self._of(refused.semaphore), self.name))
+            return
+        self.send_event(SATURATED, reason=refused.reason)
+        if dropped:
+            self.wait_ended(WaitEnd.DROPPED)
+            self.dropped()
+
+    def _refusal(self, refused: RefusedAttempt) -> AttemptRefusedEvent:
+        semaphores = self._of(refused.semaphore)
+        return AttemptRefusedEvent(semaphores, self.name, refused.why, refused.answer_known)
+
+    def _of(self, semaphore: str) -> tuple[str, ...]:
+        """Return the semaphore that refused, or all of the task if none has."""
+        return (semaphore,) if semaphore else self.semaphores
+
+    def _announce(self, event: Event) -> None:
+        self._limiter.process.announce(event)
 
     def _hold(self, refused: RefusedAttempt) -> bool:
         """Hold the message, and return whether that is possible."""

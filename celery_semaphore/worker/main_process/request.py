@@ -67,6 +67,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         if not came_by["exchange"]:  # a retry must go to the home queue, not to its granted queue
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
         sent = self._request_dict
+        self._waits = TICKET in sent
         drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
@@ -157,6 +158,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self, exc: Any, exc_info: ExceptionInfo, send_failed_event: bool, return_ok: bool
     ) -> None:
         """Let Celery handle the end, and release the permit."""
+        self.failed_without_permit(exc)
         if self._loss is not None and isinstance(exc, DIED):
             exc_info, return_ok = self._lost_permit(), False
         try:

@@ -13,7 +13,7 @@ from ...settings import Settings
 from ..protocols import TaskRequest
 from .publisher import Publisher
 from .scheduler import Scheduler
-from .waiting import BringBack, Park, PutBack
+from .waiting import Announce, BringBack, Park, PutBack, ignore
 
 
 class MessageMover:
@@ -25,7 +25,9 @@ class MessageMover:
         settings: Settings,
         store: Callable[[], Store],
         done: Callable[[], None],
+        announce: Announce = ignore,
     ) -> None:
+        self._announce = announce
         self._settings = settings
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
@@ -34,7 +36,10 @@ class MessageMover:
     def put_back(self, request: TaskRequest, ticket: Ticket | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
         longest = self._settings.longest_delay
-        self._scheduler.add(PutBack(self._publisher, request, ticket, delay, longest=longest))
+        announce = self._announce
+        self._scheduler.add(
+            PutBack(self._publisher, request, ticket, delay, longest=longest, announce=announce)
+        )
 
     def park(
         self,
@@ -56,6 +61,7 @@ class MessageMover:
             longest=self._settings.longest_delay,
             instead=lambda: self.put_back(request, ticket, delay),  # P7
             outgoing=self.bring_back,
+            announce=self._announce,
         )
         self._scheduler.add(job)
 
@@ -63,7 +69,13 @@ class MessageMover:
         """Move messages out of the store, into their queues."""
         if outgoing:
             granted = self._settings.granted_queues
-            job = BringBack(self._store(), self._publisher, outgoing, granted=granted)
+            job = BringBack(
+                self._store(),
+                self._publisher,
+                outgoing,
+                granted=granted,
+                announce=self._announce,
+            )
             self._scheduler.add(job)
 
     def flush(self, timeout: float) -> None:

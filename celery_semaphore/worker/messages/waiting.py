@@ -28,6 +28,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from celery.worker import state
 
+from ...core.events import (
+    MessageBroughtBackEvent,
+    MessageEvent,
+    MessageParkedEvent,
+    MessagePutBackEvent,
+)
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Grant
 from ...core.store import Outgoing, Store
@@ -40,6 +46,12 @@ from .publisher import Publisher, Returned
 from .route import Unroutable
 
 logger = logging.getLogger(__name__)
+
+Announce = Callable[[MessageEvent], object]
+
+
+def ignore(_: MessageEvent) -> None:
+    """Announce nothing, in a process that is no worker."""
 
 
 def _stays_in_hand(error: Exception, tried_for: float, longest: float) -> bool:
@@ -64,7 +76,9 @@ class PutBack:
         delay: float,
         *,
         longest: float,
+        announce: Announce = ignore,
     ) -> None:
+        self._announce = announce
         self.name = f"putting task {request.id} back"
         self._publisher = publisher
         self._request = request
@@ -85,6 +99,7 @@ class PutBack:
         delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
         self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)
         request.went_back()
+        self._announce(MessagePutBackEvent(request.semaphores, request.name))
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
         """Keep the message unacknowledged for ``longest`` seconds: see ``_stays_in_hand``."""
@@ -112,7 +127,9 @@ class Park:
         longest: float,
         instead: Callable[[], None],
         outgoing: Callable[[Outgoing], None],
+        announce: Announce = ignore,
     ) -> None:
+        self._announce = announce
         self.name = f"parking task {request.id}"
         self._store = store
         self._request = request
@@ -152,6 +169,7 @@ class Park:
             return
         request.was_parked()
         self._outgoing(outgoing)
+        self._announce(MessageParkedEvent(request.semaphores, request.name))
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
         """Keep the message unacknowledged for ``longest`` seconds: see ``_stays_in_hand``."""
@@ -175,7 +193,9 @@ class BringBack:
         *,
         granted: bool,
         grants: Iterable[Grant] = (),
+        announce: Announce = ignore,
     ) -> None:
+        self._announce = announce
         self.name = "bringing parked tasks back"
         self._granted = granted  # whether workers consume the granted queues
         self._store = store
@@ -221,4 +241,6 @@ class BringBack:
         except Returned:  # the granted queue is gone: no worker consumes it any more
             self._publisher.declare(message.queue)
             self._publisher.publish(message, message.queue, header=header)
+        semaphores = tuple(claim.semaphore for claim in grant.claims)
+        self._announce(MessageBroughtBackEvent(semaphores, str(message.headers.get("task"))))
         return True

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from ...core.events import Announcer, PermitReleasedEvent
+from ...core.events import Announcer, PermitAcquiredEvent, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.store import Outgoing
@@ -48,6 +49,9 @@ class Delivery:
     released: bool = False  # by the process that ran the task
     told: bool = False  # the watcher knows of the permit
     task: BoundTask | None = None  # the watcher's, once it is notified
+    name: str = ""  # of the task, once the permit is noted
+    # Emptied by the thread that announces the permit: a note may be entered twice, also by a signal handler.
+    unannounced: list[bool] = field(default_factory=lambda: [True])
 
 
 class Ledger:
@@ -75,18 +79,30 @@ class Ledger:
         """Record that the store will be asked: release at the end, whatever the answer is."""
         self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(
+        self,
+        permit: Permit,
+        since: float,
+        pid: int | None = None,
+        *,
+        task: str = "",
+        waited: float = 0.0,
+        took: float = 0.0,
+    ) -> None:
         """Record a permit, and renew it from now on, while the process that holds it lives."""
         delivery = self._deliveries.get(permit.holder)
         if delivery is None:  # already ended
             return
-        delivery.since = since
+        delivery.since, delivery.name = since, task
         delivery.permit = permit = replace(permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
         if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever
             self._keeper.discard(permit.holder)
         self._tell(permit.holder)
+        with suppress(IndexError):  # it was announced already
+            delivery.unannounced.pop()
+            self._announce(PermitAcquiredEvent(permit, task, waited, took))
 
     def over(self, holder: str) -> None:
         """Record that the body has ended; its process is about to report the end of the task."""
@@ -137,6 +153,11 @@ class Ledger:
         """Return the task of this holder; None if it is not known."""
         delivery = self._deliveries.get(holder)
         return None if delivery is None else delivery.task
+
+    def name_of(self, holder: str) -> str:
+        """Return the name of this holder's task; empty if it is not known."""
+        delivery = self._deliveries.get(holder)
+        return "" if delivery is None else delivery.name
 
     def lost(self, permit: Permit, reason: str) -> None:
         """Notify the watcher that this permit is lost."""
@@ -196,5 +217,5 @@ class Ledger:
 
     def _announce_release(self, delivery: Delivery) -> None:
         if (permit := delivery.permit) is not None:
-            held = time.time() - permit.acquired_at
+            held = time.monotonic() - delivery.since  # the clocks of store and worker may differ
             self._announce(PermitReleasedEvent(permit, held, delivery.task))

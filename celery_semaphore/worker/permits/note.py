@@ -26,6 +26,7 @@ from ...errors import ConfigurationError
 from ...stores.encoding import brief
 
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
+LONGEST_TASK = 128  # characters of a task's name in a note, which must fit into PIPE_BUF
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
 # Each task pays for three notes, so they skip the overhead of json.dumps and json.loads.
@@ -41,10 +42,20 @@ class PermitObserver(Protocol):
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """Record that the store will be asked for these claims; from now on they must be released."""
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(
+        self,
+        permit: Permit,
+        since: float,
+        pid: int | None = None,
+        *,
+        task: str = "",
+        waited: float = 0.0,
+        took: float = 0.0,
+    ) -> None:
         """Record a permit; ``since`` is the monotonic time before the acquire.
 
-        The permit ends with the process ``pid``; None stands for the caller's own process.
+        The permit ends with the process ``pid``; None stands for the caller's own process. For metrics: the name of
+        the task, how long it waited, and how long the store took to answer, in seconds.
         """
 
     def over(self, holder: str) -> None:
@@ -71,11 +82,21 @@ class NotePipe:
         """Write the note of ``PermitObserver.asked``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(
+        self,
+        permit: Permit,
+        since: float,
+        pid: int | None = None,
+        *,
+        task: str = "",
+        waited: float = 0.0,
+        took: float = 0.0,
+    ) -> None:
         """Write the note of ``PermitObserver.held``."""
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
-        self._note(f'["held",{_quoted(permit.holder)},{grant}]')
+        figures = f"{_quoted(task[:LONGEST_TASK])},{waited:.3f},{took:.6f}"
+        self._note(f'["held",{_quoted(permit.holder)},{grant},{figures}]')
 
     def over(self, holder: str) -> None:
         """Write the note of ``PermitObserver.over``."""
@@ -161,9 +182,10 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
     match note:
         case ["asked", holder, claims]:
             observer.asked(holder, [Claim(*claim) for claim in claims])
-        case ["held", holder, token, epoch, acquired, expires, since, pid]:
+        case ["held", holder, token, epoch, acquired, expires, since, pid, task, waited, took]:
             # The ledger knows the claims from the note before.
-            observer.held(Permit(holder, token, (), acquired, expires, epoch), since, pid)
+            permit = Permit(holder, token, (), acquired, expires, epoch)
+            observer.held(permit, since, pid, task=task, waited=waited, took=took)
         case ["over", holder]:
             observer.over(holder)
         case ["released", holder, outgoing]:

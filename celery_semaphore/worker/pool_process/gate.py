@@ -24,7 +24,7 @@ from .eager import acquire_here
 from .permit import TaskPermit, permit_of
 from .postrun import PendingRelease, watch_ends
 from .refusal import refusal_of
-from .refused import Disposition, Refused, RefusedAttempt
+from .refused import Disposition, Refused, RefusedAttempt, Unasked
 from .result import tell_started, tell_waiting
 from .tracer import exit_early
 
@@ -112,7 +112,8 @@ def _acquire(
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, claims, policy)
-    observer.held(answer, since)
+    waited = answer.acquired_at - headers.ticket.since if headers.ticket else 0.0
+    observer.held(answer, since, task=task.name, waited=waited, took=time.monotonic() - since)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer
@@ -166,6 +167,7 @@ def _unanswered(
     newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
     attempt = RefusedAttempt(
         reason=text,
+        why=Unasked.NEWER_FORMAT if newer else Unasked.UNREACHABLE,
         disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
         delay=delay,
         ticket=headers.ticket,

@@ -11,7 +11,7 @@ from ...errors import SemaphoreSaturated, SemaphoreTimeout
 from ...stores.encoding import brief
 from ..protocols import BoundTask
 from ..signals import task_saturated
-from .refused import Disposition, Refused, RefusedAttempt
+from .refused import Disposition, Failure, Refused, RefusedAttempt
 from .result import tell_dropped
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,8 @@ def refusal_of(
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     if refusal.reason is Reason.TIMED_OUT:
         where, usage = _where(refusal), _usage(refusal)
-        return SemaphoreTimeout(f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}")
+        msg = f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}"
+        return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreTimeout(msg))
     text = _described(refusal)
     if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:
         # Recovery is a state of the store, not saturation: a task waits for it under any policy.
@@ -35,11 +36,18 @@ def refusal_of(
     if policy.on_saturated is OnSaturated.PARK:
         return Refused(_parked(task, refusal, claims, policy, text))
     if policy.on_saturated is OnSaturated.FAIL:
-        return SemaphoreSaturated(text)
+        return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreSaturated(text))
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
     if not request.is_eager:
         tell_dropped(task, text)
-    return Refused(RefusedAttempt(reason=text, disposition=Disposition.DROP))
+    return Refused(
+        RefusedAttempt(
+            reason=text,
+            why=refusal.reason,
+            semaphore=refusal.claim.semaphore,
+            disposition=Disposition.DROP,
+        )
+    )
 
 
 def _requeued(
@@ -53,6 +61,8 @@ def _requeued(
     logger.info("task %s[%s] waits%s: %s", task.name, task.request.id, about, text)
     return RefusedAttempt(
         reason=text,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
         disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
         delay=delay,
         ticket=refusal.ticket,
@@ -67,6 +77,8 @@ def _parked(
     logger.info("task %s[%s] is parked: %s", task.name, task.request.id, text)
     return RefusedAttempt(
         reason=text,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
         # The store cannot take a message without a ticket, which names no wait: it is held.
         disposition=Disposition.HOLD if refusal.ticket is None else Disposition.PARK,
         delay=refusal.retry_after,
@@ -81,10 +93,17 @@ def _other_message(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> Ref
     where = f"{task.name}[{task.request.id}]"
     if refusal.reason is Reason.COPY:
         logger.info("task %s is not run twice: this is a copy", where)
-        return RefusedAttempt(reason=refusal.reason, disposition=Disposition.DROP)
+        return RefusedAttempt(
+            reason=refusal.reason,
+            why=refusal.reason,
+            semaphore=refusal.claim.semaphore,
+            disposition=Disposition.DROP,
+        )
     logger.info("task %s waits: another message of it may be running", where)
     return RefusedAttempt(
         reason=refusal.reason,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
         disposition=Disposition.HOLD,
         delay=min(max(refusal.retry_after, policy.shortest), policy.longest),
         ticket=refusal.ticket,

@@ -9,6 +9,9 @@ from celery.exceptions import Ignore
 
 from ...core.permit import Claim
 from ...core.ticket import Ticket
+from ...errors import SemaphoreError
+
+FAILURE = "semaphore_failure"  # attribute of an error that ends an attempt without a permit
 
 
 class Disposition(StrEnum):
@@ -21,11 +24,20 @@ class Disposition(StrEnum):
     DROP = "drop"
 
 
+class Unasked(StrEnum):
+    """Why an attempt got no permit, although no store has refused it: see ``Reason`` for those."""
+
+    UNREACHABLE = "unreachable"
+    NEWER_FORMAT = "newer_format"  # of the store or of the message
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAttempt:
     """What the main process must know of an attempt without a permit; it is pickled, so it must be small."""
 
-    reason: str
+    reason: str  # a text for people
+    why: str  # a ``Reason``, or one of ``Unasked``
+    semaphore: str = ""  # the one that refused; empty if none has
     disposition: Disposition
     delay: float = 0.0  # seconds until the message must come back
     ticket: Ticket | None = None
@@ -43,3 +55,25 @@ class Refused(Ignore):  # type: ignore[misc] # Celery ships no types
 
     def __str__(self) -> str:
         return self.attempt.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The refusal that made an attempt fail."""
+
+    semaphore: str
+    why: str  # a ``Reason``
+
+    def mark(self, error: SemaphoreError) -> SemaphoreError:
+        """Return the error with this failure, for the worker's main process."""
+        error.__dict__[FAILURE] = (
+            self.semaphore,
+            str(self.why),
+        )  # plain values, whatever pickles them
+        return error
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure | None:
+        """Return the failure of an error that the gate has raised; None for any other."""
+        marked = error.__dict__.get(FAILURE)
+        return None if marked is None else cls(*marked)

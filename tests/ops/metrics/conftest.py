@@ -20,7 +20,9 @@ class Exporting(Process):
         self.port = port or free_port()
         command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", "semaphore", "metrics"]
         command += ["--port", str(self.port), *words]
-        path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+        path = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        }
         super().__init__("exporter", command, env=path | dict(env))
 
     def text(self) -> str:
@@ -37,7 +39,9 @@ class Exporting(Process):
 
 
 class StartExporter(Protocol):
-    def __call__(self, *words: str, env: Mapping[str, str], port: int | None = None) -> Exporting: ...
+    def __call__(
+        self, *words: str, env: Mapping[str, str], port: int | None = None
+    ) -> Exporting: ...
 
 
 @pytest.fixture

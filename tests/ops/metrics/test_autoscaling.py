@@ -6,8 +6,7 @@ The counting server says what ran. Each test prints how many workers there were,
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +24,6 @@ TASKS = 500
 SECONDS = 0.1
 MOST = 4  # workers of two processes for five permits, and one more
 WAYS = ["park", "requeue"]
-TRIED = {"park": "parked", "requeue": "reachable"}
 
 
 class Cluster:
@@ -66,21 +64,9 @@ class Cluster:
             f" {[(round(at - scaler.history[0][0], 1), said['runnable'], said['waiting'], n) for at, said, n in scaler.history]}"
         )
 
-    def try_all(self, count: int) -> CeleryWorker:
-        """Let one worker, which is not the autoscaler's, try all tasks once."""
-        first = self.launch()
-        first.wait_ready()
-        wait_until(lambda: self.said()["runnable"] <= LIMIT + 2, 60, "all are tried")
-        return first
-
-    def all_ended(self, scaler: Autoscaler) -> Callable[[], bool]:
-        return lambda: not scaler.workers
-
 
 @pytest.fixture(params=WAYS)
-def cluster(
-    request: pytest.FixtureRequest, site: Site, start_exporter: StartExporter
-) -> Cluster:
+def cluster(request: pytest.FixtureRequest, site: Site, start_exporter: StartExporter) -> Cluster:
     return Cluster(site, start_exporter, request.param)
 
 
@@ -117,16 +103,29 @@ def test_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluster) ->
 
 
 def check_growth(cluster: Cluster) -> None:
+    """Unlimited tasks in the same queue; each poll is longer than a collection."""
     cluster.send(200, "call", 0.3)
-    with cluster.scaled(growth=2) as scaler:
+    with cluster.scaled(growth=2, pause=2.5) as scaler:
         wait_until(
             lambda: scaler.history and scaler.history[-1][1]["waiting"] > 150, 60, "most wait"
         )
-        wait_until(lambda: scaler.history[-1][2] <= MOST, 60, "few workers")
-        before, polls = len(scaler.workers), len(scaler.history)
+        wait_until(lambda: scaler.history[-1][2] <= MOST, 60, "there are few workers")
+        before = len(scaler.workers)
         cluster.send(5000, "free", 0.02)
-        wait_until(lambda: scaler.history[-1][2] > before, 30, "it grows")
-        grown = next(n for n, (_, _, count) in enumerate(scaler.history[polls:]) if count > before)
-        took = 5000
-        del took
-        assert grown <= 3
+        polls = len(scaler.history)
+        wait_until(lambda: len(scaler.history) >= polls + 2, 20, "two polls")
+        assert scaler.history[polls + 1][2] > before
+        wait_until(lambda: cluster.done() == 200, 90, "all have run")
+        wait_until(lambda: not scaler.workers, 60, "none is left")
+    assert cluster.said() == {"runnable": 0, "waiting": 0, "floor": 0}
+
+
+@pytest.mark.slow
+def test_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
+    check_growth(cluster)
+
+
+@pytest.mark.slow
+@pytest.mark.rabbitmq
+def test_unlimited_tasks_beside_them_start_more_on_rabbitmq(rabbit_cluster: Cluster) -> None:
+    check_growth(rabbit_cluster)

@@ -53,7 +53,9 @@ def test_served_for_a_real_worker(site: Site, start_exporter: StartExporter) -> 
         site.send("export", CANARY, 3600.0, task_id=f"{CANARY}-{number}")
     exporter = start_exporter(*OFTEN, "--queue", "celery", env=site.env())
     exporter.wait_until(
-        lambda: 'celery_semaphore_waiting{semaphore="tenant",state="parked"} 2.0' in exporter.text(),
+        lambda: (
+            'celery_semaphore_waiting{semaphore="tenant",state="parked"} 2.0' in exporter.text()
+        ),
         40,
         "two are parked",
     )
@@ -68,13 +70,19 @@ def test_served_for_a_real_worker(site: Site, start_exporter: StartExporter) -> 
     status, error = exporter.scale("unknown")
     assert (status, list(json.loads(error))) == (404, ["error"])
     assert CANARY not in text + exporter.scale()[1] + exporter.log()
-    bound = {each.laddr.ip for each in psutil.Process(exporter.pid).net_connections("tcp") if each.status == "LISTEN"}
+    bound = {
+        each.laddr.ip
+        for each in psutil.Process(exporter.pid).net_connections("tcp")
+        if each.status == "LISTEN"
+    }
     assert bound == {"127.0.0.1"}
     exporter.signal(15)
     assert exporter.wait(20) == 0
 
 
-def test_the_store_goes_and_comes_back(site: Site, start_exporter: StartExporter, start_valkey: Any) -> None:
+def test_the_store_goes_and_comes_back(
+    site: Site, start_exporter: StartExporter, start_valkey: Any
+) -> None:
     """Here it is away when the exporter starts, too; its password is never said."""
     store = start_valkey(requirepass=CANARY)
     store.kill()
@@ -86,7 +94,9 @@ def test_the_store_goes_and_comes_back(site: Site, start_exporter: StartExporter
     assert 'semaphore="api"' in exporter.text()
     store.kill()
     exporter.wait_up(0)
-    assert [line for line in exporter.text().splitlines() if line[0] != "#"] == ["celery_semaphore_up 0.0"]
+    assert [line for line in exporter.text().splitlines() if line[0] != "#"] == [
+        "celery_semaphore_up 0.0"
+    ]
     assert exporter.scale()[0] == 503
     store.start()
     exporter.wait_up()
@@ -96,14 +106,18 @@ def test_the_store_goes_and_comes_back(site: Site, start_exporter: StartExporter
     assert "Traceback" not in log
 
 
-def test_without_the_permission_it_goes_on(site: Site, start_exporter: StartExporter, start_valkey: Any) -> None:
+def test_without_the_permission_it_goes_on(
+    site: Site, start_exporter: StartExporter, start_valkey: Any
+) -> None:
     store = start_valkey()
     with store.client() as client:
         client.execute_command("ACL SETUSER metrics on >canary-4711 ~* +@all -zscan")
     url = store.url.replace("redis://", f"redis://metrics:{CANARY}@")
     exporter = start_exporter(*OFTEN, env=site.env() | {"STORE": url})
     exporter.wait_until(lambda: exporter.is_up(0), 40, "it serves")
-    lines = wait_until(lambda: [x for x in exporter.log().splitlines() if "ERROR" in x], 20, "a line")
+    lines = wait_until(
+        lambda: [x for x in exporter.log().splitlines() if "ERROR" in x], 20, "a line"
+    )
     (line,) = lines
     assert "zscan" in line.lower()
     with store.client() as client:
@@ -112,12 +126,17 @@ def test_without_the_permission_it_goes_on(site: Site, start_exporter: StartExpo
     assert CANARY not in exporter.log()
 
 
-def test_a_port_that_is_taken(site: Site, semaphore: Command, start_exporter: StartExporter) -> None:
+def test_a_port_that_is_taken(
+    site: Site, semaphore: Command, start_exporter: StartExporter
+) -> None:
     first = start_exporter(env=site.env())
     first.wait_up()
     said = semaphore("metrics", "--port", str(first.port))
     assert (said.code, said.out) == (1, "")
-    assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1 port {first.port}: Address already in use\.\n", said.err)
+    assert re.fullmatch(
+        rf"Error: cannot listen on 127\.0\.0\.1 port {first.port}: Address already in use\.\n",
+        said.err,
+    )
     second = start_exporter(env=site.env())
     second.wait_up()
     assert first.is_up(), "two do no harm"
@@ -126,12 +145,23 @@ def test_a_port_that_is_taken(site: Site, semaphore: Command, start_exporter: St
 def test_another_address_only_if_asked(site: Site, start_exporter: StartExporter) -> None:
     exporter = start_exporter("--address", "0.0.0.0", env=site.env())  # noqa: S104 - that is the test
     exporter.wait_up()
-    bound = {each.laddr.ip for each in psutil.Process(exporter.pid).net_connections("tcp") if each.status == "LISTEN"}
+    bound = {
+        each.laddr.ip
+        for each in psutil.Process(exporter.pid).net_connections("tcp")
+        if each.status == "LISTEN"
+    }
     assert bound == {"0.0.0.0"}  # noqa: S104 - as above
 
 
 @pytest.mark.parametrize(
-    "words", [("--port", "0"), ("--port", "70000"), ("--max-keys", "0"), ("--interval", "0"), ("--interval", "inf")]
+    "words",
+    [
+        ("--port", "0"),
+        ("--port", "70000"),
+        ("--max-keys", "0"),
+        ("--interval", "0"),
+        ("--interval", "inf"),
+    ],
 )
 def test_wrong_options(semaphore: Command, words: tuple[str, ...]) -> None:
     said = semaphore("metrics", "--once", *words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from celery import Celery
 from celery_semaphore.metrics.server import text_of
 from celery_semaphore.ops.metrics import exporter as module
 from celery_semaphore.ops.metrics.answer import ScaleAnswer
-from celery_semaphore.ops.metrics.collector import ExporterCollector
 from celery_semaphore.ops.metrics.exporter import MAX_QUEUES, STALE_S, Exporter
+from celery_semaphore.ops.metrics.exposition import collector_of
 from celery_semaphore.ops.metrics.load import Load
 
 from .fakes import FakeStore, key
@@ -45,7 +44,7 @@ class House:
         return {queue: self.ready[queue] for queue in queues if queue in self.ready}
 
     def text(self) -> str:
-        return text_of([ExporterCollector(self.exporter)]).decode()
+        return text_of([collector_of(self.exporter)]).decode()
 
     def scale(self, query: str = "queue=q") -> tuple[str, dict[str, Any]]:
         said: list[Any] = []
@@ -58,8 +57,8 @@ class House:
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    yield House(monkeypatch)
+def house(monkeypatch: pytest.MonkeyPatch) -> House:
+    return House(monkeypatch)
 
 
 def test_the_state_is_exported(house: House) -> None:
@@ -111,9 +110,7 @@ def test_a_collection_that_hangs_freezes_nothing(house: House) -> None:
     assert house.scale()[0] == "503 Service Unavailable"
 
 
-def test_any_error_of_a_driver_is_survived(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_any_error_of_a_driver_is_survived(house: House, caplog: pytest.LogCaptureFixture) -> None:
     house.fake.away = PermissionError("no permission for ZSCAN\nkey=canary")
     assert not house.exporter.collect()
     (record,) = caplog.records
@@ -164,9 +161,7 @@ def test_a_request_without_a_queue(house: House) -> None:
         assert house.scale(query)[0] == "400 Bad Request"
 
 
-def test_without_an_answer_of_the_broker(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_an_answer_of_the_broker(house: House, caplog: pytest.LogCaptureFixture) -> None:
     house.exporter.collect()
     house.scale()
     house.ready = ConnectionError("refused")
@@ -174,8 +169,8 @@ def test_without_an_answer_of_the_broker(
     assert house.scale()[0] == "503 Service Unavailable"
     assert house.scale("queue=other")[0] == "503 Service Unavailable"
     text = house.text()
-    assert "celery_semaphore_runnable" not in text
-    assert "celery_semaphore_scale_floor" not in text
+    assert "celery_semaphore_runnable{" not in text
+    assert "celery_semaphore_scale_floor{" not in text
     assert "celery_semaphore_up 1.0" in text
     assert [r.levelno for r in caplog.records] == [logging.ERROR]
     house.ready = {"q": 0}

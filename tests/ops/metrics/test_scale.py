@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from celery_semaphore.core.permit import Totals
+from celery_semaphore.metrics.labels import BoundedLabel
 from celery_semaphore.ops.metrics.load import Load
 from celery_semaphore.ops.metrics.scale import Scale, scale_of
-from celery_semaphore.ops.metrics.state import Labels, State
+from celery_semaphore.ops.metrics.state import State
 
 from .fakes import key
 
 
 def scale(*keys: Totals, ready: int = 0, skipped: int = 0, **load: int) -> Scale:
-    state = State(Labels(), {})
+    state = State(BoundedLabel(), {})
     state.skipped = skipped
     for each in keys:
         state.add(each)

@@ -9,14 +9,15 @@ from celery_semaphore.core.permit import Totals
 from celery_semaphore.core.store import TOTALLED
 from celery_semaphore.metrics import catalogue
 from celery_semaphore.metrics.catalogue import MAX_SEMAPHORES, OF_THE_STORE, OTHER
+from celery_semaphore.metrics.labels import BoundedLabel
 from celery_semaphore.ops.metrics.collection import COUNTED, collect
-from celery_semaphore.ops.metrics.state import Labels, State, blocked_of, idle_of
+from celery_semaphore.ops.metrics.state import State, blocked_of, idle_of
 
 from .fakes import FakeStore, key
 
 
 def summed(*keys: Totals, declared: dict[str, int | None] | None = None) -> State:
-    state = State(Labels(), declared or {})
+    state = State(BoundedLabel(), declared or {})
     for each in keys:
         state.add(each)
     return state
@@ -26,7 +27,7 @@ def found(state: State) -> dict[tuple[str, ...], float]:
     prefix = catalogue.PREFIX
     return {
         (metric.name.removeprefix(prefix), *labels): value
-        for metric, labels, value in state.samples()
+        for metric, labels, value in state.figures()
     }
 
 
@@ -63,7 +64,7 @@ def test_keys_of_one_semaphore_are_summed() -> None:
 
 
 def test_each_metric_of_the_store_has_its_labels() -> None:
-    samples = list(summed(key(limit=1, held=1)).samples())
+    samples = list(summed(key(limit=1, held=1)).figures())
     assert {metric for metric, _, _ in samples} == set(OF_THE_STORE)
     assert all(len(metric.labels) == len(labels) for metric, labels, _ in samples)
 
@@ -116,13 +117,13 @@ def test_declared_semaphores_are_there_before_their_use() -> None:
 
 
 def test_names_are_bounded_and_keep_their_labels() -> None:
-    labels = Labels()
-    first = State(labels, {})
+    bound = BoundedLabel()
+    first = State(bound, {})
     for number in range(MAX_SEMAPHORES + 50):
         first.add(key(f"s{number}", limit=1, held=1))
     assert len(first.semaphores) == MAX_SEMAPHORES + 1
     assert first.semaphores[OTHER].held == 50
-    again = State(labels, {})
+    again = State(bound, {})
     for number in (MAX_SEMAPHORES + 7, 3):
         again.add(key(f"s{number}", limit=1, held=1))
     assert set(again.semaphores) == {OTHER, "s3"}
@@ -143,8 +144,9 @@ def test_no_key_is_a_label() -> None:
 
 
 def test_a_collection_goes_in_batches_with_pauses() -> None:
-    fake, pauses = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1200))), []
-    state = collect(fake.store, Labels(), {}, 50_000, pauses.append)
+    fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1200)))
+    pauses: list[float] = []
+    state = collect(fake.store, BoundedLabel(), {}, 50_000, pauses.append)
     assert fake.asked == [TOTALLED, TOTALLED, 200]
     assert len(pauses) == 3
     assert (state.semaphores["k"].used, state.skipped) == (1200, 0)
@@ -152,12 +154,12 @@ def test_a_collection_goes_in_batches_with_pauses() -> None:
 
 def test_keys_above_the_bound_are_skipped_and_counted() -> None:
     fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1200)))
-    state = collect(fake.store, Labels(), {}, 700, lambda _: None)
+    state = collect(fake.store, BoundedLabel(), {}, 700, lambda _: None)
     assert fake.asked == [TOTALLED, 200]
     assert (state.semaphores["k"].used, state.skipped) == (700, 500)
 
 
 def test_names_far_above_the_bound_are_not_even_read() -> None:
     fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1000)))
-    state = collect(fake.store, Labels(), {}, 10, lambda _: None)
+    state = collect(fake.store, BoundedLabel(), {}, 10, lambda _: None)
     assert state.skipped == (COUNTED - 1) * 10

@@ -15,7 +15,7 @@ from celery import Celery
 from celery.worker import state
 from kombu.common import QoS
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
@@ -657,6 +657,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     request._limiter.worker.held = SimpleNamespace(hold=held.append)
     attempt = RefusedAttempt(
         reason="why",
+        why=Reason.SATURATED,
         disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
         delay=5.0,
         ticket=TICKETS["first"],

@@ -15,9 +15,7 @@ WAYS = ["requeue", "park"]
 
 def check_load(site: Site, way: str) -> None:
     """Two run, one is prefetched, three wait, and four unlimited ones are prefetched of another queue."""
-    site.start(
-        concurrency=2, queues=["celery", "other"], conf={"semaphore_on_saturated": way}
-    )
+    site.start(concurrency=2, queues=["celery", "other"], conf={"semaphore_on_saturated": way})
     running = [site.send("export", 1, 3600.0) for _ in range(2)]
     wait_until(lambda: site.inside("tenant 1") == 2, 20, "two run")
     site.send("export", 1)

@@ -18,7 +18,12 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER, TICKET
 from celery_semaphore.worker.pool_process import postrun
-from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.refused import (
+    Disposition,
+    Refused,
+    RefusedAttempt,
+    Unasked,
+)
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
@@ -134,7 +139,11 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     request = request_of(limited(app), **{TICKET: SENT})
     monkeypatch.setattr(limiter_of(app).mover, "put_back", lambda *_: None)
     attempt = RefusedAttempt(
-        reason="hung", disposition=Disposition.HOLD, delay=1.0, answer_known=False
+        reason="hung",
+        why=Unasked.UNREACHABLE,
+        disposition=Disposition.HOLD,
+        delay=1.0,
+        answer_known=False,
     )
     request.on_refused(attempt)
     assert releases == [None]

@@ -137,6 +137,7 @@ class Delivered:
     """A delivery that was refused, and its message."""
 
     holder = "h"
+    name, semaphores = "task", ("one",)
     body, content_type, content_encoding = b"[]", "application/json", "utf-8"
     headers: ClassVar[dict[str, Any]] = {}
     properties: ClassVar[dict[str, Any]] = {}

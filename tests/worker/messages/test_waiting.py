@@ -34,7 +34,8 @@ def a_message(**more: Any) -> Any:
 class Request:
     """Was refused; remembers what became of it."""
 
-    id, holder = "x", "x:0123"
+    id, name, holder = "x", "task", "x:0123"
+    semaphores = ("one",)
 
     def __init__(self, *, may_go_back: bool = True) -> None:
         self.message, self.said = a_message(), list[str]()

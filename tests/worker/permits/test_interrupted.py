@@ -79,7 +79,7 @@ class PermitObserver:
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         self.enter(f"asked {holder}")
 
-    def held(self, permit: Permit, since: float, pid: int | None = None) -> None:
+    def held(self, permit: Permit, since: float, pid: int | None = None, **figures: Any) -> None:
         self.enter(f"held {permit.holder}")
 
     def over(self, holder: str) -> None:

@@ -1,0 +1,130 @@
+"""Figures: which metrics an event changes, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..core.events import (
+    AttemptRefusedEvent,
+    CopyDroppedEvent,
+    Event,
+    MessageBroughtBackEvent,
+    MessageParkedEvent,
+    MessagePutBackEvent,
+    PermitAcquiredEvent,
+    PermitEvent,
+    PermitLostEvent,
+    PermitReleasedEvent,
+    PermitRestoredEvent,
+    StoreCallEvent,
+    WaitEndedEvent,
+)
+from ..core.permit import Permit
+from .catalogue import (
+    ACQUIRED,
+    BROUGHT_BACK,
+    COPIES,
+    ENDED_UNRUN,
+    HELD_SECONDS,
+    LOST,
+    PARKED,
+    PUT_BACK,
+    REFUSED,
+    RESTORED,
+    STORE_ERRORS,
+    STORE_SECONDS,
+    WAIT_SECONDS,
+    Metric,
+)
+from .labels import BoundedLabel, semaphore_label, task_label
+
+Figure = tuple[Metric, tuple[str, ...], float]  # a metric, its labels, and what to add or to record
+_MESSAGES = {
+    MessageParkedEvent: PARKED,
+    MessagePutBackEvent: PUT_BACK,
+    MessageBroughtBackEvent: BROUGHT_BACK,
+    CopyDroppedEvent: COPIES,
+}
+
+
+class Figures:
+    """Turns events into figures with bounded labels.
+
+    An event of several semaphores counts once for each. No label is ever a key, not even a part of one.
+    """
+
+    def __init__(self) -> None:
+        self._semaphores = BoundedLabel()
+        self._tasks = BoundedLabel()
+
+    def of(self, event: Event, task: str = "") -> Iterator[Figure]:
+        """Yield the figures of an event; ``task`` names the one of a permit that was lost or restored."""
+        match event:
+            case StoreCallEvent(operation, took, failed):
+                yield _store_call(operation, took, failed=failed)
+            case AttemptRefusedEvent(semaphores, name, reason, answered):
+                yield from self._each(REFUSED, semaphores, name, str(reason))
+                if not answered:
+                    yield _store_call("acquire", 0.0, failed=True)
+            case WaitEndedEvent(semaphores, name, how):
+                yield from self._each(ENDED_UNRUN, semaphores, name, str(how))
+            case (
+                MessageParkedEvent(semaphores, name)
+                | MessagePutBackEvent(semaphores, name)
+                | MessageBroughtBackEvent(semaphores, name)
+                | CopyDroppedEvent(semaphores, name)
+            ):
+                yield from self._each(_MESSAGES[type(event)], semaphores, name)
+            case _:
+                yield from self._of_permit(event, task)
+
+    def _of_permit(self, event: PermitEvent, task: str) -> Iterator[Figure]:
+        names = _semaphores(event.permit)
+        match event:
+            case PermitAcquiredEvent(_, name, waited, took):
+                yield from self._each(ACQUIRED, names, name)
+                yield from self._times(WAIT_SECONDS, names, waited)
+                yield _store_call("acquire", took, failed=False)
+            case PermitReleasedEvent(_, held):
+                yield from self._times(HELD_SECONDS, names, held)
+            case PermitLostEvent(_, _, loss):
+                yield from self._each(LOST, names, task, str(loss))
+            case PermitRestoredEvent():
+                yield from self._each(RESTORED, names, task)
+
+    def zeros(
+        self, semaphores: Iterable[str], task: str, losses: Iterable[str]
+    ) -> Iterator[Figure]:
+        """Yield the counters of a task that must exist before they count.
+
+        An alarm on the increase of a counter misses the first event if that event makes the counter.
+        """
+        names = tuple(semaphores)
+        for metric, labels, _ in self._each(ACQUIRED, names, task):
+            yield metric, labels, 0.0
+        for loss in losses:
+            for metric, labels, _ in self._each(LOST, names, task, loss):
+                yield metric, labels, 0.0
+
+    def _each(
+        self, metric: Metric, semaphores: Iterable[str], task: str, *labels: str
+    ) -> Iterator[Figure]:
+        name = self._tasks(task_label(task))
+        for semaphore in semaphores:
+            yield metric, (self._semaphores(semaphore_label(semaphore)), name, *labels), 1.0
+
+    def _times(self, metric: Metric, semaphores: Iterable[str], seconds: float) -> Iterator[Figure]:
+        for semaphore in semaphores:
+            yield metric, (self._semaphores(semaphore_label(semaphore)),), max(seconds, 0.0)
+
+
+def _store_call(operation: str, took: float, *, failed: bool) -> Figure:
+    if failed:
+        return STORE_ERRORS, (operation,), 1.0
+    return STORE_SECONDS, (operation,), took
+
+
+def _semaphores(permit: Permit) -> tuple[str, ...]:
+    return tuple(
+        {claim.semaphore: None for claim in permit.claims}
+    )  # without repetitions, in order
