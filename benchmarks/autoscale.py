@@ -1,7 +1,7 @@
 """What Celery's own ``--autoscale`` makes of a queue of limited tasks: processes over time.
 
-`python -m benchmarks.autoscale`: 500 tasks of 200 ms with limit 2, one worker with ``--autoscale=10,1``, requeued and
-parked; then with twenty unlimited tasks a second beside them.
+`python -m benchmarks.autoscale`: 500 tasks of 200 ms with limit 2, one worker with ``--autoscale=10,1``: parked and
+requeued, alone and with twenty unlimited tasks a second beside them; by Celery's autoscaler and by ours.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, product
 
 from celery import Celery
 
@@ -24,6 +24,10 @@ LIMIT = 2  # of the task `export`
 KEEPALIVE_S = 5  # of Celery's autoscaler, 30 by default
 SAMPLE_S = 0.5
 LONGEST_S = 120.0
+AUTOSCALERS = (
+    "celery.worker.autoscale:Autoscaler",
+    "celery_semaphore.worker.autoscaler:LimitedAutoscaler",
+)
 
 
 @contextmanager
@@ -32,11 +36,11 @@ def servers() -> Iterator[tuple[ValkeyServer, CounterServer]]:
         yield valkey, counter
 
 
-def play(site: Site, policy: str, beside: int) -> None:
+def play(site: Site, policy: str, beside: int, autoscaler: str) -> None:
     for _ in range(TASKS):
         site.client.send_task("export", (1, SECONDS), ignore_result=True)
     worker = site.start(
-        conf={"semaphore_on_saturated": policy},
+        conf={"semaphore_on_saturated": policy, "worker_autoscaler": autoscaler},
         options=["--autoscale=10,1"],
         env={"AUTOSCALE_KEEPALIVE": str(KEEPALIVE_S)},
     )
@@ -73,14 +77,14 @@ def report(
 
 def main() -> None:
     with servers() as (valkey, counter):
-        for policy in ("park", "requeue"):
-            for beside in (0, 20):
-                valkey.flush()
-                sites = site_on(valkey, counter, lease=30.0)
-                site = next(sites)
-                site.counter.reset()
-                play(site, policy, beside)
-                next(sites, None)  # ends its workers
+        for autoscaler, policy, beside in product(AUTOSCALERS, ("park", "requeue"), (0, 20)):
+            valkey.flush()
+            sites = site_on(valkey, counter, lease=30.0)
+            site = next(sites)
+            site.counter.reset()
+            print(autoscaler)
+            play(site, policy, beside, autoscaler)
+            next(sites, None)  # ends its workers
 
 
 if __name__ == "__main__":

@@ -60,6 +60,15 @@ class Autoscaler:
     def peak(self) -> int:
         return max((count for _, _, count in self.history), default=0)
 
+    def report(self) -> str:
+        """Tell how many workers there were over time, and why."""
+        began = self.history[0][0] if self.history else 0.0
+        line = ", ".join(
+            f"{at - began:.0f} s: {count} of {said['runnable']}/{said['waiting']}"
+            for at, said, count in self.history
+        )
+        return f"{self.starts} starts, {self.stops} stops, {self.peak} at once: {line}"
+
     def _run(self) -> None:
         while not self._over.wait(self.pause):
             self.poll()

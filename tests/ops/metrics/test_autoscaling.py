@@ -21,7 +21,8 @@ from .conftest import StartExporter
 
 LIMIT = 5  # of the task `call`
 TASKS = 500
-SECONDS = 0.1
+SECONDS = 0.3
+SLOW_S = 3.0  # between polls: longer than a worker's start and its first attempts
 MOST = 4  # workers of two processes for five permits, and one more
 WAYS = ["park", "requeue"]
 
@@ -57,12 +58,11 @@ class Cluster:
     @contextmanager
     def scaled(self, **options: Any) -> Iterator[Autoscaler]:
         scaler = Autoscaler(self.exporter.port, "celery", self.launch, **options)
-        with scaler:
-            yield scaler
-        print(  # noqa: T201 - for those who look
-            f"{scaler.starts} starts, {scaler.stops} stops, at most {scaler.peak} workers;"
-            f" {[(round(at - scaler.history[0][0], 1), said['runnable'], said['waiting'], n) for at, said, n in scaler.history]}"
-        )
+        try:
+            with scaler:
+                yield scaler
+        finally:
+            print(scaler.report())  # noqa: T201 - for those who look
 
 
 @pytest.fixture(params=WAYS)
@@ -78,9 +78,9 @@ def rabbit_cluster(
 
 
 def check_waiting_tasks(cluster: Cluster) -> None:
-    """One poll may add one worker: so even tasks that no worker has tried start few."""
+    """Tasks that no worker has tried are ready, so one poll may add one worker, and no more."""
     cluster.send(TASKS, "call", SECONDS)
-    with cluster.scaled(growth=1) as scaler:
+    with cluster.scaled(growth=1, pause=SLOW_S) as scaler:
         wait_until(lambda: cluster.done() == TASKS, 90, "all have run")
         counts = [count for at, _, count in scaler.history]
         assert max(counts) <= MOST, counts
@@ -129,3 +129,35 @@ def test_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
 @pytest.mark.rabbitmq
 def test_unlimited_tasks_beside_them_start_more_on_rabbitmq(rabbit_cluster: Cluster) -> None:
     check_growth(rabbit_cluster)
+
+
+def check_given_back(cluster: Cluster) -> None:
+    """A worker that is scaled down gives its waiting tasks back: they are ready, and few of them can run."""
+    cluster.send(100, "call", None)
+    worker = cluster.launch().wait_ready()
+    store = cluster.site.store()
+    wait_until(lambda: store.totals(["api"])[0].reachable == 98, 40, "all others wait")
+    wait_until(lambda: cluster.said() == {"runnable": 2, "waiting": 98, "floor": 1}, 20, "two run")
+    worker.warm()
+    wait_until(lambda: store.totals(["api"])[0].in_transit == 98, 20, "they went back")
+    wait_until(lambda: cluster.said()["runnable"] <= LIMIT, 20, "few of them can run")
+    assert cluster.said() == {
+        "runnable": 3,
+        "waiting": 98,
+        "floor": 1,
+    }  # beside the two that run on
+    cluster.site.let_go("api")
+    worker.wait(20)
+    wait_until(lambda: cluster.said() == {"runnable": 5, "waiting": 98, "floor": 1}, 20, "five can")
+    store.close()
+
+
+@pytest.mark.parametrize("cluster", ["requeue"], indirect=True)
+def test_what_a_worker_gave_back_starts_few_workers(cluster: Cluster) -> None:
+    check_given_back(cluster)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.parametrize("rabbit_cluster", ["requeue"], indirect=True)
+def test_what_a_worker_gave_back_starts_few_workers_on_rabbitmq(rabbit_cluster: Cluster) -> None:
+    check_given_back(rabbit_cluster)
