@@ -23,6 +23,7 @@ from . import (
     beside,
     canaries,
     epochs,
+    exporting,
     formats,
     holding,
     lua,
@@ -65,6 +66,7 @@ ALL: Sequence[Mutant] = (
     *ways.MUTANTS,
     *model.MUTANTS,
     *holding.MUTANTS,
+    *exporting.MUTANTS,
 )
 
 
