@@ -74,5 +74,5 @@ def test_keda_asks_for_fields_that_are_answered() -> None:
 def test_the_formula_names_its_triggers() -> None:
     (scaled,) = [s for s, t in triggers() if t.get("name") == "runnable"]
     formula = scaled["spec"]["advanced"]["scalingModifiers"]["formula"]
-    names = {trigger["name"] for of, trigger in triggers() if of is scaled}
+    names = {trigger["name"] for of, trigger in triggers() if of == scaled}
     assert set(re.findall(r"[a-z]+", formula)) == names
