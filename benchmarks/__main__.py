@@ -18,6 +18,7 @@ from . import (
     sessions,
     surprises,
     throughput,
+    totals,
     turns,
 )
 from .figure import Figure
@@ -28,6 +29,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "waiters": pairs.measure_waiters,
     "postgresql": postgresql.measure,
     "million": postgresql.measure_million,
+    "totals": totals.measure,
     "throughput": throughput.measure,
     "neighbours": neighbours.measure,
     "backlog": partial(backlog.compared, backlog.HUNDRED),

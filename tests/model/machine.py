@@ -89,12 +89,17 @@ class Stores(RuleBasedStateMachine):
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask as the present client, and look at all resources in the same instant."""
-        (answer, seen), self.epochs[self.client] = self.trio.ask(
-            lambda store: (question(store), [store.snapshot(name) for name in RESOURCES]),
+        (answer, seen, totals), self.epochs[self.client] = self.trio.ask(
+            lambda store: (
+                question(store),
+                [store.snapshot(name) for name in RESOURCES],
+                store.totals(RESOURCES),
+            ),
             self.epochs[self.client],
         )
-        for each in seen:
+        for each, counts in zip(seen, totals, strict=True):
             self.promises.check(each)
+            assert (counts.held + counts.granted, counts.waiting) == (each.occupied, each.waiting)
         self.seen = seen
         return answer
 

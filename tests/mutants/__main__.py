@@ -37,6 +37,7 @@ from . import (
     sessions,
     short_ways,
     stalls,
+    totals,
     turns,
     upkeep,
     ways,
@@ -67,6 +68,7 @@ ALL: Sequence[Mutant] = (
     *model.MUTANTS,
     *holding.MUTANTS,
     *exporting.MUTANTS,
+    *totals.MUTANTS,
 )
 
 

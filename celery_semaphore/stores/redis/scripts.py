@@ -22,11 +22,6 @@ PARTS = (
     "outbox",
     "aside",
 )
-# Those that totals.lua counts, in its order.
-TOTALLED_PARTS = (
-    *("holders", "ledger", "weights", "tickets", "payloads", "outbox"),
-    *("waiters", "parked", "aside"),
-)
 
 
 class Script:

@@ -8,22 +8,39 @@ from ...core.permit import Totals
 from ..encoding import seconds
 from . import scripts
 from .connection import pack
-from .scripts import TOTALLED_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .connection import Word
     from .keys import Keys
     from .runner import Runner
 
+WITHOUT_WAITS = ("holders", "ledger", "weights", "tickets")
+PARTS = (*WITHOUT_WAITS, "payloads", "outbox", "waiters", "parked", "aside")
 NO_WAITS = ["0", "0", "0", "0", "-", "0", "-"]
+HAS_WAITS = "?"
 
 
 def totals(runner: Runner, keys: Keys, resources: Sequence[str]) -> list[Totals]:
-    parts = [keys.part(name, part) for name in resources for part in TOTALLED_PARTS]
-    _, said = runner.run(scripts.TOTALS, [], resources, (len(parts), pack(parts)))
-    lines = said.decode().split("\n") if resources else []
-    return [_totals_of(name, line.split(" ")) for name, line in zip(resources, lines, strict=True)]
+    """Count each resource at one instant; those with waits are asked for in a second call."""
+    found = dict(zip(resources, _counted(runner, keys, resources, WITHOUT_WAITS), strict=True))
+    busy = [name for name, line in found.items() if line == HAS_WAITS]
+    found.update(zip(busy, _counted(runner, keys, busy, PARTS), strict=True))
+    return [_totals_of(name, found[name].split(" ")) for name in resources]
+
+
+def _counted(
+    runner: Runner, keys: Keys, resources: Sequence[str], parts: Sequence[str]
+) -> list[str]:
+    """Return the line of each resource; each part that is declared costs the server time."""
+    if not resources:
+        return []
+    declared = [keys.part(name, part) for name in resources for part in parts]
+    words: list[Word] = [len(parts), *resources]
+    _, said = runner.run(scripts.TOTALS, [], words, (len(declared), pack(declared)))
+    lines: list[str] = said.decode().split("\n")
+    return lines
 
 
 def _totals_of(resource: str, figures: list[str]) -> Totals:
@@ -39,11 +56,11 @@ def _totals_of(resource: str, figures: list[str]) -> Totals:
         int(reachable),
         int(in_transit),
         int(set_aside),
-        _seconds(oldest),
+        _elapsed(oldest),
         int(outbox),
-        _seconds(outbox_oldest),
+        _elapsed(outbox_oldest),
     )
 
 
-def _seconds(figure: str) -> float | None:
+def _elapsed(figure: str) -> float | None:
     return None if figure == "-" else seconds(figure)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Reason
+from ...core.permit import Kind, Reason, Totals
 from ...core.store import TOTALLED
 from .acquisition import admitted, came_back, claim, named, parked, requeued, why
-from .counted import NONE, counted, line
 from .grants import released
 from .session_calls import S, held
 from .suite import GRACE, LEASE, TAKE_UP, Suite
@@ -19,6 +18,27 @@ from .suite import GRACE, LEASE, TAKE_UP, Suite
 if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
+
+NONE = Totals("api", None, False, 0, 0, 0, 0, 0, 0, None, 0, None)  # noqa: FBT003 - the fields in their order
+
+
+def counted(store: Store, resource: str = "api") -> Totals:
+    """Return the totals, which agree with a snapshot of the same instant."""
+    (totals,) = store.totals([resource])
+    seen = store.snapshot(resource, waiters=1000)
+    holders = [(one.granted, one.weight) for one in seen.holders]
+    assert totals.held == sum(weight for granted, weight in holders if not granted)
+    assert totals.granted == sum(weight for granted, weight in holders if granted)
+    assert (totals.limit, totals.set_by_operator) == (seen.limit, seen.set_by_operator)
+    assert totals.waiting == seen.waiting
+    began = min((waiter.ticket.since for waiter in seen.waiters), default=None)
+    assert totals.oldest_wait == (None if began is None else pytest.approx(seen.at - began))
+    assert totals.parked + totals.reachable >= sum(waiter.reachable for waiter in seen.waiters)
+    return totals
+
+
+def line(totals: Totals) -> tuple[int, int, int, int]:
+    return totals.parked, totals.reachable, totals.in_transit, totals.set_aside
 
 
 class ResourceTotals(Suite):
@@ -50,9 +70,11 @@ class ResourceTotals(Suite):
         assert (counted(store).held, counted(store).granted) == (0, 0)
 
     def test_in_the_grace_all_counts(self, store: Store, clock: Clock) -> None:
-        """Their holders could not renew: the server was away."""
+        """Count those of holders that could not renew, since the server was away."""
         admitted(store, claim(2), "a")
+        admitted(store, claim(2), "gone")
         clock.advance(LEASE - 1)
+        store.release("gone", claim(2))
         lose_the_rest = self.remember(store)
         lose_the_rest()
         assert why(store, claim(2), "b") is Reason.RECOVERING
@@ -138,7 +160,7 @@ class ResourceTotals(Suite):
         admitted(store, claim(), "a")
 
     def test_counting_tells_a_client_of_no_epoch(self, store: Store, clock: Clock) -> None:
-        """It knows the older one until it makes a call that gives it a grace."""
+        """Let it know the older one until a call gives it a grace."""
         admitted(store, claim(2), "a")
         known = store.epoch
         self.forget(store)

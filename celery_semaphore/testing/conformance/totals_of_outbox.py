@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .acquisition import admitted, claim, named, parked
-from .counted import counted, line
-from .grants import messages, reaped
-from .suite import TAKE_UP, Suite
+from .grants import messages, reaped, released
+from .suite import LEASE, TAKE_UP, Suite
+from .totals import counted, line
 
 if TYPE_CHECKING:
     from ...core.permit import Totals
@@ -24,7 +24,7 @@ def age(totals: Totals) -> float | None:
 
 class OutboxTotals(Suite):
     def test_a_message_to_send_is_no_wait(self, store: Store, clock: Clock) -> None:
-        """Nor is one that was taken and has not been sent."""
+        """Count no wait for one that was taken and has not been sent, either."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         parked(store, claim(), "c")
@@ -74,6 +74,31 @@ class OutboxTotals(Suite):
             clock.advance(2)
         totals = counted(store)
         assert (totals.outbox, age(totals)) == (2, 4.0)
+
+    def test_a_message_that_was_sent_is_not_the_oldest(self, store: Store, clock: Clock) -> None:
+        """Let its grant wait to be taken up."""
+        for holder in "ab":
+            admitted(store, claim(2), holder)
+        for holder in "cd":
+            parked(store, claim(2), holder)
+        store.sent(released(store, "a", claim(2)))
+        clock.advance(2)
+        store.release("b", claim(2))
+        clock.advance(1)
+        totals = counted(store)
+        assert (totals.granted, totals.outbox, age(totals)) == (2, 1, 1.0)
+
+    def test_a_later_grant_sends_no_earlier_message(self, store: Store, clock: Clock) -> None:
+        """Park a task for both claims, and again for one; that grant ends before its message is taken."""
+        disk = claim(of="disk")
+        admitted(store, claim() + disk, "a")
+        ticket = parked(store, claim() + disk, "b")
+        clock.advance(LEASE)
+        assert store.attach(ticket, disk, b"b2") == {"disk"}
+        clock.advance(TAKE_UP)
+        outgoing = store.set_limit(None, "api")
+        assert (counted(store).outbox, counted(store, "disk").outbox) == (1, 0)
+        assert messages(store.take(outgoing)) == [b"b"]
 
     def test_messages_of_ended_waits_have_no_age(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")

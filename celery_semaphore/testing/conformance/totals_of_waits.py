@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Wait
 from ...core.session import GRANT_S
 from .acquisition import admitted, claim, parked, refused, requeued
-from .counted import counted, line
 from .session_calls import S, held, holding, looked_at
 from .suite import Suite
+from .totals import counted, line
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -63,7 +63,7 @@ class WaitTotals(Suite):
         assert counted(store).set_aside == 0
 
     def test_the_oldest_of_all_priorities(self, store: Store, clock: Clock) -> None:
-        """The first in line is not the oldest, and each line has an oldest one."""
+        """Find it behind the first in line, and in each line."""
         store.ask(S)
         admitted(store, claim(), "a")
         assert counted(store).oldest_wait is None

@@ -1,8 +1,7 @@
 -- Count what is at many resources, for metrics.
 
--- Return one row for each resource, in the given order. It takes no lock and writes nothing, so it begins no epoch. As a
--- stable function it sees all resources at one instant. It reads no row of `released`, and of each other table only the
--- rows of these resources.
+-- Return one row for each resource, in the given order: T1 to T6 of docs/maintain/architecture.md. It takes no lock and
+-- writes nothing, so it begins no epoch. As a stable function it sees all resources at one instant.
 CREATE FUNCTION celery_semaphore.v1_totals(
     _call celery_semaphore.v1_call, _names text[]
 ) RETURNS TABLE (

@@ -1,13 +1,12 @@
 -- Count what is at many resources, for metrics. It writes nothing, so it begins no epoch, and it reads no record of a
--- wait: a key where nobody waits takes three commands, any other about twenty, and two for each grant.
---   keys   after the common ones, of each resource: holders, ledger, weights, tickets, payloads, outbox, and its lines:
---          waiters, parked, aside; see _permits.lua and _line.lua
---   arg 1... the names of the resources
+-- wait. Each key costs time, so a caller gives four for each resource first, and all nine for those with waits.
+--   keys   after the common ones, of each resource: holders, ledger, weights, tickets; perhaps payloads, outbox, and
+--          its lines: waiters, parked, aside; see _permits.lua and _line.lua
+--   arg 1  number of keys of each resource, then the names of the resources
 -- Returns {the epoch that the caller knows, or nothing: it must not learn of one that it does not enter,
 --          a text with one line for each resource: limit or -, 1 if set by an operator, held, granted, and where
 --          there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -, messages to
---          send, us since the oldest of their grants or -}
-local EACH = 9 -- number of keys of a resource
+--          send, us since the oldest of their grants or -; instead "?" where there are waits, but not all keys}
 local GRANT = "\255" -- see _released.lua
 local memory = call("HMGET", EPOCH, "grace_until", "limited", "format")
 if memory[3] ~= FORMAT and (tonumber(memory[3]) or 0) > tonumber(FORMAT) then -- it may have another layout
@@ -16,29 +15,28 @@ end
 local in_grace, limited = now < (tonumber(memory[1]) or 0), memory[2] == "1"
 local NOW = string.format("%.0f", now)
 local ALIVE = in_grace and "-inf" or "(" .. NOW -- nothing ends during the grace
+local EACH = tonumber(arg(1))
 
 local function is_grant(name)
     return name:byte() == 255
 end
 
 local function by_operator(name)
-    local set = limited and call("HMGET", LIMITS, name, name:match("^[^/]*")) or {}
+    local set = call("HMGET", LIMITS, name, name:match("^[^/]*"))
     return set[1] or set[2]
 end
 
 -- Return the weights of the permits and of the grants.
 local function weigh(names, weights)
-    local held, granted, heavy = 0, 0, {}
-    local found = weights and call("HGETALL", weights) or {}
+    local held, granted, heavy, found = 0, 0, {}, call("HGETALL", weights)
     for n = 1, #found, 2 do
         heavy[found[n]] = tonumber(found[n + 1])
     end
     for _, name in ipairs(names) do
-        local weight = heavy[name] or 1
         if is_grant(name) then
-            granted = granted + weight
+            granted = granted + (heavy[name] or 1)
         else
-            held = held + weight
+            held = held + (heavy[name] or 1)
         end
     end
     return held, granted
@@ -87,8 +85,8 @@ local function outgoing(outbox, ledger, nonces)
     return count, oldest
 end
 
--- Count the waits. Each one has a record. One without a message is in transit, or has a grant that its session must ask
--- for, or is reachable: so no wait need be looked at.
+-- Count the waits: T2 to T6 of docs/maintain/architecture.md. Each one has a record. One without a message is in
+-- transit, or has a grant that its session must ask for, or is reachable: so no wait need be looked at.
 local function waits(k, names)
     local holders, ledger, tickets, payloads, outbox = KEYS[k], KEYS[k + 1], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
     local nonces, oldest, lines = granted_nonces(names, holders), nil, {}
@@ -113,14 +111,29 @@ local function waits(k, names)
         since(oldest), count, since(first))
 end
 
+-- Return the line of a resource: `k` is its first key.
+local function totals(name, k)
+    local names, granted = call("ZRANGEBYSCORE", KEYS[k], ALIVE, "+inf"), 0
+    for n = 1, #names do
+        if is_grant(names[n]) then
+            granted = granted + 1
+        end
+    end
+    local held, set = #names - granted, limited and by_operator(name)
+    local limit = (set or call("HGET", KEYS[k + 1], "limit") or "-") .. (set and " 1 " or " 0 ")
+    if call("EXISTS", KEYS[k + 2], KEYS[k + 3]) == 0 then
+        return limit .. held .. " " .. granted
+    end
+    local waiting = call("EXISTS", KEYS[k + 3]) == 1
+    if waiting and EACH == 4 then
+        return "?"
+    end
+    held, granted = weigh(names, KEYS[k + 2])
+    return limit .. string.format("%.0f %.0f", held, granted) .. (waiting and waits(k, names) or "")
+end
+
 local said = {}
-for n = given + 1, #ARGV do
-    local k = COMMON + EACH * (n - given - 1) + 1
-    local names, set = call("ZRANGEBYSCORE", KEYS[k], ALIVE, "+inf"), by_operator(ARGV[n])
-    local more = call("EXISTS", KEYS[k + 2], KEYS[k + 3]) > 0
-    local held, granted = weigh(names, more and KEYS[k + 2])
-    local limit = set or call("HGET", KEYS[k + 1], "limit") or "-"
-    said[n - given] = string.format("%s %d %d %d", limit, set and 1 or 0, held, granted)
-        .. (more and waits(k, names) or "")
+for n = 1, #ARGV - given - 1 do
+    said[n] = totals(arg(n + 1), COMMON + EACH * (n - 1) + 1)
 end
 return {tonumber(ARGV[5]) or false, table.concat(said, "\n")}
