@@ -22,6 +22,7 @@ from . import (
     asking,
     beside,
     canaries,
+    counts,
     epochs,
     exporting,
     formats,
@@ -69,6 +70,7 @@ ALL: Sequence[Mutant] = (
     *holding.MUTANTS,
     *exporting.MUTANTS,
     *totals.MUTANTS,
+    *counts.MUTANTS,
 )
 
 

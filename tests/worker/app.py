@@ -262,6 +262,12 @@ def limited_sum(numbers: list[int]) -> int:
     return sum(numbers)
 
 
+@app.task(name="fails_inside", base=LimitedTask, semaphore="outer", limit=1)
+def fails_inside() -> None:
+    """Has a permit, and raises what an attempt without one would fail with."""
+    failing.apply(("never",), throw=True)
+
+
 @app.task(name="nested", base=LimitedTask, bind=True, semaphore="one", limit=1)
 def nested(self: LimitedTask) -> list[Any]:
     """Runs another task of its own semaphore where it stands."""

@@ -41,6 +41,8 @@ class WorkerMetrics:
             from ...metrics import server  # noqa: F401 - it needs a package that may be missing
         self._server: Server | None = None
         self._recorder = self._made()
+        self._begin_at_zero()
+        limiter.process.announce.subscribe(self._recorder)
 
     def _made(self) -> Recorder:
         ledger = self._limiter.process.ledger
@@ -54,9 +56,7 @@ class WorkerMetrics:
         return recorder
 
     def start(self) -> None:
-        """Count from now on, and answer Prometheus."""
-        self._limiter.process.announce.subscribe(self._recorder)
-        self._begin_at_zero()
+        """Start to count, and answer Prometheus."""
         self._recorder.start()
         if self._port:
             self._listen()

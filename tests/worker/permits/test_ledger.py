@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.events import Announcer, Event, PermitReleasedEvent
+import time
+from dataclasses import replace
+
+from celery_semaphore.core.events import Announcer, Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import Clock, MemoryStore
@@ -42,4 +45,45 @@ def test_what_ended_is_not_announced_as_lost() -> None:
     clock.now += 11
     keeper.tick()
     assert store.renewed == ["b"]
-    assert [type(event) for event in events] == [PermitReleasedEvent]
+    assert [type(event) for event in events] == [PermitAcquiredEvent] * 2 + [PermitReleasedEvent]
+
+
+def a_ledger(events: list[Event]) -> Ledger:
+    announce, store = Announcer(), FailingStore()
+    announce.subscribe(events.append)
+    keeper = LeaseKeeper(store, announce)  # type: ignore[arg-type]
+    return Ledger(keeper, Releaser(store), announce, lambda _: None)  # type: ignore[arg-type]
+
+
+def test_a_permit_is_announced_once_though_its_note_is_entered_twice() -> None:
+    """As by a signal handler that interrupted the first entry."""
+    events = list[Event]()
+    ledger = a_ledger(events)
+    ledger.asked("a", API)
+    for _ in range(2):
+        ledger.held(permit("a"), 0.0, task="call", waited=2.0, took=0.1)
+    (event,) = events
+    assert isinstance(event, PermitAcquiredEvent)
+    assert (event.task, event.waited, event.took) == ("call", 2.0, 0.1)
+    assert event.permit.claims == API
+    assert ledger.name_of("a") == "call"
+
+
+def test_a_permit_is_announced_before_its_task_is_watched() -> None:
+    """Celery forgets tasks when it flushes its pool, so some are never watched."""
+    events = list[Event]()
+    ledger = a_ledger(events)
+    ledger.asked("a", API)
+    ledger.held(permit("a"), 0.0)
+    ledger.ended("a")
+    assert [type(event) for event in events] == [PermitAcquiredEvent, PermitReleasedEvent]
+
+
+def test_the_time_of_a_permit_does_not_depend_on_the_clock_of_the_store() -> None:
+    events = list[Event]()
+    ledger = a_ledger(events)
+    ledger.asked("a", API)
+    ledger.held(replace(permit("a"), acquired_at=time.time() + 3600), time.monotonic() - 5)
+    ledger.ended("a")
+    assert isinstance(events[1], PermitReleasedEvent)
+    assert 5 <= events[1].held < 60

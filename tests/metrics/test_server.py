@@ -1,0 +1,85 @@
+"""The server of metrics: its port, its end, and forked children."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from urllib.request import Request, urlopen
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from celery_semaphore.metrics.server import Server, serve
+from tests.support.process import free_port
+
+from .scraped import text_from
+
+
+class One(Collector):
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("one", "One sample.", labels=["name"])
+        family.add_metric(['"\n\\'], 1.0)
+        yield family
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = serve([One()], "127.0.0.1", 0)
+    yield server
+    server.close()
+
+
+def test_answers(server: Server) -> None:
+    assert server.port
+    assert 'one{name="\\"\\n\\\\"} 1.0' in text_from(server.port)
+    asked = Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept-Encoding": "gzip"})
+    with urlopen(asked, timeout=10) as answer:  # noqa: S310
+        assert b"# TYPE one gauge" in gzip.decompress(answer.read())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1"])
+def test_a_port_is_free_once_it_is_closed(address: str) -> None:
+    port = free_port()
+    for _ in range(2):
+        try:
+            server = serve([One()], address, port)
+        except OSError as error:
+            pytest.skip(f"no {address} here: {error}")
+        with pytest.raises(OSError, match="in use"):
+            serve([One()], address, port)
+        server.close()
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((address, port), timeout=5)
+
+
+def test_a_client_that_says_nothing_delays_no_other(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5):
+        assert "one" in text_from(server.port)
+
+
+def test_a_forked_child_neither_serves_nor_keeps_the_port(server: Server) -> None:
+    port = server.port
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        server.close()
+        serve([One()], "127.0.0.1", port).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_no_package_for_it_is_an_error_that_names_the_extra() -> None:
+    code = "import sys; sys.modules['prometheus_client'] = None; import celery_semaphore.metrics.server"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ConfigurationError: metrics for Prometheus need" in done.stderr
+    assert 'pip install "celery_semaphore[prometheus]"' in done.stderr
