@@ -1,7 +1,7 @@
 """What Celery's own ``--autoscale`` makes of a queue of limited tasks: processes over time.
 
 `python -m benchmarks.autoscale`: 500 tasks of 200 ms with limit 2, one worker with ``--autoscale=10,1``: parked and
-requeued, alone and with twenty unlimited tasks a second beside them; by Celery's autoscaler and by ours.
+requeued, alone and with twenty unlimited tasks a second beside them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ LIMIT = 2  # of the task `export`
 KEEPALIVE_S = 5  # of Celery's autoscaler, 30 by default
 SAMPLE_S = 0.5
 LONGEST_S = 120.0
-AUTOSCALERS = (
-    "celery.worker.autoscale:Autoscaler",
-    "celery_semaphore.worker.autoscaler:LimitedAutoscaler",
-)
 
 
 @contextmanager
@@ -36,11 +32,11 @@ def servers() -> Iterator[tuple[ValkeyServer, CounterServer]]:
         yield valkey, counter
 
 
-def play(site: Site, policy: str, beside: int, autoscaler: str) -> None:
+def play(site: Site, policy: str, beside: int) -> None:
     for _ in range(TASKS):
         site.client.send_task("export", (1, SECONDS), ignore_result=True)
     worker = site.start(
-        conf={"semaphore_on_saturated": policy, "worker_autoscaler": autoscaler},
+        conf={"semaphore_on_saturated": policy},
         options=["--autoscale=10,1"],
         env={"AUTOSCALE_KEEPALIVE": str(KEEPALIVE_S)},
     )
@@ -77,13 +73,12 @@ def report(
 
 def main() -> None:
     with servers() as (valkey, counter):
-        for autoscaler, policy, beside in product(AUTOSCALERS, ("park", "requeue"), (0, 20)):
+        for policy, beside in product(("park", "requeue"), (0, 20)):
             valkey.flush()
             sites = site_on(valkey, counter, lease=30.0)
             site = next(sites)
             site.counter.reset()
-            print(autoscaler)
-            play(site, policy, beside, autoscaler)
+            play(site, policy, beside)
             next(sites, None)  # ends its workers
 
 

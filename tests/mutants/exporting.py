@@ -197,20 +197,4 @@ MUTANTS = [
         "list(worker_state.requests.values())",
         f"{LOAD}::test_waiting_tasks_are_not_counted",
     ),
-    worker(
-        "a pool shrinks as Celery's own",
-        "messages that arrive mean work",
-        "autoscaler",
-        "        return self._shrink(n)\n",
-        "        return super().scale_down(n)\n",
-        "tests/worker/test_autoscaler.py::test_it_grows_at_once_and_shrinks_to_the_most_of_the_last_seconds",
-    ),
-    worker(
-        "a pool shrinks at once",
-        "fewer tasks are there",
-        "autoscaler",
-        "        return self._seen[0][1]\n",
-        "        return count\n",
-        "tests/worker/test_autoscaler.py::test_it_grows_at_once_and_shrinks_to_the_most_of_the_last_seconds",
-    ),
 ]
