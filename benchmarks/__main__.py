@@ -10,6 +10,7 @@ from pathlib import Path
 from . import (
     backlog,
     beside,
+    metrics,
     neighbours,
     pairs,
     parked,
@@ -31,6 +32,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "million": postgresql.measure_million,
     "totals": totals.measure,
     "throughput": throughput.measure,
+    "metrics": metrics.measure,
     "neighbours": neighbours.measure,
     "backlog": partial(backlog.compared, backlog.HUNDRED),
     "short": partial(backlog.compared, backlog.SHORT),

@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import struct
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from celery_semaphore import LimitedTask, task_saturated
 DIRECTORY = Path(os.environ.get("BENCH_DIRECTORY", "."))
 BROKER = os.environ.get("BENCH_BROKER", "redis://")
 LIMIT = int(os.environ.get("BENCH_LIMIT", "5"))
+
+for missing in os.environ.get("BENCH_WITHOUT", "").split():
+    sys.modules[missing] = None  # type: ignore[assignment] # so it cannot be imported
 
 app = Celery("bench", broker=BROKER)
 app.conf.update(

@@ -30,6 +30,7 @@ STAGED = "staged"  # the list that holds tasks before workers may see them
 
 
 STORE = "BENCH_STORE"  # the environment variable that names the store of permits
+WITHOUT = "BENCH_WITHOUT"  # likewise, of packages that workers must not find
 STORES = ("valkey", "postgresql")
 
 

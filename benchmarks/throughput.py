@@ -26,7 +26,7 @@ def measure() -> list[Figure]:
             names = [f"{kind}{ending}" for ending in ("", "_late") for kind in kinds]
             found = interleaved(
                 ROUNDS,
-                {name: partial(_rate, made, name, spent) for name in names},
+                {name: partial(rate, made, name, spent) for name in names},
             )
         for acks, ending in (("early", ""), ("late", "_late")):
             limited, plain = found[f"limited{ending}"], found[f"plain{ending}"]
@@ -35,16 +35,16 @@ def measure() -> list[Figure]:
                 "best tasks/s": f"{max(limited):.0f} limited and {max(plain):.0f} plain"
             }
             figures.append(ratio(label, limited, plain, bound=0.8, at_least=True, detail=detail))
-            figures.append(_cpu(found, f"limited{ending}", f"plain{ending}", spent))
+            figures.append(compared_cpu(found, f"limited{ending}", f"plain{ending}", spent))
             floor = "  the floor: a plain task that asks the server twice, to a plain task"
             asking = found[f"asking{ending}"]
             detail = {"best tasks/s": round(max(asking))}
             figures.append(ratio(f"{floor}, {acks} acks", asking, plain, detail=detail))
-            figures.append(_cpu(found, f"asking{ending}", f"plain{ending}", spent))
+            figures.append(compared_cpu(found, f"asking{ending}", f"plain{ending}", spent))
     return figures
 
 
-def _cpu(found: dict[str, list[float]], other: str, plain: str, spent: Spent) -> Figure:
+def compared_cpu(found: dict[str, list[float]], other: str, plain: str, spent: Spent) -> Figure:
     """Compare processor time, which depends less than the rates on other programs of the machine."""
     less, more = (spent[name][-len(found[name]) :] for name in (plain, other))
     us = {name: round(1e6 * statistics.median(spent[name]) / TASKS) for name in (other, plain)}
@@ -52,12 +52,13 @@ def _cpu(found: dict[str, list[float]], other: str, plain: str, spent: Spent) ->
     return ratio(label, less, more, detail={f"us of {name}": each for name, each in us.items()})
 
 
-def _rate(made: Site, name: str, spent: Spent) -> float:
+def rate(made: Site, name: str, spent: Spent, kind: str = "") -> float:
+    """Run a block of tasks; return how many ended in a second."""
     wanted = made.count("done") + made.stage((name, []) for _ in range(TASKS))
     before = made.cpu() + made.server_cpu()
     start = made.release()
     made.wait(lambda: made.count("done") >= wanted, 120, f"{TASKS} tasks {name}")
-    rate = TASKS / (time.monotonic() - start)
+    found = TASKS / (time.monotonic() - start)
     made.wait(lambda: not made.client.hlen("unacked"), 30, "all acknowledgements")
-    spent.setdefault(name, []).append(made.cpu() + made.server_cpu() - before)
-    return rate
+    spent.setdefault(kind or name, []).append(made.cpu() + made.server_cpu() - before)
+    return found

@@ -125,6 +125,5 @@ def _store_call(operation: str, took: float, *, failed: bool) -> Figure:
 
 
 def _semaphores(permit: Permit) -> tuple[str, ...]:
-    return tuple(
-        {claim.semaphore: None for claim in permit.claims}
-    )  # without repetitions, in order
+    # Without repetitions, in order.
+    return tuple(dict.fromkeys(claim.semaphore for claim in permit.claims))

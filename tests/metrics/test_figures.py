@@ -7,7 +7,7 @@ import pytest
 from celery_semaphore.core import events
 from celery_semaphore.core.events import Event, Loss, WaitEnd
 from celery_semaphore.core.permit import Claim, Permit, Reason
-from celery_semaphore.metrics.catalogue import MAX_SEMAPHORES, OF_A_WORKER, OF_EVENTS, OTHER
+from celery_semaphore.metrics.catalogue import COPIES, MAX_SEMAPHORES, OF_A_WORKER, OF_EVENTS, OTHER
 from celery_semaphore.metrics.figures import Figures
 from celery_semaphore.metrics.labels import LONGEST_TASK
 from celery_semaphore.metrics.prometheus import CountsCollector
@@ -73,7 +73,7 @@ def test_each_event_has_its_counter(event: Event, name: str, labels: dict[str, s
 
 def test_each_metric_of_events_comes_from_an_event() -> None:
     figures = Figures()
-    more = [
+    more: list[Event] = [
         events.PermitReleasedEvent(permit("a"), 1.0),
         events.StoreCallEvent("renew", 0.1, failed=False),
     ]
@@ -154,7 +154,7 @@ def test_a_listener_waits_for_nothing() -> None:
     with recorder.counted():
         recorder(events.CopyDroppedEvent(("a",), "t"))
     with recorder.counted() as tally:
-        assert tally.counts(OF_EVENTS[8]) == {("a", "t"): 1}
+        assert tally.counts(COPIES) == {("a", "t"): 1}
 
 
 def test_what_nothing_wants_is_not_kept() -> None:

@@ -15,7 +15,7 @@ from celery.worker import state
 from ...core.events import Loss
 from ...metrics.catalogue import STORE_ERRORS, WORKER_HELD_MESSAGES, WORKER_PROCESSES
 from ...metrics.figures import Figure
-from ...metrics.measured_store import OPERATIONS, has_opentelemetry, is_on
+from ...metrics.measured_store import OPERATIONS, is_on
 from ...metrics.recorder import Recorder
 from ..limiter import Limiter
 from ..options.options import Options
@@ -46,10 +46,10 @@ class WorkerMetrics:
 
     def _made(self) -> Recorder:
         ledger = self._limiter.process.ledger
-        if not has_opentelemetry():
+        try:
+            from ...metrics.opentelemetry import has_provider, instruments
+        except ImportError:  # it is not there, or too old to be observed
             return Recorder(ledger.name_of)
-        from ...metrics.opentelemetry import has_provider, instruments
-
         wanted = (lambda: True) if self._port else has_provider
         recorder = Recorder(ledger.name_of, instruments().record, wanted)
         instruments().observe(recorder.tally)

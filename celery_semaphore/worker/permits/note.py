@@ -26,7 +26,6 @@ from ...errors import ConfigurationError
 from ...stores.encoding import brief
 
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
-LONGEST_TASK = 128  # characters of a task's name in a note, which must fit into PIPE_BUF
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
 # Each task pays for three notes, so they skip the overhead of json.dumps and json.loads.
@@ -95,8 +94,11 @@ class NotePipe:
         """Write the note of ``PermitObserver.held``."""
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
-        figures = f"{_quoted(task[:LONGEST_TASK])},{waited:.3f},{took:.6f}"
-        self._note(f'["held",{_quoted(permit.holder)},{grant},{figures}]')
+        start, end = f'["held",{_quoted(permit.holder)},{grant},', f",{waited:.3f},{took:.6f}]"
+        note = f"{start}{_quoted(task)}{end}"
+        if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
+            note = f'{start}""{end}'
+        self._note(note)
 
     def over(self, holder: str) -> None:
         """Write the note of ``PermitObserver.over``."""

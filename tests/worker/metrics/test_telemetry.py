@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.metrics.catalogue import OF_EVENTS, PREFIX, Metric, MetricType
+from celery_semaphore.metrics.catalogue import (
+    OF_EVENTS,
+    PREFIX,
+    WAIT_SECONDS,
+    Metric,
+    MetricType,
+)
 from tests.metrics.scraped import Scraped
 from tests.support.process import wait_until
 
@@ -59,7 +65,7 @@ def test_the_same_figures(site: Site, watched: StartWatched) -> None:
         for name, _, has, values in points
         if name.endswith("wait.duration") and has["semaphore"] == "one"
     ]
-    assert len(waits) == 2 + len(OF_EVENTS[9].buckets) + 1, "its buckets are those of the catalogue"
+    assert len(waits) == 2 + len(WAIT_SECONDS.buckets) + 1, "its buckets are those of the catalogue"
     (acquired,) = [
         v
         for n, _, has, v in points

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.key import MAX_NAME_BYTES
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.worker.permits.note import NotePipe
 
 
@@ -37,3 +37,21 @@ def test_a_note_of_many_limits_with_long_keys(length: int) -> None:
     """Beside the resource it holds only the beginning of each key, and so has room for more of them."""
     claims = [Claim(f"api{n:02}", "x" * length, 3) for n in range(17)]
     assert [c.resource for c in noted(*claims)] == [c.resource for c in claims]
+
+
+@pytest.mark.parametrize(
+    ("name", "arrives"), [("shop.call", True), ('é"\n' * 100, True), ("é" * 5000, False)]
+)
+def test_a_note_of_a_permit_arrives_whatever_the_name_of_its_task_is(
+    name: str, arrives: bool
+) -> None:
+    found: list[Any] = []
+    observer: Any = SimpleNamespace(held=lambda *_, **figures: found.append(figures))
+    pipe = NotePipe()
+    try:
+        permit = Permit("x" * 36, 1, (), 1.5, 31.5, 7)
+        pipe.held(permit, 2.0, task=name, waited=1.25, took=0.001)
+        assert pipe.drain(observer)
+    finally:
+        pipe.close()
+    assert found == [{"task": name if arrives else "", "waited": 1.25, "took": 0.001}]
