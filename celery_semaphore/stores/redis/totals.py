@@ -12,7 +12,6 @@ from .connection import pack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .connection import Word
     from .keys import Keys
     from .runner import Runner
 
@@ -37,8 +36,7 @@ def _counted(
     if not resources:
         return []
     declared = [keys.part(name, part) for name in resources for part in parts]
-    words: list[Word] = [len(parts), *resources]
-    _, said = runner.run(scripts.TOTALS, [], words, (len(declared), pack(declared)))
+    _, said = runner.run(scripts.TOTALS, [], [len(parts)], (len(declared), pack(declared)))
     lines: list[str] = said.decode().split("\n")
     return lines
 

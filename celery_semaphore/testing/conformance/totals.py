@@ -32,7 +32,9 @@ def counted(store: Store, resource: str = "api") -> Totals:
     assert (totals.limit, totals.set_by_operator) == (seen.limit, seen.set_by_operator)
     assert totals.waiting == seen.waiting
     began = min((waiter.ticket.since for waiter in seen.waiters), default=None)
-    assert totals.oldest_wait == (None if began is None else pytest.approx(seen.at - began))
+    assert totals.oldest_wait == (
+        None if began is None else pytest.approx(seen.at - began, abs=1e-6)
+    )
     assert totals.parked + totals.reachable >= sum(waiter.reachable for waiter in seen.waiters)
     return totals
 
@@ -79,6 +81,8 @@ class ResourceTotals(Suite):
         lose_the_rest()
         assert why(store, claim(2), "b") is Reason.RECOVERING
         clock.advance(GRACE - 0.001)
+        assert counted(store).held == 1
+        requeued(store, claim(2), "c")
         assert counted(store).held == 1
         clock.advance(0.001)
         assert counted(store).held == 0
