@@ -106,6 +106,24 @@ def test_the_store_goes_and_comes_back(
     assert "Traceback" not in log
 
 
+def test_the_broker_goes_and_comes_back(
+    site: Site, start_exporter: StartExporter, start_valkey: Any
+) -> None:
+    broker = start_valkey(requirepass=CANARY)
+    env = site.env() | {"BROKER": broker.url}
+    exporter = start_exporter(*OFTEN, "-Q", "celery", env=env)
+    gauge = 'celery_semaphore_runnable{queue="celery"} 0.0'
+    exporter.wait_until(lambda: gauge in exporter.text(), 40, "it counts the queue")
+    broker.kill()
+    exporter.wait_until(lambda: exporter.scale()[0] == 503, 40, "it says that it cannot")
+    assert gauge not in exporter.text()
+    assert exporter.is_up(), "the store answers"
+    broker.start()
+    exporter.wait_until(lambda: exporter.scale()[0] == 200, 40, "it counts again")
+    assert gauge in exporter.text()
+    assert CANARY not in exporter.log()
+
+
 def test_without_the_permission_it_goes_on(
     site: Site, start_exporter: StartExporter, start_valkey: Any
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kombu import Producer, Queue
 
 from celery_semaphore.ops.metrics.load import Load, loads_of_workers, ready_in
 from tests.support.process import wait_until
@@ -14,7 +15,7 @@ WAYS = ["requeue", "park"]
 
 
 def check_load(site: Site, way: str) -> None:
-    """Two run, one is prefetched, three wait, and four unlimited ones are prefetched of another queue."""
+    """Two run, one is prefetched, and an unlimited one is prefetched of another queue."""
     site.start(concurrency=2, queues=["celery", "other"], conf={"semaphore_on_saturated": way})
     running = [site.send("export", 1, 3600.0) for _ in range(2)]
     wait_until(lambda: site.inside("tenant 1") == 2, 20, "two run")
@@ -39,7 +40,7 @@ def test_on_rabbitmq(rabbit_site: Site) -> None:
 def test_waiting_tasks_are_not_counted(site: Site, way: str) -> None:
     site.start(concurrency=3, conf={"semaphore_on_saturated": way})
     for _ in range(30):
-        site.send("export", 1, None if False else 3600.0)
+        site.send("export", 1, 3600.0)
     wait_until(lambda: site.waiting("tenant/1") == 28, 40, "28 wait")
     wait_until(
         lambda: loads_of_workers(site.client) == {"celery": Load(2, 0)}, 20, "two are counted"
@@ -63,3 +64,16 @@ def test_ready_messages_are_counted(site: Site) -> None:
 @pytest.mark.rabbitmq
 def test_ready_messages_are_counted_on_rabbitmq(rabbit_site: Site) -> None:
     check_ready(rabbit_site)
+
+
+@pytest.mark.rabbitmq
+def test_ready_messages_of_a_quorum_queue_are_counted(rabbit_site: Site) -> None:
+    with rabbit_site.client.connection_for_write() as connection, connection.channel() as channel:
+        quorum = Queue("celery", durable=True, queue_arguments={"x-queue-type": "quorum"})
+        quorum.bind(channel).declare()
+        producer = Producer(channel)
+        for _ in range(3):
+            producer.publish({}, routing_key="celery")
+    wait_until(
+        lambda: ready_in(rabbit_site.client, ["celery"]) == {"celery": 3}, 20, "three are ready"
+    )
