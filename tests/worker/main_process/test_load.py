@@ -14,21 +14,26 @@ from tests.worker.conftest import Site
 WAYS = ["requeue", "park"]
 
 
-def check_load(site: Site, way: str) -> None:
+def check_load(site: Site, way: str, **options: Any) -> None:
     """Two run, one is prefetched, and an unlimited one is prefetched of another queue."""
-    site.start(concurrency=2, queues=["celery", "other"], conf={"semaphore_on_saturated": way})
-    running = [site.send("export", 1, 3600.0) for _ in range(2)]
+    conf = {"semaphore_on_saturated": way}
+    site.start(concurrency=2, queues=["celery", "other"], conf=conf, **options)
+    for _ in range(2):
+        site.send("export", 1, 3600.0)
     wait_until(lambda: site.inside("tenant 1") == 2, 20, "two run")
     site.send("export", 1)
     site.client.send_task("free", queue="other")
     expected = {"celery": Load(2, 1), "other": Load(0, 1)}
     wait_until(lambda: loads_of_workers(site.client) == expected, 20, "all are counted")
-    del running
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_running_and_prefetched_tasks_are_counted(site: Site, way: str) -> None:
     check_load(site, way)
+
+
+def test_in_a_pool_of_threads(site: Site) -> None:
+    check_load(site, "park", pool="threads")
 
 
 @pytest.mark.rabbitmq
