@@ -23,7 +23,7 @@ def done(*results: AsyncResult) -> None:
     wait_until(lambda: all(result.ready() for result in results), 30, "all are done")
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo", "gevent", "eventlet"])
 def test_permits(site: Site, watched: StartWatched, pool: str) -> None:
     here = watched(pool=pool, concurrency=1 if pool == "solo" else 2)
     assert here.get("acquired_total", semaphore="api", task="call") == 0, "it begins at zero"
