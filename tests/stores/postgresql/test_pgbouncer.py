@@ -32,6 +32,12 @@ def test_a_pair(pooled: PostgresStore) -> None:
     assert not pooled.release("a", claim())
 
 
+def test_what_is_counted(pooled: PostgresStore) -> None:
+    pooled.acquire(claim(2), "a")
+    (totals, other) = pooled.totals(["api", "disk"])
+    assert (totals.held, totals.limit, other.held, other.limit) == (1, 2, 0, None)
+
+
 def test_a_crowd_through_few_sessions(pooled: PostgresStore) -> None:
     """Nothing of one transaction is left for the next, which may be another client's."""
     inside = crowd(pooled, threads=8, times=30)
