@@ -57,7 +57,7 @@ MUTANTS = [
         "all keys are read at once",
         "one call is fewer than a hundred",
         "collection",
-        "islice(wanted, TOTALLED)",
+        "islice(wanted, BATCH)",
         "wanted",
         STATE,
     ),

@@ -6,11 +6,10 @@ import pytest
 
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Totals
-from celery_semaphore.core.store import TOTALLED
 from celery_semaphore.metrics import catalogue
 from celery_semaphore.metrics.catalogue import MAX_SEMAPHORES, OF_THE_STORE, OTHER
 from celery_semaphore.metrics.labels import BoundedLabel
-from celery_semaphore.ops.metrics.collection import COUNTED, collect
+from celery_semaphore.ops.metrics.collection import BATCH, COUNTED, LONGEST_PAUSE_S, collect
 from celery_semaphore.ops.metrics.state import State, blocked_of, idle_of
 
 from .fakes import FakeStore, key
@@ -144,19 +143,20 @@ def test_no_key_is_a_label() -> None:
 
 
 def test_a_collection_goes_in_batches_with_pauses() -> None:
-    fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1200)))
+    fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(120)))
     pauses: list[float] = []
     state = collect(fake.store, BoundedLabel(), {}, 50_000, pauses.append)
-    assert fake.asked == [TOTALLED, TOTALLED, 200]
+    assert fake.asked == [BATCH, BATCH, 20]
     assert len(pauses) == 3
-    assert (state.semaphores["k"].used, state.skipped) == (1200, 0)
+    assert all(0 < each <= LONGEST_PAUSE_S for each in pauses)
+    assert (state.semaphores["k"].used, state.skipped) == (120, 0)
 
 
 def test_keys_above_the_bound_are_skipped_and_counted() -> None:
-    fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(1200)))
-    state = collect(fake.store, BoundedLabel(), {}, 700, lambda _: None)
-    assert fake.asked == [TOTALLED, 200]
-    assert (state.semaphores["k"].used, state.skipped) == (700, 500)
+    fake = FakeStore(*(key(f"k/{n}", limit=1, held=1) for n in range(120)))
+    state = collect(fake.store, BoundedLabel(), {}, 70, lambda _: None)
+    assert fake.asked == [BATCH, 20]
+    assert (state.semaphores["k"].used, state.skipped) == (70, 50)
 
 
 def test_names_far_above_the_bound_are_not_even_read() -> None:
