@@ -33,14 +33,17 @@ class CountsCollector(Collector):
 
 
 class StateCollector(Collector):
-    """Yields the state of a worker, as ``read`` returns it."""
+    """Yields the state of a worker, or what other figures ``read`` returns ``of`` these metrics."""
 
-    def __init__(self, read: Callable[[], Iterable[Figure]]) -> None:
+    def __init__(
+        self, read: Callable[[], Iterable[Figure]], of: Iterable[Metric] = OF_A_WORKER
+    ) -> None:
         self._read = read
+        self._of = tuple(of)
 
     def collect(self) -> Iterator[Family]:
         """Yield each metric."""
-        families = {m.name: GaugeMetricFamily(m.name, m.help, labels=m.labels) for m in OF_A_WORKER}
+        families = {m.name: GaugeMetricFamily(m.name, m.help, labels=m.labels) for m in self._of}
         for metric, labels, value in self._read():
             families[metric.name].add_metric(labels, value)
         yield from families.values()

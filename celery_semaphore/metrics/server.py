@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from socketserver import ThreadingMixIn
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -19,7 +20,7 @@ from ..core.background_thread import BackgroundThread
 from ..errors import ConfigurationError
 
 try:
-    from prometheus_client import CollectorRegistry, make_wsgi_app
+    from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 except ImportError as missing:
     msg = (
         "metrics for Prometheus need the package prometheus-client, which is missing:"
@@ -28,6 +29,8 @@ except ImportError as missing:
     raise ConfigurationError(msg) from missing
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from prometheus_client.registry import Collector
 
 POLL_S = 0.5  # how long the thread waits for a request before it checks whether it shall end
@@ -103,18 +106,39 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-def serve(collectors: Iterable[Collector], address: str, port: int) -> Server:
+def serve(
+    collectors: Iterable[Collector],
+    address: str,
+    port: int,
+    routes: Mapping[str, WSGIApplication] = MappingProxyType({}),
+) -> Server:
     """Return a server that answers with what these collectors yield; port 0 stands for any free port.
 
-    Raise ``OSError`` if it cannot listen there.
+    ``routes`` are other applications, each by its path. Raise ``OSError`` if it cannot listen there.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    for collector in collectors:
-        registry.register(collector)
     family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     listener = type("_Listener", (_HttpServer,), {"address_family": family})
     http: _HttpServer = listener(where, _Handler)
-    http.set_app(make_wsgi_app(registry))
+    http.set_app(_routed(make_wsgi_app(_registry_of(collectors)), routes))
     server = Server(http)
     server.start()
     return server
+
+
+def text_of(collectors: Iterable[Collector]) -> bytes:
+    """Return the text that a server would answer with now."""
+    return generate_latest(_registry_of(collectors))
+
+
+def _registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)
+    return registry
+
+
+def _routed(default: WSGIApplication, routes: Mapping[str, WSGIApplication]) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return routes.get(environ["PATH_INFO"], default)(environ, start_response)
+
+    return answer

@@ -18,6 +18,7 @@ from ..worker.options.hidden_url import hide_url
 from . import schema, tables
 from .directory import describe
 from .inspector import ASK
+from .metrics.command import metrics
 from .terminal import inspecting, known, said_in_one_line, say
 
 KEYS = 50  # how many keys of a semaphore are shown
@@ -207,10 +208,7 @@ def drop(
                 abort=True,
             )
         inspector.drop(task_ids, resource)
-    say(
-        ctx,
-        "Revoked. A task that is held or parked ends within seconds, one in transit when it is delivered.",
-    )
+    say(ctx, "Revoked. Held and parked tasks end within seconds, others when they are delivered.")
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -248,3 +246,4 @@ def install(ctx: click.Context, *, sql: bool) -> None:
 
 
 semaphore.add_command(install, "upgrade")
+semaphore.add_command(metrics)

@@ -41,7 +41,7 @@ class Replies:
 def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
     """Query all workers for these tasks; collect the answers of ``timeout`` seconds."""
     try:
-        answers = _broadcast(app, timeout, "query_task", ids=list(task_ids))
+        answers = broadcast(app, timeout, "query_task", ids=list(task_ids))
     except Exception as error:  # noqa: BLE001 - whatever the transport raises, what the store knows is shown
         return Replies(
             problem=f"the workers could not be asked: {str(error) or type(error).__name__}"
@@ -58,14 +58,14 @@ def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
 def revoke(app: Any, task_ids: Collection[str], timeout: float) -> list[str]:
     """Revoke these tasks; return the workers that answered, for only running workers remember a revocation."""
     try:
-        answers = _broadcast(app, timeout, "revoke", task_id=list(task_ids))
+        answers = broadcast(app, timeout, "revoke", task_id=list(task_ids))
     except Exception as error:
         msg = f"the workers could not be reached: {str(error) or type(error).__name__}"
         raise SemaphoreError(msg) from error
     return sorted(worker for worker, _ in answers)
 
 
-def _broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list[tuple[str, Any]]:
+def broadcast(app: Any, timeout: float, command: str, **arguments: Any) -> list[tuple[str, Any]]:
     """Send a command to all workers; return each answer. Celery's own inspect would merge workers of one name."""
     # A connection of the pool would take six seconds to report that the broker is away.
     with app.connection_for_write(connect_timeout=timeout) as connection:

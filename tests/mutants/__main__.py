@@ -24,6 +24,7 @@ from . import (
     canaries,
     counts,
     epochs,
+    exporting,
     formats,
     holding,
     lua,
@@ -67,6 +68,7 @@ ALL: Sequence[Mutant] = (
     *ways.MUTANTS,
     *model.MUTANTS,
     *holding.MUTANTS,
+    *exporting.MUTANTS,
     *totals.MUTANTS,
     *counts.MUTANTS,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from celery.worker.control import Panel
 
 from ...core.names import task_id_of
+from .load import add_load_command
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
@@ -21,10 +22,11 @@ HELP = "Show the tasks that have permits, and those that are held until they are
 
 
 def add_inspect_command() -> None:
-    """Register ``celery inspect semaphore`` with workers and with Celery's command line."""
+    """Register ``celery inspect semaphore``, and the count of tasks, with workers and with Celery's command line."""
     Panel.register(
         name="semaphore", type="inspect", help=HELP, signature="[shown=100]", args=[("shown", int)]
     )(inspect_worker)
+    add_load_command()
 
 
 def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object]:

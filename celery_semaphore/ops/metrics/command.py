@@ -1,0 +1,84 @@
+"""Provide ``celery -A app semaphore metrics``: the exporter.
+
+Celery loads it with each command: what only the exporter needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import click
+from celery.bin.base import CeleryCommand, CeleryOption
+
+from ..terminal import said_in_one_line
+
+PORT = 9808
+INTERVAL_S = 15.0
+MAX_KEYS = 50_000
+
+
+@click.command(cls=CeleryCommand)
+@click.option(
+    "--port",
+    cls=CeleryOption,
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=True,
+    help="Listen on this port.",
+)
+@click.option(
+    "--address",
+    cls=CeleryOption,
+    default="127.0.0.1",
+    show_default=True,
+    help="Listen on this address; 0.0.0.0 stands for all of the host's, for all that can reach it.",
+)
+@click.option(
+    "--once", cls=CeleryOption, is_flag=True, help="Print the metrics of one collection, and exit."
+)
+@click.option(
+    "--interval",
+    cls=CeleryOption,
+    type=click.FloatRange(0.1, 3600),
+    default=INTERVAL_S,
+    show_default=True,
+    help="Seconds between two collections.",
+)
+@click.option(
+    "--max-keys",
+    cls=CeleryOption,
+    type=click.IntRange(1),
+    default=MAX_KEYS,
+    show_default=True,
+    help="Read at most so many keys in one collection, and count the others as skipped.",
+)
+@click.option(
+    "-Q",
+    "--queue",
+    "queues",
+    cls=CeleryOption,
+    multiple=True,
+    help="Export what can run of this queue, for autoscalers. May be repeated.",
+)
+@click.pass_context
+def metrics(
+    ctx: click.Context,
+    *,
+    port: int,
+    address: str,
+    once: bool,
+    interval: float,
+    max_keys: int,
+    queues: tuple[str, ...],
+) -> None:
+    """Export the state of all semaphores for Prometheus, at /metrics, and for autoscalers, at /scale?queue=NAME.
+
+    One exporter is enough for a cluster, and several do no harm. Its figures are for all that can reach its port.
+    """
+    app = ctx.obj.app
+    app.loader.import_default_modules()  # the tasks, which declare limits
+    with said_in_one_line(app):
+        from .exposition import opened, print_once, serve
+
+        with opened(app, interval=interval, max_keys=max_keys, queues=queues) as exporter:
+            if once:
+                ctx.exit(int(not print_once(exporter)))
+            serve(exporter, address, port, interval)

@@ -1,0 +1,65 @@
+"""Print the metrics of one collection, or serve them until the process is told to end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from ...core.key import resource_name
+from ...metrics.catalogue import OF_THE_EXPORTER, OF_THE_STORE
+from ...metrics.server import serve as listen, text_of  # names the extra that brings its package
+
+from ...metrics.prometheus import StateCollector  # isort: skip # needs that package, too
+from ...settings import Settings
+from ..directory import declared_by
+from .answer import ScaleAnswer
+from .exporter import Exporter
+
+
+@contextmanager
+def opened(app: Any, **options: Any) -> Iterator[Exporter]:
+    """Yield the exporter of an app, and close its store after it."""
+    store = Settings.from_app(app).open_store()
+    declared = declared_by(app.tasks.values())
+    limits = {resource_name(name, None): limit for name, limit in declared.items()}
+    try:
+        yield Exporter(app, store, declared=limits, **options)
+    finally:
+        store.close()
+
+
+def collector_of(exporter: Exporter) -> StateCollector:
+    """Return a collector that reads the last collection, and asks no server."""
+    return StateCollector(exporter.figures, (*OF_THE_EXPORTER, *OF_THE_STORE))
+
+
+def print_once(exporter: Exporter) -> bool:
+    """Print the metrics of one collection, and return whether the store answered."""
+    answered = exporter.collect()
+    click.echo(text_of([collector_of(exporter)]), nl=False)
+    return answered
+
+
+def serve(exporter: Exporter, address: str, port: int, interval: float) -> None:
+    """Collect and serve until SIGTERM or SIGINT."""
+    logging.basicConfig(format="[%(asctime)s: %(levelname)s] %(message)s")
+    routes = {"/scale": ScaleAnswer(exporter)}
+    try:
+        server = listen([collector_of(exporter)], address, port, routes)
+    except OSError as error:
+        msg = f"cannot listen on {address} port {port}: {error.strerror or error}."
+        raise click.ClickException(msg) from error
+    # As the first process of a container it would not even notice the signal by which the container is ended.
+    signal.signal(signal.SIGTERM, lambda *_: exporter.stop())
+    click.echo(f"Metrics at http://{address}:{port}/metrics", err=True)
+    try:
+        exporter.run(interval)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+    finally:
+        server.close()

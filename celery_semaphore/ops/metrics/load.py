@@ -1,0 +1,81 @@
+"""Count what lies in queues, and what workers run and have prefetched of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...worker.main_process.load import COMMAND
+from ...worker.messages.route import granted_queue
+from ..control import broadcast
+
+ANSWER_S = 1.0  # to wait for the workers
+BROKER_S = 5.0  # for each answer of the broker
+NOT_FOUND = "404"  # the code of AMQP, which kombu's other transports raise as a text
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What workers have of one queue."""
+
+    running: int = 0
+    prefetched: int = 0
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.running + other.running, self.prefetched + other.prefetched)
+
+
+def loads_of_workers(app: Any) -> dict[str, Load]:
+    """Return what all workers have of each queue that they consume, by one broadcast."""
+    loads: dict[str, Load] = {}
+    for _, answer in broadcast(app, ANSWER_S, COMMAND):
+        for queue, (running, prefetched) in answer.get("queues", {}).items():
+            loads[queue] = loads.get(queue, Load()) + Load(running, prefetched)
+    return loads
+
+
+def ready_in(app: Any, queues: Collection[str]) -> dict[str, int]:
+    """Return how many messages are ready in each queue and its granted queue; none for one that does not exist.
+
+    On Redis a queue without messages does not exist.
+    """
+    with _connected(app) as connection:
+        both = {name for queue in queues for name in (queue, granted_queue(queue))}
+        found = dict(_counted(connection, both))
+    return {
+        queue: found.get(queue, 0) + found.get(granted_queue(queue), 0)
+        for queue in queues
+        if queue in found or granted_queue(queue) in found
+    }
+
+
+def _counted(connection: Any, queues: Iterable[str]) -> Iterator[tuple[str, int]]:
+    channel = connection.channel()
+    for queue in queues:
+        try:
+            yield queue, channel.queue_declare(queue, passive=True).message_count
+        except connection.channel_errors as error:
+            if str(getattr(error, "reply_code", "")) != NOT_FOUND:
+                raise
+            channel = (
+                connection.channel()
+            )  # RabbitMQ closes a channel that asked for an unknown queue
+
+
+@contextmanager
+def _connected(app: Any) -> Iterator[Any]:
+    """Connect to the broker that workers read from; no answer takes longer than ``BROKER_S``."""
+    connection = app.connection_for_read(connect_timeout=BROKER_S)
+    options: Mapping[str, Any] = {}
+    if connection.transport.driver_type == "amqp":
+        options = {"read_timeout": BROKER_S, "write_timeout": BROKER_S}
+    elif connection.transport.driver_type == "redis":
+        options = {"socket_timeout": BROKER_S, "socket_connect_timeout": BROKER_S}
+    with connection.clone(
+        transport_options={**connection.transport_options, **options}
+    ) as connected:
+        others = max(len(connected.alt) - 1, 0)
+        connected.ensure_connection(max_retries=others, timeout=BROKER_S)
+        yield connected

@@ -1,0 +1,200 @@
+"""Wrong ideas about what the exporter tells people and autoscalers."""
+
+from __future__ import annotations
+
+from .mutant import Group
+
+STATE = "tests/ops/metrics/test_state.py"
+SCALE = "tests/ops/metrics/test_scale.py"
+EXPORTER = "tests/ops/metrics/test_exporter.py"
+LOAD = "tests/worker/main_process/test_load.py"
+
+exporting = Group("exporting", "celery_semaphore/ops/metrics")
+worker = Group("exporting", "celery_semaphore/worker")
+
+MUTANTS = [
+    exporting(
+        "each key is a series",
+        "so each tenant has a line of its own",
+        "state",
+        "        self._of(semaphore_of(key.resource)).add(key)\n",
+        "        self.semaphores.setdefault(key.resource, SemaphoreSums()).add(key)\n",
+        f"{STATE}::test_no_key_is_a_label",
+    ),
+    exporting(
+        "what no permit is large enough for counts as idle",
+        "it waits, and permits are free",
+        "state",
+        "key.parked + key.reachable - key.set_aside",
+        "key.parked + key.reachable",
+        STATE,
+    ),
+    exporting(
+        "free permits are for those in transit first",
+        "their messages may arrive before any hand-on",
+        "state",
+        "free_of(key) - key.parked - key.reachable",
+        "free_of(key)",
+        STATE,
+    ),
+    exporting(
+        "the largest limit stands for all",
+        "it is what the tasks declare",
+        "state",
+        "self.limits[set_by] = min(",
+        "self.limits[set_by] = max(",
+        STATE,
+    ),
+    exporting(
+        "a key that nothing uses counts",
+        "the store's list has it",
+        "state",
+        "        if not is_used(key):\n",
+        "        if False:\n",
+        STATE,
+    ),
+    exporting(
+        "all keys are read at once",
+        "one call is fewer than a hundred",
+        "collection",
+        "islice(wanted, BATCH)",
+        "wanted",
+        STATE,
+    ),
+    exporting(
+        "what a worker gave back can run",
+        "it is ready",
+        "scale",
+        " - blocked, 0)",
+        ", 0)",
+        SCALE,
+    ),
+    exporting(
+        "blocked waits are subtracted from what runs, too",
+        "the sum counts",
+        "scale",
+        "load.running + max(ready + load.prefetched - blocked, 0)",
+        "max(load.running + ready + load.prefetched - blocked, 0)",
+        SCALE,
+    ),
+    exporting(
+        "the last worker goes while tasks are parked",
+        "there is nothing that it could run",
+        "scale",
+        "left or any(each.unfinished for each in sums)",
+        "left or runnable",
+        SCALE,
+    ),
+    exporting(
+        "skipped keys are empty",
+        "nothing is known of them",
+        "scale",
+        "load.prefetched or state.skipped",
+        "load.prefetched",
+        SCALE,
+    ),
+    exporting(
+        "the last figures stay while the store is away",
+        "better old ones than none",
+        "exporter",
+        "Collection(state, work, self._clock())",
+        "Collection(state or self._collected.state, work, self._clock())",
+        EXPORTER,
+    ),
+    exporting(
+        "the last figures stay while a collection hangs",
+        "each call has a timeout",
+        "exporter",
+        "        if self._clock() - last.at > self._longest:\n",
+        "        if False:\n",
+        EXPORTER,
+    ),
+    exporting(
+        "an outage is logged each time",
+        "it is an error each time",
+        "exporter",
+        "        if self._outages.get(server) != said:\n",
+        "        if True:\n",
+        EXPORTER,
+    ),
+    exporting(
+        "the whole text of an error is logged",
+        "it says what is wrong",
+        "exporter",
+        "{lines[0] if lines else ''}",
+        "{error}",
+        EXPORTER,
+    ),
+    exporting(
+        "a scrape collects",
+        "so its figures are new",
+        "exporter",
+        "        yield UP, (), float(state is not None)\n",
+        "        self.collect()\n        yield UP, (), float(state is not None)\n",
+        EXPORTER,
+    ),
+    exporting(
+        "the broker is asked although no queue is of interest",
+        "it costs little",
+        "exporter",
+        "if asks_broker else None",
+        "if True else None",
+        EXPORTER,
+    ),
+    exporting(
+        "an outage of the broker never ends",
+        "the next collection finds out",
+        "exporter",
+        "self._queues or BROKER in self._outages",
+        "self._queues",
+        EXPORTER,
+    ),
+    exporting(
+        "any queue that is asked for is remembered",
+        "it may come to be",
+        "exporter",
+        "found and self._is_known(queue, found) and len",
+        "found and len",
+        EXPORTER,
+    ),
+    exporting(
+        "an unknown queue has nothing to run",
+        "nothing is in it",
+        "exporter",
+        "            raise UnknownQueue(queue)\n",
+        "            pass\n",
+        EXPORTER,
+    ),
+    exporting(
+        "granted messages are not ready",
+        "they have a permit",
+        "load",
+        "found.get(queue, 0) + found.get(granted_queue(queue), 0)",
+        "found.get(queue, 0)",
+        f"{LOAD}::test_ready_messages_are_counted",
+    ),
+    exporting(
+        "a queue that does not exist is an outage",
+        "the broker answers with an error",
+        "load",
+        "            if str(getattr(error",
+        "            if True or str(getattr(error",
+        f"{LOAD}::test_ready_messages_are_counted",
+    ),
+    worker(
+        "prefetched tasks run",
+        "the worker has them",
+        "main_process/load",
+        "[request not in worker_state.active_requests]",
+        "[0]",
+        f"{LOAD}::test_running_and_prefetched_tasks_are_counted",
+    ),
+    worker(
+        "held tasks are prefetched",
+        "the worker has them",
+        "main_process/load",
+        "list(worker_state.reserved_requests)",
+        "list(worker_state.requests.values())",
+        f"{LOAD}::test_waiting_tasks_are_not_counted",
+    ),
+]
