@@ -4,12 +4,13 @@ import json
 import shutil
 import subprocess
 import urllib.parse
-import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+from urllib.request import urlopen
 
-from .process import ROOT, Process, listening
+from .process import ROOT, Process
 from .server import Server
 
 RULES = ROOT / "ops" / "prometheus" / "alerts.yml"
@@ -54,14 +55,19 @@ class PrometheusServer(Server):
         }
         command = [str(binary), *(f"--{name}={value}" for name, value in words.items())]
         self.process = Process(f"prometheus-{self.port}", command).start()
-        self.process.wait_until(lambda: listening(self.port), 20, "a connection")
+        self.process.wait_until(self._is_ready, 20, "it answers")
         return self
+
+    def _is_ready(self) -> bool:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5):
+            return True
+        return False
 
     def query(self, text: str) -> list[dict[str, Any]]:
         """Return the samples that a query selects; raise for one that is wrong."""
         asked = urllib.parse.urlencode({"query": text})
         address = f"http://127.0.0.1:{self.port}/api/v1/query?{asked}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urlopen(address, timeout=10) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
 
