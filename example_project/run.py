@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from . import programs
+from . import programs, prometheus
 from .programs import Failed, free_port, on_stage
 
 PROCESSES = 12
@@ -44,16 +44,32 @@ class Stage(programs.Stage):
             "SHOP_STORE": given.store or "",
             "SHOP_CARRIER": self.witness,
         }
+        of_worker, of_exporter = free_port(), free_port()
+        env["SHOP_METRICS_PORT"] = str(of_worker)
         self.manage("migrate", "--verbosity", "0", **env)
         self.manage("shell", "--command", SETUP, **env)
         worker = self.worker("worker", "example_project.shop", PROCESSES, **env)
         beat = [sys.executable, "-m", "celery", "-A", "example_project.shop", "beat"]
         self.start("beat", [*beat, "--schedule", str(self.directory / "beat")], **env)
+        export = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "example_project.shop",
+            "semaphore",
+            "metrics",
+        ]
+        export += ["--port", str(of_exporter), "--interval", "5", "--queue", "celery"]
+        exporter = self.start("exporter", export, **env)
+        self.metrics = f"http://127.0.0.1:{of_exporter}/metrics"
+        self.graph = prometheus.start(self, [of_exporter, of_worker])
         port = given.port or free_port()
         self.address = f"http://127.0.0.1:{port}/"
         serve = [sys.executable, "-m", "example_project.manage", "runserver", "--noreload"]
         web = self.start("web", [*serve, str(port)], **env)
         web.wait_until(lambda: web.listens(port))
+        exporter.wait_until(lambda: exporter.listens(of_exporter))
         worker.wait_until(lambda: b" ready." in worker.log.read_bytes())
 
     def manage(self, *words: str, **env: str) -> None:
@@ -76,6 +92,10 @@ def main() -> int:
             print(f"The shop:        {made.address}")
             print(f"Its semaphores:  {made.address}admin/celery_semaphore/semaphore/")
             print(f"The carrier:     http://{made.witness}/count (what it has seen itself)")
+            print(f"Its metrics:     {made.metrics}")
+            print(
+                f"Prometheus:      {made.graph or 'not installed here: apt-get install prometheus'}"
+            )
             print(f"Log in as {USER!r} with the password {PASSWORD!r}. Logs: {made.directory}")
             print("Ctrl-C ends it all.", flush=True)
             return watch(made)

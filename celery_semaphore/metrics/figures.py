@@ -8,6 +8,7 @@ from ..core.events import (
     AttemptRefusedEvent,
     CopyDroppedEvent,
     Event,
+    Loss,
     MessageBroughtBackEvent,
     MessageParkedEvent,
     MessagePutBackEvent,
@@ -17,6 +18,7 @@ from ..core.events import (
     PermitReleasedEvent,
     PermitRestoredEvent,
     StoreCallEvent,
+    WaitEnd,
     WaitEndedEvent,
 )
 from ..core.permit import Permit
@@ -92,18 +94,17 @@ class Figures:
             case PermitRestoredEvent():
                 yield from self._each(RESTORED, names, task)
 
-    def zeros(
-        self, semaphores: Iterable[str], task: str, losses: Iterable[str]
-    ) -> Iterator[Figure]:
+    def zeros(self, semaphores: Iterable[str], task: str) -> Iterator[Figure]:
         """Yield the counters of a task that must exist before they count.
 
         An alarm on the increase of a counter misses the first event if that event makes the counter.
         """
         names = tuple(semaphores)
-        for metric, labels, _ in self._each(ACQUIRED, names, task):
-            yield metric, labels, 0.0
-        for loss in losses:
-            for metric, labels, _ in self._each(LOST, names, task, loss):
+        series: list[tuple[Metric, tuple[str, ...]]] = [(ACQUIRED, ())]
+        series += [(LOST, (str(loss),)) for loss in Loss]
+        series += [(ENDED_UNRUN, (str(end),)) for end in WaitEnd]
+        for metric, more in series:
+            for _, labels, _ in self._each(metric, names, task, *more):
                 yield metric, labels, 0.0
 
     def _each(

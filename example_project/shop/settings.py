@@ -80,3 +80,4 @@ CELERY_BEAT_SCHEDULE = {
 
 # Where permits are kept; not needed where the broker is Redis. With PostgreSQL: "django://default".
 CELERY_SEMAPHORE_URL = os.environ.get("SHOP_STORE") or None
+CELERY_SEMAPHORE_METRICS_PORT = int(os.environ.get("SHOP_METRICS_PORT", "0"))  # 0: not exposed

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, build_opener
 from uuid import uuid4
 
@@ -18,12 +18,16 @@ import pytest
 
 from tests.support.process import ROOT, Process, wait_until
 
+ACQUIRED = 'celery_semaphore_acquired_total{semaphore="carrier"}'
+
 
 class Visitor:
     """A browser without a screen or scripts."""
 
     def __init__(self, log: str) -> None:
-        self.shop, self.semaphores, self.carrier = re.findall(r"http://\S+", log)
+        addresses = re.findall(r"http://\S+", log)
+        self.shop, self.semaphores, self.carrier, self.metrics = addresses[:4]
+        self.prometheus = addresses[4] if len(addresses) > 4 else None
         self._opener = build_opener(HTTPCookieProcessor(CookieJar()))
 
     def get(self, address: str) -> str:
@@ -73,6 +77,11 @@ def test_the_shop_stays_within_its_limits(visitor: Visitor) -> None:
     wait_until(lambda: "done" in visitor.exports(), 30, "an export is done")
     seen = visitor.count()
     assert (seen["most"], seen["rejected"]) == (5, 0)
+    limit = 'celery_semaphore_limit{semaphore="carrier",set_by="declared"} 5.0'
+    wait_until(lambda: limit in visitor.get(visitor.metrics), 20, "the exporter knows the limit")
+    if visitor.prometheus is not None:
+        acquired = urljoin(visitor.prometheus, f"/api/v1/query?{urlencode({'query': ACQUIRED})}")
+        wait_until(lambda: '"value"' in visitor.get(acquired), 30, "Prometheus asked the worker")
 
     login = f"{visitor.shop}admin/login/"
     visitor.submit(login, login, next="/admin/", username="admin", password="admin")

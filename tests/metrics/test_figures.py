@@ -163,3 +163,13 @@ def test_what_nothing_wants_is_not_kept() -> None:
     with recorder.counted() as tally:
         assert not any(tally.counts(metric) for metric in OF_EVENTS)
     assert not recorder._queue
+
+
+def test_the_counters_of_alarms_exist_before_they_count() -> None:
+    """An alarm on the increase of a counter misses an event that makes the counter."""
+    zeros = {(metric.name, labels[2:]) for metric, labels, value in Figures().zeros(["api"], "t")}
+    assert zeros == {
+        ("celery_semaphore_acquired", ()),
+        *(("celery_semaphore_lost", (str(loss),)) for loss in Loss),
+        *(("celery_semaphore_ended_unrun", (str(end),)) for end in WaitEnd),
+    }

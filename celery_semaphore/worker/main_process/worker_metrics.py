@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from celery.worker import state
 
-from ...core.events import Loss
 from ...metrics.catalogue import STORE_ERRORS, WORKER_HELD_MESSAGES, WORKER_PROCESSES
 from ...metrics.figures import Figure
 from ...metrics.measured_store import OPERATIONS, is_on
@@ -72,7 +71,7 @@ class WorkerMetrics:
             for task in self._tasks:
                 options: Options | None = getattr(task, "semaphore_options", None)
                 names = [limit.semaphore for limit in options.limits] if options else []
-                for figure in self._recorder.figures.zeros(names, task.name, Loss):
+                for figure in self._recorder.figures.zeros(names, task.name):
                     tally.add(*figure)
             for operation in (*sorted(OPERATIONS), "acquire"):
                 tally.add(STORE_ERRORS, (operation,), 0.0)
