@@ -22,7 +22,7 @@ from .conftest import StartExporter
 
 LIMIT = 5  # of the task `call`
 TASKS = 500
-SECONDS = 0.3
+SECONDS = 0.2
 SLOW_S = 3.0  # between polls: longer than a worker's start and its first attempts
 MOST = 4  # workers of two processes for five permits, and one more
 WAYS = ["park", "requeue"]
@@ -78,18 +78,18 @@ def rabbit_cluster(
     return Cluster(rabbit_site, start_exporter, request.param)
 
 
-def check_waiting_tasks(cluster: Cluster) -> None:
+def check_waiting_tasks(cluster: Cluster, tasks: int = TASKS) -> None:
     """Tasks that no worker has tried are ready, so one poll may add one worker, and no more."""
-    cluster.send(TASKS, "call", SECONDS)
+    cluster.send(tasks, "call", SECONDS)
     with cluster.scaled(growth=1, pause=SLOW_S) as scaler:
-        wait_until(lambda: cluster.done() == TASKS, 90, "all have run")
+        wait_until(lambda: cluster.done() == tasks, 90, "all have run")
         counts = [count for at, _, count in scaler.history]
         assert max(counts) <= MOST, counts
         assert min(counts) >= 1, "one was left until the last task had run"
         wait_until(lambda: not scaler.workers, 20, "none is left")
     assert cluster.site.counter.stats("api")["max_inside"] <= LIMIT
     assert cluster.said() == {"runnable": 0, "waiting": 0, "floor": 0}
-    assert cluster.done() == TASKS
+    assert cluster.done() == tasks
 
 
 @pytest.mark.slow
@@ -100,25 +100,32 @@ def test_waiting_tasks_start_few_workers(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.rabbitmq
 def test_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluster) -> None:
-    check_waiting_tasks(rabbit_cluster)
+    check_waiting_tasks(rabbit_cluster, 200)
 
 
 def check_growth(cluster: Cluster) -> None:
-    """Unlimited tasks in the same queue; each poll is longer than a collection."""
-    cluster.send(300, "call", 0.3)
-    with cluster.scaled(growth=2, pause=2.5) as scaler:
+    """Unlimited tasks in the same queue; each poll is longer than a collection. The permits are kept meanwhile."""
+    cluster.send(300, "call", None)
+    with cluster.scaled(growth=2, pause=2.0) as scaler:
 
         def settled() -> bool:
-            _, said, count = scaler.history[-1] if scaler.history else (0.0, {"runnable": 999}, 0)
-            return said["runnable"] <= LIMIT + 2 and count <= MOST
+            last = scaler.history[-3:]
+            return len({count for _, _, count in last}) == 1 and last[-1][1]["waiting"] >= 280
 
-        wait_until(settled, 60, "few workers, and most tasks wait")
-        before = len(scaler.workers)
+        wait_until(settled, 60, "most tasks wait, and the number of workers stays")
+        before, polls = len(scaler.workers), len(scaler.history)
         cluster.send(5000, "free", 0.02)
-        polls = len(scaler.history)
-        wait_until(lambda: len(scaler.history) >= polls + 2, 20, "two polls")
-        assert scaler.history[polls + 1][2] > before
-        wait_until(lambda: cluster.done() == 300, 90, "all have run")
+
+        def seen() -> int | None:
+            """The first poll that can know of them."""
+            later = range(polls, len(scaler.history))
+            return next((n for n in later if scaler.history[n][1]["runnable"] > 4 * before), None)
+
+        first = wait_until(seen, 20, "a poll sees them")
+        wait_until(lambda: len(scaler.history) >= first + 2, 20, "two polls")
+        assert max(count for _, _, count in scaler.history[first : first + 2]) > before
+        cluster.site.let_go("api")
+        wait_until(lambda: cluster.done() == 300, 60, "all have run")
         wait_until(lambda: not scaler.workers, 60, "none is left")
     assert cluster.said() == {"runnable": 0, "waiting": 0, "floor": 0}
 
