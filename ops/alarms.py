@@ -27,6 +27,7 @@ class Alarm:
     action: str
 
 
+# The age of the outbox tells nothing of a stuck broker: a grant ends after its time, and is made anew.
 ALARMS = (
     Alarm(
         "SemaphoreExporterDown",
@@ -50,7 +51,7 @@ ALARMS = (
         "2m",
         "warning",
         "Permits of {{ $labels.semaphore }} are free while tasks wait.",
-        "Look for workers that hang or have no free process, and at `celery semaphore show`.",
+        "Look for workers that hang or have no free process. With weights above 1 the head of the line may need more.",
     ),
     Alarm(
         "SemaphoreOldestWait",
@@ -62,10 +63,11 @@ ALARMS = (
     ),
     Alarm(
         "SemaphoreOutboxStuck",
-        f"{seen(metrics.OUTBOX_OLDEST)} > 30",
+        f"max by (semaphore) (min_over_time({select(metrics.OUTBOX)}[2m])) > 0"
+        f" unless on (semaphore) {total(increase(metrics.BROUGHT_BACK, '2m'), 'semaphore')} > 0",
         "1m",
         "critical",
-        "A parked task of {{ $labels.semaphore }} was granted a permit, and its message is not sent.",
+        "Parked tasks of {{ $labels.semaphore }} were granted permits, and no message is sent.",
         "Does a worker with limited tasks run, and does the broker take messages?",
     ),
     Alarm(

@@ -110,9 +110,9 @@ class Figures:
     def _each(
         self, metric: Metric, semaphores: Iterable[str], task: str, *labels: str
     ) -> Iterator[Figure]:
-        name = self._tasks(task_label(task))
-        for semaphore in semaphores:
-            yield metric, (self._semaphores(semaphore_label(semaphore)), name, *labels), 1.0
+        for semaphore in semaphores:  # a task without any must not take one of the few values
+            label = self._semaphores(semaphore_label(semaphore))
+            yield metric, (label, self._tasks(task_label(task)), *labels), 1.0
 
     def _times(self, metric: Metric, semaphores: Iterable[str], seconds: float) -> Iterator[Figure]:
         for semaphore in semaphores:

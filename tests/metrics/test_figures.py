@@ -173,3 +173,10 @@ def test_the_counters_of_alarms_exist_before_they_count() -> None:
         *(("celery_semaphore_lost", (str(loss),)) for loss in Loss),
         *(("celery_semaphore_ended_unrun", (str(end),)) for end in WaitEnd),
     }
+
+
+def test_tasks_without_a_semaphore_take_no_label() -> None:
+    figures = Figures()
+    for n in range(2 * MAX_SEMAPHORES):
+        assert not list(figures.zeros([], f"plain-{n}"))
+    assert {labels[1] for _, labels, _ in figures.zeros(["api"], "limited")} == {"limited"}

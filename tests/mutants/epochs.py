@@ -248,9 +248,9 @@ LOST_HAND_OVERS = [
         "a grant is looked for among all holders",
         "there are few of them",
         "renew",
-        'local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))',
-        'local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))\n'
-        '    for _, name in ipairs(call("ZRANGE", resources[1].holders, 0, -1)) do read(resources[1], name) end',
+        'local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))',
+        'local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))\n'
+        '        for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do read(at, name) end',
         tests=("tests/stores/test_redis.py", "-k", "beside_many"),
     ),
     lua(

@@ -91,8 +91,16 @@ ATTACHED_GRANTS = [
         "a message attached to a grant stays",
         "its session is told of the grant",
         "attach",
-        '    call("ZADD", home.outbox, granted.token, nonce)\n',
+        '    call("ZADD", home.outbox, read(home, GRANT .. nonce).token, nonce)\n',
         "",
+    ),
+    lua(
+        "a message with two grants is sent by the newer one",
+        "the permit will have its token",
+        "attach",
+        "read(home, GRANT .. nonce).token, nonce)",
+        "granted.token, nonce)",
+        tests=("tests/stores/test_conformance.py::TestValkeyStore", "-k", "two_grants"),
     ),
     memory(
         "a message attached to a grant stays",

@@ -758,7 +758,7 @@ LEAVING = [
         "a connection of Django stays open after a refused attempt",
         "Celery closes it; but only after a run",
         "worker/pool_process/tracer",
-        "        _close_connections()\n",
+        '        _in_django("connections.close_all")  # as Celery does after each run\n',
         "",
         "tests/django/test_database.py::test_a_callable_that_asks_the_database_gets_a_new_connection_each_time",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ...metrics.catalogue import (
 )
 from ...metrics.figures import Figure
 from ...metrics.labels import BoundedLabel
+from ...worker.permits.signal_safe_event import SignalSafeEvent
 from .collection import collect
 from .load import Load, loads_of_workers, ready_in
 from .scale import Scale, scale_of
@@ -82,18 +82,27 @@ class Exporter:
         self._named = frozenset(queues)
         self._queues = self._named
         self._outages: dict[str, str] = {}
-        self._stopped = threading.Event()
+        self._stopped = False
+        self._event = (
+            SignalSafeEvent()
+        )  # a signal handler that interrupts a wait must find no lock taken
 
     # -- collecting
 
     def run(self, interval: float) -> None:
         """Collect every ``interval`` seconds until ``stop`` is called."""
-        while not self._stopped.is_set():
+        while not self._stopped:
             self.collect()
-            self._stopped.wait(interval)
+            self._pause(interval)
 
     def stop(self) -> None:
-        self._stopped.set()
+        """End ``run`` soon; a signal handler may call this."""
+        self._stopped = True
+        self._event.set()
+
+    def _pause(self, seconds: float) -> None:
+        if not self._stopped:
+            self._event.wait(seconds)
 
     def collect(self) -> bool:
         """Collect once, and return whether the store answered. What did not answer has no figures."""
@@ -105,7 +114,7 @@ class Exporter:
         return state is not None
 
     def _collect_state(self) -> State:
-        return collect(self._store, self._bound, self._declared, self._max_keys, self._stopped.wait)
+        return collect(self._store, self._bound, self._declared, self._max_keys, self._pause)
 
     def _collect_work(self) -> QueueLoads:
         # The queues first: a message that a worker receives meanwhile is counted twice, and not missed.

@@ -33,6 +33,20 @@ def fill_both(store: Store) -> None:
     store.ask(S)
 
 
+def granted_twice(store: Store, clock: Clock) -> tuple[Ticket, int]:
+    """Let a wait stand in two lines, and grant it at each; return its ticket, and the newer token."""
+    fill_both(store)
+    ticket = held(store, "b", claims=claim()).ticket
+    held(store, "b2", claims=DISK, ticket=ticket)
+    store.release("a", claim())
+    clock.advance(0.5)
+    store.ask(S)
+    store.release("y", DISK)
+    newer = store.snapshot("disk").holders[0].token
+    assert newer > store.snapshot("api").holders[0].token
+    return ticket, newer
+
+
 class ChangedTasks(Suite):
     def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
         """Grant one claim to a task that comes back with two."""
@@ -71,17 +85,22 @@ class ChangedTasks(Suite):
         self, store: Store, clock: Clock, order: int
     ) -> None:
         """Test that the task which takes up both gets the newer token, whatever the order of its claims."""
-        fill_both(store)
-        ticket = held(store, "b", claims=claim()).ticket
-        held(store, "b2", claims=DISK, ticket=ticket)
-        store.release("a", claim())
-        clock.advance(0.5)
-        store.ask(S)
-        store.release("y", DISK)
-        granted_last = store.snapshot("disk").holders[0].token
-        assert granted_last > store.snapshot("api").holders[0].token
+        ticket, granted_last = granted_twice(store, clock)
         both = [*claim(), *DISK][::order]
         assert admitted(store, both, "b3", came_back(ticket)).token == granted_last
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_a_message_with_two_grants_is_sent_once(
+        self, store: Store, clock: Clock, order: int
+    ) -> None:
+        """Test that it is sent when it is attached, whatever the order of its claims."""
+        ticket, _ = granted_twice(store, clock)
+        both = [*claim(), *DISK][::order]
+        outgoing = store.attach(ticket, both, b"m")
+        assert messages(store.take(outgoing)) == [b"m"]
+        assert not store.take(frozenset({"api", "disk"}))
+        admitted(store, both, "b3", came_back(ticket, Kind.PARK))
+        assert store.snapshot("api").waiting == store.snapshot("disk").waiting == 0
 
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")

@@ -115,6 +115,8 @@ class RefusedRequestMixin(EventsMixin):
         self._waits = True
         self._announce(self._refusal(refused))
         if self._already_revoked or self._already_cancelled:
+            if self._already_revoked:
+                self.wait_ended(WaitEnd.REVOKED)
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger

@@ -49,9 +49,14 @@ class WorkerMetrics:
             from ...metrics.opentelemetry import has_provider, instruments
         except ImportError:  # it is not there, or too old to be observed
             return Recorder(ledger.name_of)
-        wanted = (lambda: True) if self._port else has_provider
-        recorder = Recorder(ledger.name_of, instruments().record, wanted)
-        instruments().observe(recorder.tally)
+        try:
+            made, is_read = instruments(), has_provider()
+        except Exception:  # its API loads whatever provider the environment names
+            logger.warning("no metrics for OpenTelemetry: it cannot be used here", exc_info=True)
+            return Recorder(ledger.name_of, wanted=lambda: bool(self._port))
+        wanted = (lambda: True) if self._port or is_read else has_provider
+        recorder = Recorder(ledger.name_of, made.record, wanted)
+        made.observe(recorder.tally)
         return recorder
 
     def start(self) -> None:

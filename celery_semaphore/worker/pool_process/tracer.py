@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from celery.app.task import Context
@@ -62,11 +63,12 @@ def _refusal(task: BoundTask, context: Any, args: Any, kwargs: Any) -> Refused |
     running_tasks.push(task)
     task.request_stack.push(context)
     try:
+        _in_django("close_old_connections")  # the server may have closed them since the last run
         acquire_permit(task, args, kwargs)
     except Refused as refused:
         refused.with_traceback(None)  # the frames would keep the task's arguments alive
         refused.__context__ = None
-        _close_connections()
+        _in_django("connections.close_all")  # as Celery does after each run
         return refused
     except Exception as error:  # noqa: BLE001 - before_start raises it
         context.__dict__[OUTCOME] = error
@@ -76,15 +78,16 @@ def _refusal(task: BoundTask, context: Any, args: Any, kwargs: Any) -> Refused |
     return None
 
 
-def _close_connections() -> None:
-    """Close what a callable of the limit may have opened by Django's models, as Celery does after each run.
+def _in_django(call: str) -> None:
+    """Call a function of Django's database layer, if this process uses it.
 
-    The next attempt in this process may come after the database has closed it.
+    A callable of the limit may use Django's models before ``task_prerun`` and without ``task_postrun``, at which Celery
+    closes connections.
     """
     database = sys.modules.get("django.db")
     if database is None or "DJANGO_SETTINGS_MODULE" not in os.environ:
         return
     try:
-        database.connections.close_all()
+        attrgetter(call)(database)()
     except Exception:
-        logger.exception("a connection of Django could not be closed after a refused attempt")
+        logger.exception("a connection of Django could not be closed")

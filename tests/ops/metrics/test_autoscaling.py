@@ -21,7 +21,6 @@ from tests.worker.conftest import Site
 from .conftest import StartExporter
 
 LIMIT = 5  # of the task `call`
-TASKS = 500
 SECONDS = 0.2
 SLOW_S = 3.0  # between polls: longer than a worker's start and its first attempts
 MOST = 4  # workers of two processes for five permits, and one more
@@ -78,7 +77,7 @@ def rabbit_cluster(
     return Cluster(rabbit_site, start_exporter, request.param)
 
 
-def check_waiting_tasks(cluster: Cluster, tasks: int = TASKS) -> None:
+def check_waiting_tasks(cluster: Cluster, tasks: int) -> None:
     """Tasks that no worker has tried are ready, so one poll may add one worker, and no more."""
     cluster.send(tasks, "call", SECONDS)
     with cluster.scaled(growth=1, pause=SLOW_S) as scaler:
@@ -94,27 +93,32 @@ def check_waiting_tasks(cluster: Cluster, tasks: int = TASKS) -> None:
 
 @pytest.mark.slow
 def test_waiting_tasks_start_few_workers(cluster: Cluster) -> None:
-    check_waiting_tasks(cluster)
+    check_waiting_tasks(cluster, 150)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+def test_many_waiting_tasks_start_few_workers(cluster: Cluster) -> None:
+    check_waiting_tasks(cluster, 500)
+
+
+@pytest.mark.soak
 @pytest.mark.rabbitmq
-def test_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluster) -> None:
-    check_waiting_tasks(rabbit_cluster, 200)
+def test_many_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluster) -> None:
+    check_waiting_tasks(rabbit_cluster, 500)
 
 
-def check_growth(cluster: Cluster) -> None:
+def check_growth(cluster: Cluster, unlimited: int) -> None:
     """Unlimited tasks in the same queue; each poll is longer than a collection. The permits are kept meanwhile."""
-    cluster.send(300, "call", None)
+    cluster.send(100, "call", None)
     with cluster.scaled(growth=2, pause=2.0) as scaler:
 
         def settled() -> bool:
             last = scaler.history[-3:]
-            return len({count for _, _, count in last}) == 1 and last[-1][1]["waiting"] >= 280
+            return len({count for _, _, count in last}) == 1 and last[-1][1]["waiting"] >= 80
 
         wait_until(settled, 60, "most tasks wait, and the number of workers stays")
         before, polls = len(scaler.workers), len(scaler.history)
-        cluster.send(5000, "free", 0.02)
+        cluster.send(unlimited, "free", 0.05)
 
         def seen() -> int | None:
             """The first poll that can know of them."""
@@ -125,20 +129,25 @@ def check_growth(cluster: Cluster) -> None:
         wait_until(lambda: len(scaler.history) >= first + 2, 20, "two polls")
         assert max(count for _, _, count in scaler.history[first : first + 2]) > before
         cluster.site.let_go("api")
-        wait_until(lambda: cluster.done() == 300, 60, "all have run")
+        wait_until(lambda: cluster.done() == 100, 60, "all have run")
         wait_until(lambda: not scaler.workers, 60, "none is left")
     assert cluster.said() == {"runnable": 0, "waiting": 0, "floor": 0}
 
 
 @pytest.mark.slow
 def test_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
-    check_growth(cluster)
+    check_growth(cluster, 400)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+def test_many_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
+    check_growth(cluster, 5000)
+
+
+@pytest.mark.soak
 @pytest.mark.rabbitmq
-def test_unlimited_tasks_beside_them_start_more_on_rabbitmq(rabbit_cluster: Cluster) -> None:
-    check_growth(rabbit_cluster)
+def test_many_unlimited_tasks_beside_them_start_more_on_rabbitmq(rabbit_cluster: Cluster) -> None:
+    check_growth(rabbit_cluster, 5000)
 
 
 def check_given_back(cluster: Cluster) -> None:

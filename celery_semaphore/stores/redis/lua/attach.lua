@@ -40,7 +40,8 @@ if whole and unsent then -- E3
     for _, claim in ipairs(claims) do
         call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce)
     end
-    call("ZADD", home.outbox, granted.token, nonce)
+    -- Of two grants the one on this resource: `take` compares the token with that grant.
+    call("ZADD", home.outbox, read(home, GRANT .. nonce).token, nonce)
     mark_in_use(home, now)
 end
 return answer_hand_on()

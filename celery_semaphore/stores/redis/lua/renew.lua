@@ -25,8 +25,12 @@ end
 
 -- Return the grant of this permit, if the store lost only its take-up: a replica lags.
 local function its_grant(one)
-    local grant = call("HGET", resources[1].ledger, string.format("for:%.0f", one.permit.token))
-    return grant and read(resources[1], grant) and grant
+    for _, at in ipairs(resources) do -- of two grants the permit has the newer token
+        local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))
+        if grant and read(at, grant) then
+            return grant
+        end
+    end
 end
 
 -- Delete the grant, which became the holder's permit, and its wait, for its message was delivered.
