@@ -7,7 +7,7 @@ All were read in Celery 5.5 to 5.7 and kombu 5.5 to 5.7. tests/worker/test_celer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from celery import Celery, current_app
@@ -63,6 +63,16 @@ def restore_prefetch_now(c: Consumer) -> None:
             c._maximum_prefetch_restored = True
 
 
+def scheduled_requests(c: Consumer) -> Iterator[Any]:
+    """Yield the requests that wait for their ``eta`` in this worker, as ``celery inspect scheduled`` finds them."""
+    from celery.worker.request import Request  # noqa: PLC0415 - a process that only sends tasks imports this module
+
+    for entry in list(c.timer.schedule.queue):
+        args = getattr(entry.entry, "args", None) or ()
+        if args and isinstance(args[0], Request):
+            yield args[0]
+
+
 # -- kombu
 
 
@@ -91,6 +101,12 @@ def queues_of(channel: Any, exchange: str, routing_key: Any) -> Sequence[str]:
     """Return the queues that a virtual transport would put such a message into, as it does when it restores one."""
     queues: Sequence[str] = channel._lookup(exchange, routing_key)
     return queues
+
+
+def unacknowledged_on_redis(channel: Any) -> int:
+    """Return how many messages of all queues kombu keeps on Redis until they are acknowledged; 0 elsewhere."""
+    key = getattr(channel, "unacked_key", None)
+    return int(channel.client.hlen(key)) if key is not None else 0
 
 
 def list_of(channel: Any, queue: str, message: Mapping[str, Any]) -> str:

@@ -13,11 +13,13 @@ from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 from kombu import Connection, Exchange, Queue
 from kombu.asynchronous.semaphore import LaxBoundedSemaphore
+from kombu.asynchronous.timer import Timer
 from kombu.common import QoS
 from kombu.transport.redis import Channel
 
 from celery_semaphore.worker import celery_internals
 from tests.support.process import ROOT
+from tests.support.servers import ValkeyServer
 from tests.worker.requests import limited, message_of
 
 HERE = Path(celery_internals.__file__)
@@ -114,3 +116,22 @@ def test_no_other_module_touches_private_parts_of_others() -> None:
                 names = [*(node.module or "").split("."), *(each.name for each in node.names)]
                 private = [n for n in names if n.startswith("_") and n != "__future__"]
                 assert not private or path == HERE, (path, private)
+
+
+def test_a_channel_of_redis_names_the_key_of_unacknowledged_messages(valkey: ValkeyServer) -> None:
+    with Connection(valkey.url) as connection, connection.channel() as channel:
+        assert celery_internals.unacknowledged_on_redis(channel) == 0
+        channel.client.hset(channel.unacked_key, "tag", "message")
+        assert celery_internals.unacknowledged_on_redis(channel) == 1
+    with Connection("memory://") as connection, connection.channel() as channel:
+        assert celery_internals.unacknowledged_on_redis(channel) == 0
+
+
+def test_the_timer_has_the_requests_that_wait_for_their_eta(app: Celery) -> None:
+    task = limited(app)
+    request = Request(message_of(task), app=app, task=task)
+    timer = Timer()
+    timer.call_at(3600.0, print, (request,))
+    timer.call_after(3600.0, print)
+    c = SimpleNamespace(timer=SimpleNamespace(schedule=timer))
+    assert list(celery_internals.scheduled_requests(c)) == [request]

@@ -20,7 +20,7 @@ from ...metrics.figures import Figure
 from ...metrics.labels import BoundedLabel
 from ...worker.permits.signal_safe_event import SignalSafeEvent
 from .collection import collect
-from .load import Load, loads_of_workers, ready_in
+from .load import Load, loads_of_workers, ready_in, unacknowledged
 from .scale import Scale, scale_of
 from .state import State
 
@@ -46,6 +46,7 @@ class QueueLoads:
     queues: frozenset[str]  # that were read, whether they exist or not
     ready: Mapping[str, int]
     loads: Mapping[str, Load]
+    unacknowledged: int  # messages of all queues that the broker keeps for workers, dead or alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Exporter:
         # The queues first: a message that a worker receives meanwhile is counted twice, and not missed.
         queues = self._queues
         ready = ready_in(self._app, sorted(queues))
-        return QueueLoads(queues, ready, loads_of_workers(self._app))
+        return QueueLoads(queues, ready, loads_of_workers(self._app), unacknowledged(self._app))
 
     def _asked(self, server: str, ask: Callable[[], Any]) -> Any:
         """Return the answer, or None after any error. An outage is logged once, for it may last for hours."""
@@ -181,7 +182,8 @@ class Exporter:
         def read() -> QueueLoads:
             ready = ready_in(self._app, [queue])
             loads = work.loads if work else loads_of_workers(self._app)
-            return QueueLoads(frozenset([queue]), ready, loads)
+            kept = work.unacknowledged if work else unacknowledged(self._app)
+            return QueueLoads(frozenset([queue]), ready, loads, kept)
 
         found: QueueLoads | None = self._asked(BROKER, read)
         if found and self._is_known(queue, found) and len(self._queues) < MAX_QUEUES:
@@ -203,4 +205,5 @@ class Exporter:
 
 
 def _scale(queue: str, state: State, work: QueueLoads) -> Scale:
-    return scale_of(state, work.loads.get(queue, Load()), work.ready.get(queue, 0))
+    load, ready = work.loads.get(queue, Load()), work.ready.get(queue, 0)
+    return scale_of(state, load, ready, work.unacknowledged)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ...worker.celery_internals import unacknowledged_on_redis
 from ...worker.main_process.load import COMMAND
 from ...worker.messages.route import granted_queue
 from ..control import broadcast
@@ -22,17 +23,22 @@ class Load:
 
     running: int = 0
     prefetched: int = 0
+    scheduled: int = 0  # tasks that wait for their eta
 
     def __add__(self, other: Load) -> Load:
-        return Load(self.running + other.running, self.prefetched + other.prefetched)
+        return Load(
+            self.running + other.running,
+            self.prefetched + other.prefetched,
+            self.scheduled + other.scheduled,
+        )
 
 
 def loads_of_workers(app: Any) -> dict[str, Load]:
     """Return what all workers have of each queue that they consume, by one broadcast."""
     loads: dict[str, Load] = {}
     for _, answer in broadcast(app, ANSWER_S, COMMAND):
-        for queue, (running, prefetched) in answer.get("queues", {}).items():
-            loads[queue] = loads.get(queue, Load()) + Load(running, prefetched)
+        for queue, counts in answer.get("queues", {}).items():
+            loads[queue] = loads.get(queue, Load()) + Load(*counts)
     return loads
 
 
@@ -49,6 +55,15 @@ def ready_in(app: Any, queues: Collection[str]) -> dict[str, int]:
         for queue in queues
         if queue in found or granted_queue(queue) in found
     }
+
+
+def unacknowledged(app: Any) -> int:
+    """Return how many messages of all queues workers had when they were killed, or have; 0 if the broker keeps none.
+
+    On Redis these lie outside of the queues until a worker that lives restores them. RabbitMQ does that by itself.
+    """
+    with _connected(app) as connection:
+        return unacknowledged_on_redis(connection.channel())
 
 
 def _counted(connection: Any, queues: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -20,7 +20,7 @@ class Scale:
         return asdict(self)
 
 
-def scale_of(state: State, load: Load, ready: int) -> Scale:
+def scale_of(state: State, load: Load, ready: int, unacknowledged: int) -> Scale:
     """Return the scale of a queue with ``ready`` messages, in the queue itself and in its granted queue.
 
     ``runnable = running + max(0, ready + prefetched - blocked)``
@@ -31,7 +31,9 @@ def scale_of(state: State, load: Load, ready: int) -> Scale:
     end of a worker would start many, which end soon after and give back in turn. So those that could not run are
     subtracted: for each key ``blocked = max(0, in_transit - max(0, free - parked - reachable))``, summed over all keys.
 
-    The errors are in the direction of too few workers, never of none, because ``floor`` is 1 while anything is left:
+    The errors are in the direction of too few workers, not of none: ``floor`` is 1 while anything is known to be left.
+    That includes tasks that wait for their eta in a worker, and on Redis the messages that a killed worker had, of any
+    queue, which only a worker that lives restores.
 
     * The store does not know the queues of waits. So ``blocked`` is that of the whole store, for each queue.
     * A wait that lies in no queue is subtracted, too: its message is published with a delay, or unacknowledged by a
@@ -44,6 +46,6 @@ def scale_of(state: State, load: Load, ready: int) -> Scale:
     blocked = sum(each.blocked for each in sums)
     runnable = load.running + max(ready + load.prefetched - blocked, 0)
     # Skipped keys may hold anything.
-    left = ready or load.running or load.prefetched or state.skipped
-    floor = int(bool(left or any(each.unfinished for each in sums)))
+    left = (ready, load.running, load.prefetched, load.scheduled, unacknowledged, state.skipped)
+    floor = int(any(left) or any(each.unfinished for each in sums))
     return Scale(runnable, sum(each.waiting for each in sums), floor)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 from celery.worker import state as worker_state
 from celery.worker.control import Panel
 
+from ..celery_internals import scheduled_requests
+
 if TYPE_CHECKING:
     from ..limiter import Limiter
 
 COMMAND = "semaphore_load"
-HELP = "Count the tasks that run and that are prefetched, by queue; without those that wait for a permit."
+HELP = "Count the tasks that run, are prefetched, or wait for their eta, by queue; without those that wait for a permit."
+RUNNING, PREFETCHED, SCHEDULED = range(3)
 
 
 def add_load_command() -> None:
@@ -19,20 +22,26 @@ def add_load_command() -> None:
     Panel.register(name=COMMAND, type="inspect", help=HELP)(load_of_worker)
 
 
-def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, int]]]:
-    """Return for each queue that this worker consumes how many tasks run and how many are prefetched.
+def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Return for each queue that this worker consumes how many tasks run, are prefetched, and wait for their eta.
 
     Tasks without a limit count, too. Held messages do not: Celery forgot their requests when they were refused.
     """
     from ..limiter import LIMITER  # the command line loads this module with each of its commands
 
     limiter: Limiter | None = state.app.__dict__.get(LIMITER)
-    found = {queue: [0, 0] for queue in state.app.amqp.queues.consume_from}
-    for request in list(worker_state.reserved_requests):  # the active ones are among them
+    found = {queue: [0, 0, 0] for queue in state.app.amqp.queues.consume_from}
+
+    def count(request: Any, what: int) -> None:
         queue = _queue_of(request, state.consumer, limiter)
         if queue is not None:
-            found.setdefault(queue, [0, 0])[request not in worker_state.active_requests] += 1
-    return {"queues": {queue: (running, waits) for queue, (running, waits) in found.items()}}
+            found.setdefault(queue, [0, 0, 0])[what] += 1
+
+    for request in list(worker_state.reserved_requests):  # the active ones are among them
+        count(request, RUNNING if request in worker_state.active_requests else PREFETCHED)
+    for request in scheduled_requests(state.consumer):
+        count(request, SCHEDULED)
+    return {"queues": {queue: tuple(counts) for queue, counts in found.items()}}
 
 
 def _queue_of(request: Any, consumer: Any, limiter: Limiter | None) -> str | None:

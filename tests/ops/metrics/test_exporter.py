@@ -30,6 +30,7 @@ class House:
         self.reads: list[list[str]] = []
         monkeypatch.setattr(module, "ready_in", self._read)
         monkeypatch.setattr(module, "loads_of_workers", lambda app: self.loads)
+        monkeypatch.setattr(module, "unacknowledged", lambda app: 0)
         self.exporter = self.made()
 
     def made(self, **options: Any) -> Exporter:

@@ -13,12 +13,14 @@ from celery_semaphore.ops.metrics.state import State
 from .fakes import key
 
 
-def scale(*keys: Totals, ready: int = 0, skipped: int = 0, **load: int) -> Scale:
+def scale(
+    *keys: Totals, ready: int = 0, skipped: int = 0, unacknowledged: int = 0, **load: int
+) -> Scale:
     state = State(BoundedLabel(), {})
     state.skipped = skipped
     for each in keys:
         state.add(each)
-    return scale_of(state, Load(**load), ready)
+    return scale_of(state, Load(**load), ready, unacknowledged)
 
 
 def test_parked_tasks_behind_a_full_semaphore_start_no_worker() -> None:
@@ -55,6 +57,8 @@ def test_what_runs_is_never_subtracted() -> None:
 @pytest.mark.parametrize(
     "left",
     [
+        scale(scheduled=1),
+        scale(unacknowledged=1),
         scale(key(limit=1, parked=1)),
         scale(key(limit=1, reachable=1)),
         scale(key(limit=1, in_transit=1)),

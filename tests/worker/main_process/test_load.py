@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kombu import Producer, Queue
 
-from celery_semaphore.ops.metrics.load import Load, loads_of_workers, ready_in
+from celery_semaphore.ops.metrics.load import Load, loads_of_workers, ready_in, unacknowledged
 from tests.support.process import wait_until
 from tests.worker.conftest import Site
 
@@ -82,3 +82,40 @@ def test_ready_messages_of_a_quorum_queue_are_counted(rabbit_site: Site) -> None
     wait_until(
         lambda: ready_in(rabbit_site.client, ["celery"]) == {"celery": 3}, 20, "three are ready"
     )
+
+
+def check_scheduled(site: Site) -> None:
+    """A worker with nothing but tasks that wait for their eta must stay: at its end they would start another one."""
+    site.start()
+    site.client.send_task("free", countdown=3600)
+    wait_until(
+        lambda: loads_of_workers(site.client) == {"celery": Load(scheduled=1)}, 20, "it is counted"
+    )
+
+
+def test_tasks_with_an_eta_are_counted(site: Site) -> None:
+    check_scheduled(site)
+
+
+@pytest.mark.rabbitmq
+def test_tasks_with_an_eta_are_counted_on_rabbitmq(rabbit_site: Site) -> None:
+    check_scheduled(rabbit_site)
+
+
+def test_what_a_killed_worker_had_is_counted(site: Site) -> None:
+    """On Redis it is in no queue until another worker restores it."""
+    worker = site.start(concurrency=1)
+    for _ in range(2):
+        site.client.send_task("free", [3600.0])
+    one_and_one = {"celery": Load(1, 1)}
+    wait_until(lambda: loads_of_workers(site.client) == one_and_one, 20, "one runs")
+    worker.kill()
+    assert loads_of_workers(site.client) == {}
+    assert ready_in(site.client, ["celery"]) == {}
+    assert unacknowledged(site.client) >= 1
+
+
+@pytest.mark.rabbitmq
+def test_rabbitmq_delivers_again_what_a_killed_worker_had(rabbit_site: Site) -> None:
+    rabbit_site.client.send_task("free")
+    assert unacknowledged(rabbit_site.client) == 0
