@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .holding.held_messages import HeldMessages
 
-if TYPE_CHECKING:
-    from .main_process.worker_metrics import WorkerMetrics
+
+class Metrics(Protocol):
+    """The metrics of a worker, which begin and end with it."""
+
+    def start(self) -> None:
+        """Start to count, and answer Prometheus."""
+
+    def close(self) -> None:
+        """Count the last events, and free the port."""
 
 
 def call_now(call: Callable[[], object]) -> object:
@@ -25,7 +32,7 @@ class WorkerState:
     pool: Any = None  # Celery's, once it is up
     consumer: Any = None  # of task messages, on the current connection
     held: HeldMessages | None = None  # of the current connection
-    metrics: WorkerMetrics | None = None  # if they are on
+    metrics: Metrics | None = None  # if they are on
     granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now
     # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next
