@@ -107,7 +107,7 @@ def test_many_waiting_tasks_start_few_workers_on_rabbitmq(rabbit_cluster: Cluste
     check_waiting_tasks(rabbit_cluster, 500)
 
 
-def check_growth(cluster: Cluster, unlimited: int) -> None:
+def check_growth(cluster: Cluster, unlimited: int, seconds: float = 0.2) -> None:
     """Unlimited tasks in the same queue; each poll is longer than a collection. The permits are kept meanwhile."""
     cluster.send(100, "call", None)
     with cluster.scaled(growth=2, pause=2.0) as scaler:
@@ -118,7 +118,7 @@ def check_growth(cluster: Cluster, unlimited: int) -> None:
 
         wait_until(settled, 60, "most tasks wait, and the number of workers stays")
         before, polls = len(scaler.workers), len(scaler.history)
-        cluster.send(unlimited, "free", 0.05)
+        cluster.send(unlimited, "free", seconds)
 
         def seen() -> int | None:
             """The first poll that can know of them."""
@@ -136,18 +136,18 @@ def check_growth(cluster: Cluster, unlimited: int) -> None:
 
 @pytest.mark.slow
 def test_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
-    check_growth(cluster, 400)
+    check_growth(cluster, 250)
 
 
 @pytest.mark.soak
 def test_many_unlimited_tasks_beside_them_start_more(cluster: Cluster) -> None:
-    check_growth(cluster, 5000)
+    check_growth(cluster, 5000, 0.02)
 
 
 @pytest.mark.soak
 @pytest.mark.rabbitmq
 def test_many_unlimited_tasks_beside_them_start_more_on_rabbitmq(rabbit_cluster: Cluster) -> None:
-    check_growth(rabbit_cluster, 5000)
+    check_growth(rabbit_cluster, 5000, 0.02)
 
 
 def check_given_back(cluster: Cluster) -> None:
