@@ -80,10 +80,10 @@ ALARMS = (
     ),
     Alarm(
         "SemaphoreWaitsEndedUnrun",
-        f"{total(increase(metrics.ENDED_UNRUN, '15m', how='~failed|timed_out'), 'semaphore', 'how')} > 0",
+        f"{total(increase(metrics.ENDED_UNRUN, '15m', how='timed_out'), 'semaphore')} > 0",
         "0m",
         "warning",
-        "Waiting tasks of {{ $labels.semaphore }} ended without a run: {{ $labels.how }}.",
+        "Waiting tasks of {{ $labels.semaphore }} timed out, and did not run.",
         "Raise the limit or wait_timeout, or send fewer tasks.",
     ),
     Alarm(

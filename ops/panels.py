@@ -24,7 +24,7 @@ class Panel:
 
 USE = (
     f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
-    f" / on (semaphore) {seen(metrics.CAPACITY, semaphore=SHOWN)}"
+    f" / on (semaphore) ({seen(metrics.CAPACITY, semaphore=SHOWN)} > 0)"  # 0 while nothing uses it
 )
 
 PANELS = (

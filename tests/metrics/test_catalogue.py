@@ -7,7 +7,15 @@ from pathlib import Path
 
 from celery_semaphore.core.events import Loss, WaitEnd
 from celery_semaphore.core.permit import Reason
-from celery_semaphore.metrics.catalogue import ALL, OF_A_WORKER, OF_EVENTS, PREFIX, Metric
+from celery_semaphore.metrics.catalogue import (
+    ALL,
+    OF_A_WORKER,
+    OF_EVENTS,
+    OF_THE_EXPORTER,
+    OF_THE_STORE,
+    PREFIX,
+    Metric,
+)
 from celery_semaphore.worker.pool_process.refused import Unasked
 
 PAGE = Path(__file__).parents[2] / "docs/howto/metrics.md"
@@ -27,9 +35,27 @@ def test_the_page_shows_what_a_worker_counts() -> None:
     assert table((*OF_EVENTS, *OF_A_WORKER)) in PAGE.read_text("utf-8")
 
 
+def test_the_page_shows_what_the_exporter_has() -> None:
+    page = PAGE.read_text("utf-8")
+    for m in (*OF_THE_STORE, *OF_THE_EXPORTER):
+        assert f"| `{m.exposed}` | {m.type} | {', '.join(m.labels) or '-'} | {m.help} |\n" in page
+
+
 def test_the_page_explains_each_value_of_a_label() -> None:
     page = PAGE.read_text("utf-8")
-    for value in (*Reason, *Unasked, *WaitEnd, *Loss, "busy", "idle"):
+    for value in (
+        *Reason,
+        *Unasked,
+        *WaitEnd,
+        *Loss,
+        "busy",
+        "idle",
+        "declared",
+        "operator",
+        "granted",
+        "paused",
+        "in_transit",
+    ):
         assert f"`{value}`" in page
 
 
