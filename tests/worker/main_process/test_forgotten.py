@@ -38,10 +38,13 @@ def forgets(
     site: Site, worker: CeleryWorker, send: Callable[[], object], why: Callable[[], None]
 ) -> int:
     """Have a task forgotten; the process that runs it now."""
+    # A process that has not reported itself to the pool yet is written nothing: stopped then, it never would be.
+    wait_until(site.send("free").ready, 20, "its process is up")
+    before = written(site, worker)
     (child,) = worker.children()
     os.kill(child, signal.SIGSTOP)
     send()
-    wait_until(lambda: written(site, worker) == 1, 20, "it is written")
+    wait_until(lambda: written(site, worker) == before + 1, 20, "it is written")
     why()
     worker.wait_until(lambda: "forgot 1" in worker.log(), 20, "it is forgotten")
     os.kill(child, signal.SIGCONT)
