@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 OF_THE_CHUNK = {"_call", "_prelude", "_newer"}  # every part may read their locals
-LOCAL = re.compile(r"^local ", re.MULTILINE)
 TABLE = re.compile(r"^local (\w+) = \{([^{}]*)\}$", re.MULTILINE)
 COMMENT_OR_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|--.*')
 
@@ -18,9 +17,8 @@ Found = tuple[str, int, str]  # part, line, text
 
 def is_shared(part: str, text: str) -> bool:
     """Return whether this part must have a table; one that only runs defines nothing."""
-    return (part.startswith("_") and part not in OF_THE_CHUNK and bool(LOCAL.search(text))) or bool(
-        re.search(r"^function ", text, re.MULTILINE)
-    )
+    defines = re.search(r"^(local|function) ", text, re.MULTILINE)
+    return part.startswith("_") and part not in OF_THE_CHUNK and bool(defines)
 
 
 def scoped(part: str, text: str) -> str:
@@ -30,9 +28,10 @@ def scoped(part: str, text: str) -> str:
     """
     if not is_shared(part, text):
         return text
-    begin = f"local {part[1:]} do --"
-    text = begin + text[len(begin) :].rstrip() + " end\n"
-    return text.replace(f"\nlocal {part[1:]} = ", f"\n{part[1:]} = ")
+    name, (heading, code) = part[1:], text.rstrip().split("\n", 1)
+    begin = f"local {name} do --"
+    code = f"\n{code} end\n".replace(f"\nlocal {name} = ", f"\n{name} = ")
+    return begin + heading[len(begin) :] + code
 
 
 def wrong_names(texts: Mapping[str, str]) -> list[Found]:

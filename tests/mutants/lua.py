@@ -12,6 +12,7 @@ KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
 FULL = ("tests/stores/test_full.py", "-k", "valkey")
 FORMAT = (f"{REDIS}::TestFormat", "-k", "valkey")
 WAITS = ("tests/stores/test_waits.py", "-k", "valkey")
+TABLES = "tests/test_lua_tables.py"
 LOSSES = (f"{REDIS}::TestPartialLoss", f"{REDIS}::TestHandOnInSeveralCalls", "-k", "valkey")
 
 lua = Group("lua", "celery_semaphore/stores/redis/lua", ".lua", CONFORMANCE)
@@ -1061,6 +1062,33 @@ PROMOTING = [
     ),
 ]
 
+PARTS = [
+    lua(
+        "a call names another file",
+        "what puts a wait in transit must be in the line's file; the server says so when the line runs",
+        "_expiry",
+        "    waits.send_off(at, ticket, info)\n",
+        "    line.send_off(at, ticket, info)\n",
+        TABLES,
+    ),
+    lua(
+        "a part exports what it alone uses",
+        "each function goes into the table",
+        "_expiry",
+        "local function cut(at)",
+        "function expiry.cut(at)",
+        TABLES,
+    ),
+    lua(
+        "a part's table has a name of its own",
+        "it is one session that is told",
+        "_sessions",
+        "local sessions = {}\n",
+        "local session = {}\n",
+        TABLES,
+    ),
+]
+
 MUTANTS = (
     *ADMISSION,
     *ENDS,
@@ -1074,4 +1102,5 @@ MUTANTS = (
     *FORMATS,
     *FULLNESS,
     *PROMOTING,
+    *PARTS,
 )
