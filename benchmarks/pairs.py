@@ -26,7 +26,7 @@ FEW, MANY = 1_000, 1_000_000
 
 # Writes tickets as the store does; they are due in an hour.
 FILL = """
-local waiters, due, tickets = KEYS[1], KEYS[2], KEYS[3]
+local transit, due, tickets = KEYS[1], KEYS[2], KEYS[3]
 local name, first, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call("TIME")
 local soon = (time[1] + 3600) * 1000000
@@ -38,7 +38,7 @@ for n = first, first + count - 1 do
     local nonce = string.format("waiter-%d", n)
     local ticket = string.format("255.%016.0f.%s", start + n, nonce)
     redis.call("HSET", tickets, nonce, ticket:sub(1, 20) .. info)
-    redis.call("ZADD", waiters, 0, ticket)
+    redis.call("ZADD", transit, 0, ticket)
     redis.call("ZADD", due, soon, nonce)
 end
 """
@@ -147,7 +147,7 @@ def _set_and_delete(client: redis.Redis, claim: Claim) -> None:
 
 def _fill(client: redis.Redis, claim: Claim, count: int, batch: int = 10_000) -> None:
     name = claim.resource
-    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("waiters", "due", "tickets")]
+    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("transit", "due", "tickets")]
     for first in range(0, count, batch):
         client.eval(FILL, 3, *keys, name, first, min(batch, count), '[["x",null,5,1]]')
 

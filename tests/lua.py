@@ -1,7 +1,8 @@
 """Check the Lua scripts with luacheck, as the server gets them: the parts of a script are one chunk.
 
 `python -m tests.lua` prints what is wrong by part and line; `make lint` calls it. A function that some script does not
-use is no fault of its part, unless no script uses it. luacheck is Debian's package lua-check.
+use is no fault of its part, unless no script uses it. What is local in a shared part is unknown to the others here, as
+lua_tables.py has it. luacheck is Debian's package lua-check.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from importlib.resources import files
 
 from celery_semaphore.stores.redis import scripts
 
+from .lua_tables import scoped, wrong_names
+
 LUACHECK = (
     *("luacheck", "-", "--std", "lua51", "--read-globals", "redis", "cmsgpack", "KEYS", "ARGV"),
     *("--codes", "--formatter", "plain", "--max-line-length", "120"),
@@ -25,22 +28,25 @@ LUACHECK = (
     ),  # an argument may be called as what the script itself reads: ticket, nonce, holder
 )
 WARNING = re.compile(r"stdin:(\d+):\d+: \(([EW])(\d+)\) (.*)")
-UNUSED = re.compile(r"2[123]1|311")
+UNUSED = re.compile(r"2[1234]1|3[13]1")
 
 Found = tuple[str, int, str, str]  # part, line, code, text
 
 
+def text_of(part: str) -> str:
+    path = files("celery_semaphore.stores.redis") / "lua" / f"{part}.lua"
+    return path.read_text("utf-8")
+
+
 def warnings_of(script: scripts.Script) -> Iterator[Found]:
     """Yield what luacheck says of one script, by part."""
+    source = script.source.split("\n", 1)[0] + "\n"
     starts, line = [], 2  # the first line holds the constants
     for part in script.parts:
         starts.append((line, part))
-        line += len(
-            (files("celery_semaphore.stores.redis") / "lua" / f"{part}.lua")
-            .read_text("utf-8")
-            .split("\n")
-        )
-    run = subprocess.run(LUACHECK, input=script.source, capture_output=True, text=True, check=False)
+        text = scoped(part, text_of(part))
+        source, line = source + text, line + text.count("\n")
+    run = subprocess.run(LUACHECK, input=source, capture_output=True, text=True, check=False)
     for found in WARNING.finditer(run.stdout):
         at, text = int(found[1]), re.sub(r" on line \d+.*", "", found[4])
         inside = [(start, part) for start, part in starts if start <= at]
@@ -66,9 +72,12 @@ def main() -> int:
         for found, times in seen.items()
         if not UNUSED.fullmatch(found[2]) or times == users[found[0]]
     )
-    for part, line, code, text in wrong:
-        print(f"celery_semaphore/stores/redis/lua/{part}.lua:{line}: W{code} {text}")
-    return int(bool(wrong))
+    texts = {part: text_of(part) for part in users}
+    said = [(part, line, f"W{code} {text}") for part, line, code, text in wrong]
+    said += wrong_names(texts)
+    for part, line, text in said:
+        print(f"celery_semaphore/stores/redis/lua/{part}.lua:{line}: {text}")
+    return int(bool(said))
 
 
 if __name__ == "__main__":

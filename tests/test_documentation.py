@@ -229,7 +229,7 @@ FOLDERS = (
 )
 DEFINED = {
     ".py": r"^ *(?:class|def) {0}\b",
-    ".lua": r"^local function {0}\(",
+    ".lua": r"^(?:local function |function \w+\.){0}\(",
     ".sql": r"^CREATE (?:FUNCTION|TYPE) celery_semaphore\.{0}\b",
 }
 

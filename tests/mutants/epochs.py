@@ -64,15 +64,15 @@ LOST_HAND_OVERS = [
         "a dead holder is renewed beside the living",
         "its permit is there",
         "_holding",
-        'if not mine.confirmed and (mine.by ~= "" or not has_room_for_living(claim, name)) then',
+        'if not mine.confirmed and (mine.by ~= "" or not holding.has_room_for_living(claim, name)) then',
         'if not mine.confirmed and mine.by ~= "" then',
     ),
     lua(
         "a grant of before the loss is taken up",
         "it is there, so it was not taken up yet",
         "_holding",
-        'if not mine.confirmed and (mine.by ~= "" or not has_room',
-        "if not mine.confirmed and (not has_room",
+        'if not mine.confirmed and (mine.by ~= "" or not holding.has_room',
+        "if not mine.confirmed and (not holding.has_room",
     ),
     lua(
         "a lowered limit bites those that run",
@@ -98,7 +98,7 @@ LOST_HAND_OVERS = [
     lua(
         "put back once is put back for ever",
         "the next epoch needs no other account",
-        "_released",
+        "_records",
         'restored = confirmed and by == "r",',
         'restored = by == "r",',
     ),
@@ -113,7 +113,7 @@ LOST_HAND_OVERS = [
         "one was put back, and each that is remembered lives",
         "it is one of those that this epoch began with",
         "_holding",
-        'and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then',
+        'and call("HGET", at.ledger, "restored") ~= EPOCH_WRITTEN then',
         "then",
     ),
     lua(
@@ -250,13 +250,13 @@ LOST_HAND_OVERS = [
         "renew",
         'local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))',
         'local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))\n'
-        '        for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do read(at, name) end',
+        '        for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do holders.read(at, name) end',
         tests=("tests/stores/test_redis.py", "-k", "beside_many"),
     ),
     lua(
         "a token finds its grant for ever",
         "the ledger is dropped when its resource is idle",
-        "_released",
+        "_records",
         '        call("HDEL", at.ledger, string.format("for:%.0f", permit.token))\n',
         "        local _ = permit\n",
         tests=("tests/stores/test_redis.py", "-k", "grants_that_ended"),
@@ -341,7 +341,7 @@ CLOCK_STEPS = [
     lua(
         "a lease ends when its time has come",
         "the clock steps back, and a dead holder's permit is gone for as long",
-        "_ends",
+        "_expiry",
         "    cut(at)\n",
         "",
     ),

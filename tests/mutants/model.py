@@ -31,7 +31,7 @@ IN_REDIS = (
     lua(
         "an overdue grant of a parked message is forgotten",
         "its caller is gone",
-        "_ends",
+        "_expiry",
         'elseif call("HEXISTS", at.payloads, nonce) == 1 then\n            call("ZADD"',
         'elseif false then\n            call("ZADD"',
     ),
@@ -40,23 +40,23 @@ IN_REDIS = (
         "it is the first",
         "promote",
         'call("HSET", at.tickets, ARGV[n], "000" .. record:sub(4))\n'
-        '            call("ZADD", line, 0, "000" .. ticket:sub(4))',
+        '            call("ZADD", key, 0, "000" .. ticket:sub(4))',
         'local rank = "000." .. string.format("%016.0f", now)\n'
         '            call("HSET", at.tickets, ARGV[n], rank .. record:sub(RANK + 1))\n'
-        '            call("ZADD", line, 0, rank .. ticket:sub(RANK + 1))',
+        '            call("ZADD", key, 0, rank .. ticket:sub(RANK + 1))',
     ),
     lua(
         "a ticket that is given up keeps its grant",
         "it will lapse",
         "release_slow_path",
-        "    take_back(at, wait)\n",
+        "    holders.take_back(at, wait)\n",
         "",
     ),
     lua(
         "what is granted is still in line",
         "it has a grant",
         "_hand_on",
-        '    call("ZREM", home.parked, ticket)\n',
+        '    call("ZREM", home.line, ticket)\n',
         "",
     ),
 )

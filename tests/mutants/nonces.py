@@ -123,7 +123,7 @@ MUTANTS = (
         "what is granted leaves one line",
         "it stood at the head of that one",
         "_hand_on",
-        "        step_out(claims[n].at, stood)\n",
+        "        waits.step_out(claims[n].at, stood)\n",
         "",
         tests=(f"{CONFORMED}::TestValkeyStore", "-k", "neither_of_two_lines"),
     ),

@@ -22,7 +22,7 @@ REDIS_OPTIONS = {
     "unacked_restore_throttle": 1,
 }
 QUORUM = {"task_default_queue_type": "quorum", "task_default_exchange_type": "topic"}
-WAITING_PARTS = ("holders", "weights", "waiters", "parked", "tickets", "payloads", "outbox")
+WAITING_PARTS = ("holders", "weights", "transit", "line", "tickets", "payloads", "outbox")
 
 Left = dict[str, int]  # what still holds something, and how much
 

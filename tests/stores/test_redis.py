@@ -476,7 +476,7 @@ class TestManyWaiters:
 def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:
     """As many waiters as that, all like one that came through the front door."""
     refusal_of(store.acquire(claim(of=name), "model", Wait(Kind.REQUEUE)))
-    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("waiters", "due", "tickets")]
+    keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("transit", "due", "tickets")]
     script = """
         local model = redis.call("ZRANGE", KEYS[1], 0, 0)[1]
         local info, due = redis.call("HGET", KEYS[3], model:sub(22)), redis.call("ZSCORE", KEYS[2], model:sub(22))

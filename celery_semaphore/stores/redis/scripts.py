@@ -14,8 +14,8 @@ PARTS = (
     "ledger",
     "weights",
     "released",
-    "waiters",
-    "parked",
+    "transit",
+    "line",
     "due",
     "tickets",
     "payloads",
@@ -48,30 +48,30 @@ class Script:
 
 BEGIN = ("_call", "_prelude", "_index")
 NEWER = ("_call", "_newer", "_index")  # for a store of a newer format
-ENDS = ("_released", "_ends")
-LINE = (*ENDS, "_line")
-HAND_ON = ("_permits", "_line", "_hand_on")
+WAITS = ("_records", "_holders", "_sessions", "_waits")
+LINE = (*WAITS, "_line")
+HAND_ON = ("_expiry", "_permits", "_line", "_hand_on")
 
 ACQUIRE = Script(
     *(*BEGIN, "_permits", "acquire"),
-    *(*LINE, "_holding", "_messages", "_refuse", "acquire_slow_path"),
+    *(*LINE, "_expiry", "_holding", "_messages", "_own_wait", "acquire_slow_path"),
 )
-RELEASE = Script(*BEGIN, "_released", "_ran", "release", "_ends", *HAND_ON, "release_slow_path")
-RELEASE_NEWER = Script(*NEWER, "_released", "_ran", "release_newer")
-RENEW = Script(*BEGIN, "_permits", *ENDS, "_holding", "renew")
+RELEASE = Script(*BEGIN, "_records", "_ran", "release", *WAITS[1:], *HAND_ON, "release_slow_path")
+RELEASE_NEWER = Script(*NEWER, "_records", "_ran", "release_newer")
+RENEW = Script(*BEGIN, "_permits", *WAITS, "_holding", "renew")
 RENEW_MANY = Script(*BEGIN, "renew_many")
-RENEW_NEWER = Script(*NEWER, "_released", "renew_newer")
-ATTACH = Script(*BEGIN, *ENDS, *HAND_ON, "_holding", "attach")
-END = Script(*BEGIN, *ENDS, *HAND_ON, "end")
-PROMOTE = Script(*BEGIN, *ENDS, *HAND_ON, "promote")
-REAP = Script(*BEGIN, *ENDS, *HAND_ON, "reap")
+RENEW_NEWER = Script(*NEWER, "_records", "renew_newer")
+ATTACH = Script(*BEGIN, *WAITS, *HAND_ON, "_holding", "attach")
+END = Script(*BEGIN, *WAITS, *HAND_ON, "end")
+PROMOTE = Script(*BEGIN, *WAITS, *HAND_ON, "promote")
+REAP = Script(*BEGIN, *WAITS, *HAND_ON, "reap")
 ASK = Script(*BEGIN, "_permits", *LINE, "ask")
 NAME = Script(*BEGIN, "_permits", *LINE, "name")
 SLEEP = Script(*BEGIN, "sleep")
-TAKE = Script(*BEGIN, *ENDS, "take")
-SENT = Script(*BEGIN, *ENDS, "sent")
+TAKE = Script(*BEGIN, *WAITS, "take")
+SENT = Script(*BEGIN, *WAITS, "sent")
 FIND = Script(*BEGIN, "find")
-SNAPSHOT = Script(*BEGIN, "_permits", *LINE, "snapshot")
+SNAPSHOT = Script(*BEGIN, "_permits", *WAITS, "snapshot")
 TOTALS = Script("_call", "totals")
 OVERDUE = Script(*BEGIN, "overdue")
 SET_LIMIT = Script(*BEGIN, "set_limit")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .runner import Runner
 
 WITHOUT_WAITS = ("holders", "ledger", "weights", "tickets")
-PARTS = (*WITHOUT_WAITS, "payloads", "outbox", "waiters", "parked", "aside")
+PARTS = (*WITHOUT_WAITS, "payloads", "outbox", "transit", "line", "aside")
 NO_WAITS = ["0", "0", "0", "0", "-", "0", "-"]
 HAS_WAITS = "?"
 

@@ -12,10 +12,23 @@
 --   ARGV[5] the newest epoch that the caller knows   ARGV[6] n, then the names of the n declared resources
 -- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
 -- Lua's own conversion only 14. Each answer begins with the epoch.
+--
+-- All parts of a script are one chunk. Each shared part, `_*.lua`, defines one table with its name, so a call names its
+-- file: line.enqueue() is in _line.lua. No other part may use its locals; `python -m tests.lua` checks that. The
+-- exceptions are the names that every part may read:
+--   FORMAT, GRANT_S, from the first line of each script: scripts.py
+--   all locals of this file
+--   epoch, EPOCH_WRITTEN, limited, grace_until, in_grace, furthest: of _prelude.lua; the first two also of _newer.lua
 local call = redis.call
 local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local COMMON = 6 -- number of keys before those of the resources
 local LEASE = tonumber(ARGV[1])
+local RANK = #"255.1700000000000000" -- length of a ticket's rank: its urgency and its place
+local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it
+
+-- The prefix of a grant among the holders, where the same nonce may have a permit. No UTF-8 text has this byte, so no
+-- holder's name begins with it.
+local GRANT = "\255"
 
 local now = tonumber(ARGV[3])
 if not now then
@@ -30,7 +43,7 @@ for n = 1, tonumber(ARGV[6]) do
     resources[n] = {
         name = ARGV[6 + n],
         holders = KEYS[k + 1], ledger = KEYS[k + 2], weights = KEYS[k + 3], released = KEYS[k + 4],
-        waiters = KEYS[k + 5], parked = KEYS[k + 6], due = KEYS[k + 7],
+        transit = KEYS[k + 5], line = KEYS[k + 6], due = KEYS[k + 7],
         tickets = KEYS[k + 8], payloads = KEYS[k + 9], outbox = KEYS[k + 10], aside = KEYS[k + 11],
     }
 end

@@ -2,6 +2,7 @@
 -- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
 -- it blocks the line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is
 -- empty, a free permit goes to the next acquire.
+local hand_on = {}
 local MOST = 100 -- tries in one call; the caller calls again for the rest
 local tries, undeclared, again = 0, {}, false
 local by_name = {}
@@ -25,33 +26,33 @@ local GRANT_END = now + GRANT_S * 1000000 -- of a grant that a session must ask 
 
 -- H9, E4: grant all claims of a wait.
 local function grant(ticket, info, claims, home)
-    local nonce, rank = nonce_of(ticket), ticket:sub(1, RANK)
-    local permit = {token = new_token(claims), since = now, by = "g", rank = rank}
+    local nonce, rank = records.nonce_of(ticket), ticket:sub(1, RANK)
+    local permit = {token = permits.new_token(claims), since = now, by = "g", rank = rank}
     local parked = call("HEXISTS", home.payloads, nonce) == 1
-    local ends = parked and now + TAKE_UP or GRANT_END
+    local ends = parked and now + waits.TAKE_UP or GRANT_END
     for _, claim in ipairs(claims) do
-        write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
-        mark_in_use(claim.at, ends)
+        permits.write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
+        index.mark_in_use(claim.at, ends)
     end
-    call("ZREM", home.parked, ticket)
+    call("ZREM", home.line, ticket)
     for n = 2, #claims do -- it may have records on the others, too, from earlier or later claims
-        local there, stood = wait_info(claims[n].at, nonce)
-        step_out(claims[n].at, stood)
+        local there, stood = waits.info(claims[n].at, nonce)
+        waits.step_out(claims[n].at, stood)
         if there and there.session then
-            tell(there.session, nonce, ends)
+            sessions.tell(there.session, nonce, ends)
         end
     end
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)
-        mark_in_use(home, now)
+        index.mark_in_use(home, now)
     elseif info.session then -- without both, the server has evicted its message
-        tell(info.session, nonce, ends)
+        sessions.tell(info.session, nonce, ends)
     end
 end
 
 local function elsewhere(claims, ticket)
     for n = 2, #claims do
-        if refusal(claims[n], ticket) then
+        if line.refusal(claims[n], ticket) then
             return claims[n].at
         end
     end
@@ -60,40 +61,40 @@ end
 -- H8: move a wait to the line of another resource. A record that is there already comes from a later refusal with other
 -- claims, and may have a message or a grant: it stays, with the more urgent of both ranks.
 local function move(home, other, head, info)
-    local nonce, payload = nonce_of(head), call("HGET", home.payloads, nonce_of(head))
-    local there, ticket = wait_info(other, nonce)
-    dequeue(home, nonce)
+    local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
+    local there, ticket = waits.info(other, nonce)
+    waits.dequeue(home, nonce)
     if not there then
-        enqueue(other, head, info, payload)
+        line.enqueue(other, head, info, payload)
     elseif head < ticket then
         call("HSET", other.tickets, nonce, head:sub(1, RANK) .. cmsgpack.pack(there))
-        for _, line in ipairs({other.parked, other.aside, other.waiters}) do
-            if call("ZREM", line, ticket) == 1 then
-                call("ZADD", line, 0, head)
+        for _, key in ipairs({other.line, other.aside, other.transit}) do
+            if call("ZREM", key, ticket) == 1 then
+                call("ZADD", key, 0, head)
             end
         end
     end
     local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
     if granted_until then -- a granted wait is in no line
         local session = (there or info).session
-        step_out(other, ticket_of(other, nonce))
+        waits.step_out(other, waits.ticket_of(other, nonce))
         if session then
-            tell(session, nonce, tonumber(granted_until))
+            sessions.tell(session, nonce, tonumber(granted_until))
         end
     end
-    mark_in_use(other)
+    index.mark_in_use(other)
 end
 
 -- Try the head of the line; return whether to go on.
 local function try(home)
-    local head, more = first(home, "+", limit_of(home))
+    local head, more = line.first(home, "+", permits.limit_of(home))
     again = again or more
     if not head or more then -- H3
         return false
     end
-    local info = wait_info(home, nonce_of(head))
+    local info = waits.info(home, records.nonce_of(head))
     local claims, short = claims_of(info, home)
-    if refusal(claims[1], head) then -- H1 in the grace, H6
+    if line.refusal(claims[1], head) then -- H1 in the grace, H6
         return false
     elseif short then -- H7: the head blocks the line until a call has all its claims
         undeclared = info.names
@@ -108,11 +109,11 @@ local function try(home)
     return true
 end
 
-local function hand_on(home)
+local function pass_on(home)
     if home.no_waiters then
         return
-    elseif limit_of(home) == 0 then -- H1
-        local _, _, more = first_awake(home, "+")
+    elseif permits.limit_of(home) == 0 then -- H1
+        local _, _, more = line.first_awake(home, "+")
         again = again or more or false
         return
     end
@@ -125,15 +126,15 @@ local function hand_on(home)
     end
 end
 
-local function answer_hand_on()
+function hand_on.answer()
     for _, at in ipairs(resources) do
-        hand_on(at)
+        pass_on(at)
     end
     -- The caller may die before it calls again: then the next reaper continues.
     local look = (again or #undeclared > 0) and now or in_grace and grace_until or nil
     local outgoing = {}
     for _, at in ipairs(resources) do
-        update_index(at, look)
+        holders.update_index(at, look)
         if call("EXISTS", at.outbox) == 1 then
             table.insert(outgoing, at.name)
         end

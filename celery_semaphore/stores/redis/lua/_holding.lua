@@ -1,3 +1,6 @@
+-- Judge whether a permit is alive, and may be restored: rows A5, A6 and A2 of docs/maintain/architecture.md.
+local holding = {}
+
 -- Add a permit to the sums of `all_permits`, or take it out of them.
 local function count_in(at, permit, sign)
     if permit and permit.confirmed then at.living = at.living + sign * permit.weight end
@@ -13,7 +16,7 @@ local function all_permits(at)
         for n = 1, #ledger, 2 do
             local name = ledger[n]:match("^of:(.*)$")
             if name then
-                at.permits[name] = parsed(ledger[n + 1])
+                at.permits[name] = records.parsed(ledger[n + 1])
                 count_in(at, at.permits[name], 1)
             end
         end
@@ -22,11 +25,11 @@ local function all_permits(at)
 end
 
 -- Refresh the permit of one holder after a change.
-local function read_again(at, name)
+function holding.read_again(at, name)
     if at.permits then
         local record = call("HGET", at.ledger, "of:" .. name)
         count_in(at, at.permits[name], -1)
-        at.permits[name] = record and parsed(record) or nil
+        at.permits[name] = record and records.parsed(record) or nil
         count_in(at, at.permits[name], 1)
     end
 end
@@ -55,24 +58,24 @@ end
 -- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
 -- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
 -- permits were admitted. `own` and `other` are the names of the permit itself.
-local function has_room_for_living(claim, own, other)
-    local at, limit = claim.at, limit_of(claim.at, claim.limit)
-    local mine = own and read(at, own) or other and read(at, other)
+function holding.has_room_for_living(claim, own, other)
+    local at, limit = claim.at, permits.limit_of(claim.at, claim.limit)
+    local mine = own and holders.read(at, own) or other and holders.read(at, other)
     -- This epoch began with this permit. If all such permits may be alive, and none was restored beside them, skip the
     -- count: after a restart with a lowered limit, or a pause, thousands come at once.
     if mine and mine.weight == claim.weight and not mine.restored
-        and call("HGET", at.ledger, "put back") ~= EPOCH_WRITTEN then
+        and call("HGET", at.ledger, "restored") ~= EPOCH_WRITTEN then
         local _, all_of_it = ceiling_of(at, limit)
         if all_of_it then
             return true
         end
     end
-    if occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- even if all others are alive
+    if permits.occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- even if all others are alive
         return true
     end
-    local permits, living = all_permits(at), at.living
+    local all, living = all_permits(at), at.living
     for _, name in ipairs({own, other}) do -- the permit must not count against itself
-        local its = permits[name]
+        local its = all[name]
         living = living - (its and its.confirmed and its.weight or 0)
     end
     return living + claim.weight <= math.max(limit, math.min(at.remembered, (ceiling_of(at, limit))))
@@ -81,17 +84,17 @@ end
 -- Return whether a permit is alive. An overdue lease is dead even before it is deleted. A grant of an earlier epoch
 -- does not count, since it may have been taken up and released: its ticket must acquire again.
 local function lives(claim, name, mine)
-    if not mine.confirmed and (mine.by ~= "" or not has_room_for_living(claim, name)) then
+    if not mine.confirmed and (mine.by ~= "" or not holding.has_room_for_living(claim, name)) then
         return false
     end
     return mine.ends > now or in_grace
 end
 
 -- Return what a holder or a grant has on these claims, and whether it is whole and alive.
-local function held(claims, name)
+function holding.held(claims, name)
     local found, permit = 0, nil
     for _, claim in ipairs(claims) do
-        local mine = read(claim.at, name)
+        local mine = holders.read(claim.at, name)
         if mine and not (permit and permit.token > mine.token) then -- two grants of one wait: the newer token counts
             permit = mine
         end
@@ -104,9 +107,9 @@ local function held(claims, name)
 end
 
 -- A6: end a permit that the store has on some of its claims only.
-local function end_part(claims, holder)
+function holding.end_part(claims, holder)
     for _, claim in ipairs(claims) do
-        erase(claim.at, holder)
-        mark_released(claim.at, holder)
+        records.erase(claim.at, holder)
+        records.mark_released(claim.at, holder)
     end
 end

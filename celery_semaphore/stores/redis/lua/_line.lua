@@ -1,38 +1,39 @@
--- The line of one resource. The key of a wait is its nonce, see _released.lua. Its rank is "<255 - priority>.<place>".
+-- The line of one resource. The key of a wait is its nonce, see _records.lua. Its rank is "<255 - priority>.<place>".
 -- Rank and nonce make its ticket, a text that sorts by priority, then by place. So a wait keeps its place even if it
 -- leaves the store and comes back. If the store knows the wait, its rank in the store counts.
---   waiters   zset  ticket in transit -> 0
---   parked    zset  ticket in line: its message is in the store, or its session was awake when last checked -> 0
---   aside     zset  ticket set aside: heavier than the limit in force, else as in `parked` -> 0
+--   transit   zset  ticket in transit -> 0
+--   line      zset  ticket in line: its message is in the store, or its session was awake when last checked -> 0
+--   aside     zset  ticket set aside: heavier than the limit in force, else as in `line` -> 0
 --   outbox    zset  nonce of a wait with a message to send -> token of its grant, or 0: the wait has ended
 --   due       zset  nonce -> when the wait is deleted or, if it has a message, ends
 --   tickets   hash  nonce -> rank, followed by the packed record of the wait
 --   payloads  hash  nonce -> its message, until it is sent
+local line = {}
 
-local function place_of(ticket)
+function line.place_of(ticket)
     return tonumber(ticket:sub(5, RANK))
 end
 
 -- Put a wait into the line. It replaces an earlier record, which may be promoted, or have another message's name.
-local function enqueue(at, ticket, info, payload)
-    local nonce = nonce_of(ticket)
-    local before, stood = wait_info(at, nonce)
+function line.enqueue(at, ticket, info, payload)
+    local nonce = records.nonce_of(ticket)
+    local before, stood = waits.info(at, nonce)
     ticket = before and stood < ticket and stood or ticket
     at.no_waiters = false
     -- First: a server without free memory refuses this.
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
     if before then
-        step_out(at, stood)
-        forget_name(at, before.name, nonce)
+        waits.step_out(at, stood)
+        waits.forget_name(at, before.name, nonce)
     end
-    local awake = info.session and is_awake(info.session)
-    call("ZADD", (payload or awake) and at.parked or at.waiters, 0, ticket)
+    local awake = info.session and sessions.is_awake(info.session)
+    call("ZADD", (payload or awake) and at.line or at.transit, 0, ticket)
     local forgotten = not payload and not awake and info.due + math.max(LEASE, info.keeps or 0)
     call("ZADD", at.due, forgotten or info.ends or "+inf", nonce)
     if payload then
         call("HSET", at.payloads, nonce, payload)
         if info.ends then
-            mark_in_use(at, info.ends)
+            index.mark_in_use(at, info.ends)
         end
         if info.name ~= "" then
             call("HSET", NAMES, info.name, at.name .. "\n" .. nonce)
@@ -40,40 +41,40 @@ local function enqueue(at, ticket, info, payload)
     end
 end
 
-local function position(at, ticket)
+function line.position(at, ticket)
     local before = "(" .. ticket
-    local count = call("ZLEXCOUNT", at.waiters, "-", before) + call("ZLEXCOUNT", at.parked, "-", before)
+    local count = call("ZLEXCOUNT", at.transit, "-", before) + call("ZLEXCOUNT", at.line, "-", before)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
 -- H5: put waits of sleeping sessions at the head of the line in transit. Return the first other wait, or that there are
 -- more to step over.
-local function first_awake(at, up_to)
+function line.first_awake(at, up_to)
     for _ = 1, 1000 do
-        local ticket = call("ZRANGEBYLEX", at.parked, "-", up_to, "LIMIT", 0, 1)[1]
-        local info = ticket and wait_info(at, nonce_of(ticket))
-        if not info or not info.session or is_awake(info.session) then
+        local ticket = call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)[1]
+        local info = ticket and waits.info(at, records.nonce_of(ticket))
+        if not info or not info.session or sessions.is_awake(info.session) then
             return ticket, info
         end
-        send_off(at, ticket, info)
+        waits.send_off(at, ticket, info)
     end
-    mark_in_use(at, now) -- the next reaper continues
+    index.mark_in_use(at, now) -- the next reaper continues
     return nil, nil, true
 end
 
 -- Return the first wait in line, up to `up_to`, that is reachable and fits the limit in force. Heavier waits are set
 -- aside until the limit is raised (H2), or every call would have to step over them (H4). If one call cannot step over
 -- all of them, return `up_to` and that there are more.
-local function first(at, up_to, limit)
-    local too_heavy_above = tonumber(known(at).too_heavy_above)
+function line.first(at, up_to, limit)
+    local too_heavy_above = tonumber(permits.known(at).too_heavy_above)
     if too_heavy_above and not (limit and limit <= too_heavy_above) then
-        call("ZUNIONSTORE", at.parked, 2, at.parked, at.aside)
+        call("ZUNIONSTORE", at.line, 2, at.line, at.aside)
         call("DEL", at.aside)
         call("HDEL", at.ledger, "too_heavy_above")
         at.too_heavy_above = nil
     end
     for _ = 1, 1000 do
-        local ticket, info, more = first_awake(at, up_to)
+        local ticket, info, more = line.first_awake(at, up_to)
         if more then
             return up_to, true
         end
@@ -81,22 +82,22 @@ local function first(at, up_to, limit)
         if not ticket or info.weights[at.name] <= most then
             return ticket
         end
-        call("ZREM", at.parked, ticket)
+        call("ZREM", at.line, ticket)
         call("ZADD", at.aside, 0, ticket)
         if at.too_heavy_above ~= most then
             at.too_heavy_above = most
             call("HSET", at.ledger, "too_heavy_above", most)
         end
     end
-    mark_in_use(at, now) -- the next reaper continues
+    index.mark_in_use(at, now) -- the next reaper continues
     return up_to, true
 end
 
 -- Return the reason why this claim refuses, the first of C1 to C5, or nil. A wait in transit blocks no other.
-local function refusal(claim, ticket)
-    local why = no_room(claim)
+function line.refusal(claim, ticket)
+    local why = permits.no_room(claim)
     if why or claim.at.no_waiters then
         return why
     end
-    if first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
+    if line.first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
 end

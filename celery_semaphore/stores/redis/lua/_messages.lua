@@ -4,35 +4,38 @@
 --          record belongs to an earlier task, since a sender may reuse a task id
 local remembered, message = arg(5):match("^(%d+) ?(.*)$")
 local is_first = not arg(5):find(" ")
-local said = messages and not is_first and call("GET", messages)
+local said = messages_key and not is_first and call("GET", messages_key)
 said = said and cmsgpack.unpack(said)
 if said and said["until"] <= now then
     said = nil
 end
-local of_earlier = said and said.ticket ~= "" and ticket ~= "" and nonce_of(said.ticket) ~= nonce_of(ticket)
+local of_earlier = said and said.ticket ~= "" and ticket ~= ""
+    and records.nonce_of(said.ticket) ~= records.nonce_of(ticket)
 if of_earlier then
     said = nil
 end
 if ticket == "" and said then
     ticket = said.ticket
 end
-local carried = ticket
 
-local function remember(ticket, admitted)
-    if messages and not of_earlier then
+-- carried: the ticket of the task's record  own: the message of this call  is_first: whether it is the task's first
+local messages = {carried = ticket, own = message, is_first = is_first}
+
+function messages.remember(ticket, admitted)
+    if messages_key and not of_earlier then
         local task = {ticket = ticket, admitted = admitted, holder = holder, ["until"] = now + remembered}
-        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(remembered / 1000))
+        call("SET", messages_key, cmsgpack.pack(task), "PX", math.ceil(remembered / 1000))
     end
 end
 
-local function other_lives()
+function messages.other_lives()
     return said and said.admitted and call("ZSCORE", resources[1].holders, said.holder)
 end
 
 -- A8, A9: return why another message of the task keeps this one from running, or nil. If the other was released without
 -- having run, or died, this one may run.
-local function other_message()
+function messages.other()
     if said and said.admitted and said.admitted ~= message then
-        return said.ran and "copy" or other_lives() and "running" or nil
+        return said.ran and "copy" or messages.other_lives() and "running" or nil
     end
 end

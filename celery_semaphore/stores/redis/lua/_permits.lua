@@ -1,5 +1,5 @@
 -- Permits and grants of one resource: the limit in force, how much of it is occupied, and admission.
---   holders   zset  holder, or GRANT and the nonce of a wait, see _released.lua -> end of its lease or grant
+--   holders   zset  holder, or GRANT and the nonce of a wait, see _call.lua -> end of its lease or grant
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was restored in that epoch, else empty
@@ -8,12 +8,13 @@
 --                   released while a task waited), too_heavy_above (the limit for which waits were set aside, see
 --                   _line.lua), "for:" and the token of a grant -> its name among the holders
 --                   ceiling (an epoch, the weight that can be alive in it, and whether that is all, see _holding.lua),
---                   "put back" (the last epoch in which a permit was restored)
+--                   "restored" (the last epoch in which a permit was restored)
 --   weights   hash  holder or grant -> weight, if it is not 1
 --   released  zset  holder that never runs again -> when this tombstone may be deleted
+local permits = {}
 
 -- Read the ledger's entries of the resource and, if a holder is given, of that one.
-local function known(at, holder)
+function permits.known(at, holder)
     if not at.token then
         local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
         at.token, at.declared = tonumber(found[1]) or 0, tonumber(found[2])
@@ -22,19 +23,19 @@ local function known(at, holder)
     return at
 end
 
-local function by_operator(at)
+function permits.by_operator(at)
     if limited then
         local set = call("HMGET", LIMITS, at.name, at.name:match("^[^/]*"))
         return tonumber(set[1] or set[2])
     end
 end
 
-local function limit_of(at, declared)
-    return by_operator(at) or known(at).declared or declared
+function permits.limit_of(at, declared)
+    return permits.by_operator(at) or permits.known(at).declared or declared
 end
 
 -- Sum the weights of all holders. A stored counter would drift with the first lost answer.
-local function occupied(at)
+function permits.occupied(at)
     local sum = call("ZCARD", at.holders)
     if at.plain then -- all weights are 1
         return sum
@@ -46,29 +47,29 @@ local function occupied(at)
 end
 
 -- Return the reason why the limit refuses this claim, C1 to C4, or nil. A wait in line may still go first (C5).
-local function no_room(claim)
-    claim.limit, claim.occupied = limit_of(claim.at, claim.limit), occupied(claim.at)
+function permits.no_room(claim)
+    claim.limit, claim.occupied = permits.limit_of(claim.at, claim.limit), permits.occupied(claim.at)
     if claim.limit == 0 then return "paused" end -- C1
     if claim.weight > claim.limit then return "unsatisfiable" end -- C2
     if in_grace then return "recovering" end -- C3
     if claim.occupied + claim.weight > claim.limit then return "saturated" end -- C4
 end
 
-local function was_released(at, holder)
+function permits.was_released(at, holder)
     return call("ZSCORE", at.released, holder)
 end
 
 -- Return a token that is larger than every token in the ledgers of these resources. If a ledger was lost, it is larger
 -- than earlier tokens as long as the clock does not step back.
-local function new_token(claims)
+function permits.new_token(claims)
     local token = now
     for _, claim in ipairs(claims) do
-        token = math.max(token, known(claim.at).token + 1)
+        token = math.max(token, permits.known(claim.at).token + 1)
     end
     return token
 end
 
--- Return token and beginning as text, made once; most permits begin at the time that is their token.
+-- Return token and beginning as text, made once as `permit.stamp`; most permits begin at the time that is their token.
 local function stamp(permit)
     if not permit.stamp then
         local token = string.format("%.0f", permit.token)
@@ -78,11 +79,11 @@ local function stamp(permit)
     return permit.stamp
 end
 
-local function write(at, name, weight, permit, ends, restored)
+function permits.write(at, name, weight, permit, ends, restored)
     local by = restored and "r" or permit.by ~= "" and permit.by .. permit.rank or ""
     local record = stamp(permit) .. " " .. weight .. " " .. EPOCH_WRITTEN .. " " .. by
     call("ZADD", at.holders, ends, name)
-    if known(at).token > permit.token then
+    if permits.known(at).token > permit.token then
         call("HSET", at.ledger, "of:" .. name, record)
     else
         at.token = permit.token
@@ -95,6 +96,6 @@ local function write(at, name, weight, permit, ends, restored)
         call("HSET", at.ledger, string.format("for:%.0f", permit.token), name)
     end
     if restored then
-        call("HSET", at.ledger, "put back", EPOCH_WRITTEN)
+        call("HSET", at.ledger, "restored", EPOCH_WRITTEN)
     end
 end

@@ -2,12 +2,12 @@
 --   arg 1 holder  2 the message, if its task ran  3 how long to keep the record
 --   the last key is the record of the task's messages, if a message is given
 if arg(2) then
-    local messages = KEYS[COMMON + 11 * #resources + 1]
-    local task = call("GET", messages)
+    local messages_key = KEYS[COMMON + 11 * #resources + 1]
+    local task = call("GET", messages_key)
     task = task and cmsgpack.unpack(task)
     if task and task.holder == arg(1) and task.admitted == arg(2) then
         even_if_full()
         task.ran, task["until"] = true, now + arg(3)
-        call("SET", messages, cmsgpack.pack(task), "PX", math.ceil(arg(3) / 1000))
+        call("SET", messages_key, cmsgpack.pack(task), "PX", math.ceil(arg(3) / 1000))
     end
 end

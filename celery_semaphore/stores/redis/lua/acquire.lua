@@ -1,33 +1,33 @@
 -- Grant the holder a permit on all declared resources, or refuse it and keep its place in line.
---   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _refuse.lua
+--   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _own_wait.lua
 --       4 claims, as the caller wrote them  5 its message, see _messages.lua
 --       then limit and weight of each resource; the last key is the record of the task's messages, or none
 -- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: a new holder, no wait, and room. All other calls go on in acquire_slow_path.lua.
 local holder, ticket = arg(1), arg(2)
-local messages, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")
+local messages_key, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")
 for n, at in ipairs(resources) do
     local claim = {at = at, limit = tonumber(arg(4 + 2 * n)), weight = tonumber(arg(5 + 2 * n))}
     claims[n] = claim
-    if known(at, holder).declared ~= claim.limit then -- A4: in force unless an operator set another
+    if permits.known(at, holder).declared ~= claim.limit then -- A4: in force unless an operator set another
         at.raised, at.declared = claim.limit > (at.declared or 0), claim.limit
         call("HSET", at.ledger, "limit", claim.limit)
     end
-    at.plain = simple and call("EXISTS", at.tickets, at.weights, messages or at.tickets) == 0
-    simple = at.plain and not at.record and not was_released(at, holder) and not no_room(claim)
+    at.plain = simple and call("EXISTS", at.tickets, at.weights, messages_key or at.tickets) == 0
+    simple = at.plain and not at.record and not permits.was_released(at, holder) and not permits.no_room(claim)
 end
 
 local function admit(permit)
     for _, claim in ipairs(claims) do
-        write(claim.at, holder, claim.weight, permit, LEASE_END)
+        permits.write(claim.at, holder, claim.weight, permit, LEASE_END)
         if (claim.occupied or 0) == 0 then -- else it is marked already
-            mark_in_use(claim.at)
+            index.mark_in_use(claim.at)
         end
     end
-    return EPOCH_WRITTEN .. " " .. stamp(permit) .. " " .. LEASE_END
+    return EPOCH_WRITTEN .. " " .. permit.stamp .. " " .. LEASE_END
 end
 
 if simple then -- A14, E9
-    return admit({token = new_token(claims), since = now, by = ""})
+    return admit({token = permits.new_token(claims), since = now, by = ""})
 end

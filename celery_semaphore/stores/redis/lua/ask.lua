@@ -4,7 +4,7 @@
 --          {nonce, microseconds until it can expect a permit}...}
 even_if_full()
 local session, begun = arg(1), tonumber(arg(2))
-local slept = not is_awake(session)
+local slept = not sessions.is_awake(session)
 call("ZADD", SESSIONS, now, session) -- Q2
 call("ZREMRANGEBYSCORE", SESSIONS, "-inf", now - LEASE)
 call("ZREMRANGEBYSCORE", SESSIONS, furthest(), "+inf")
@@ -44,14 +44,14 @@ local function held_for(at)
 end
 
 local function in_line(at, ticket)
-    return call("ZSCORE", at.parked, ticket) or call("ZSCORE", at.waiters, ticket) or call("ZSCORE", at.aside, ticket)
+    return call("ZSCORE", at.line, ticket) or call("ZSCORE", at.transit, ticket) or call("ZSCORE", at.aside, ticket)
 end
 
 for n = given + 3 + begun, #ARGV do -- Q5
     for _, at in ipairs(resources) do
-        local ticket, limit = ticket_of(at, ARGV[n]), limit_of(at)
+        local ticket, limit = waits.ticket_of(at, ARGV[n]), permits.limit_of(at)
         if ticket and (limit or 0) > 0 and in_line(at, ticket) then
-            local turn = (position(at, ticket) + 1) * held_for(at) / limit
+            local turn = (line.position(at, ticket) + 1) * held_for(at) / limit
             table.insert(expected, {ARGV[n], math.floor(turn)})
         end
     end

@@ -10,38 +10,38 @@ for n, at in ipairs(resources) do
     claims[n] = {at = at, weight = tonumber(arg(5 + 2 * n))}
     asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(4 + 2 * n))
     asked.weights[at.name] = claims[n].weight
-    drop(at)
+    expiry.end_overdue(at)
 end
 -- A grant does not count if it ended on one claim or has another weight: the room may be taken.
-local nonce = nonce_of(ticket)
-local granted, whole = held(claims, GRANT .. nonce)
+local nonce = records.nonce_of(ticket)
+local granted, whole = holding.held(claims, GRANT .. nonce)
 if granted then
     ticket = granted.rank .. "." .. nonce
 end
 for _, at in ipairs(resources) do
     home = call("HEXISTS", at.tickets, nonce) == 1 and at or home
 end
-local before = wait_info(home, nonce)
+local before = waits.info(home, nonce)
 local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
 if before and before.session then
-    tell(before.session, nonce) -- E3: the worker that takes the outbox sends it
+    sessions.tell(before.session, nonce) -- E3: the worker that takes the outbox sends it
 end
 -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
-enqueue(home, ticket, asked, payload)
+line.enqueue(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
-    take_back(claim.at, nonce)
+    holders.take_back(claim.at, nonce)
 end
 if whole then
-    step_out(home, ticket_of(home, nonce))
+    waits.step_out(home, waits.ticket_of(home, nonce))
 else -- an earlier end, or a grant that ended, has left its entry
     call("ZREM", home.outbox, nonce)
 end
 if whole and unsent then -- E3
     for _, claim in ipairs(claims) do
-        call("ZADD", claim.at.holders, now + TAKE_UP, GRANT .. nonce)
+        call("ZADD", claim.at.holders, now + waits.TAKE_UP, GRANT .. nonce)
     end
     -- Of two grants the one on this resource: `take` compares the token with that grant.
-    call("ZADD", home.outbox, read(home, GRANT .. nonce).token, nonce)
-    mark_in_use(home, now)
+    call("ZADD", home.outbox, holders.read(home, GRANT .. nonce).token, nonce)
+    index.mark_in_use(home, now)
 end
-return answer_hand_on()
+return hand_on.answer()

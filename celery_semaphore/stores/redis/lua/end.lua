@@ -3,10 +3,10 @@
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 local at = resources[1]
 even_if_full()
-drop(at)
+expiry.end_overdue(at)
 for n = given + 1, #ARGV do
-    if is_parked(at, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then
-        end_wait(at, ARGV[n])
+    if waits.is_in_line(at, ARGV[n]) and call("HEXISTS", at.payloads, ARGV[n]) == 1 then
+        waits.end_parked(at, ARGV[n])
     end
 end
-return answer_hand_on()
+return hand_on.answer()

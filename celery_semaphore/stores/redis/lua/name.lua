@@ -21,16 +21,16 @@ local function read_wait()
 end
 
 local function name(ticket, info, ats)
-    local nonce = nonce_of(ticket)
+    local nonce = records.nonce_of(ticket)
     for n = #ats, 1, -1 do
         local at = ats[n]
-        local known, stands = wait_info(at, nonce)
+        local known, stands = waits.info(at, nonce)
         if known and known.session ~= session then -- N4
             return "e"
-        elseif known and call("ZSCORE", at.waiters, stands) then -- N2
-            known.due = is_awake(session) and known.due or now
-            enqueue(at, stands, known)
-            mark_in_use(at, now)
+        elseif known and call("ZSCORE", at.transit, stands) then -- N2
+            known.due = sessions.is_awake(session) and known.due or now
+            line.enqueue(at, stands, known)
+            index.mark_in_use(at, now)
         end
         if known then -- N3
             return "w"
@@ -46,10 +46,10 @@ local function name(ticket, info, ats)
         end
     end
     for _, at in ipairs(overdue) do
-        take_back(at, nonce) -- its end would put this wait in transit (E7)
+        holders.take_back(at, nonce) -- its end would put this wait in transit (E7)
     end
-    enqueue(ats[1], ticket, info) -- N1
-    mark_in_use(ats[1], now)
+    line.enqueue(ats[1], ticket, info) -- N1
+    index.mark_in_use(ats[1], now)
     return "w"
 end
 

@@ -5,24 +5,24 @@ even_if_full()
 -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
 local function send_off_set_aside(at)
     for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
-        local info = wait_info(at, nonce_of(ticket))
-        if info.session and not is_awake(info.session) then
-            send_off(at, ticket, info)
+        local info = waits.info(at, records.nonce_of(ticket))
+        if info.session and not sessions.is_awake(info.session) then
+            waits.send_off(at, ticket, info)
         end
     end
 end
 
 for _, at in ipairs(resources) do
-    drop(at)
+    expiry.end_overdue(at)
     send_off_set_aside(at)
     call("ZREM", INDEX, at.name) -- set again below
 end
-local answer = answer_hand_on()
+local answer = hand_on.answer()
 for _, at in ipairs(resources) do
     local look = call("EXISTS", at.outbox) == 1 and now or in_grace and grace_until or now + LEASE
-    for _, line in ipairs({at.holders, at.due}) do
-        look = math.min(look, tonumber(call("ZRANGE", line, 0, 0, "WITHSCORES")[2]) or look)
+    for _, key in ipairs({at.holders, at.due}) do
+        look = math.min(look, tonumber(call("ZRANGE", key, 0, 0, "WITHSCORES")[2]) or look)
     end
-    update_index(at, look)
+    holders.update_index(at, look)
 end
 return answer

@@ -2,7 +2,7 @@
 --   arg 1 holder, or ticket; for the others see _ran.lua
 -- Returns epoch if there is no wait, or as answer_hand_on
 -- Most calls end here, for there is no wait. All other calls go on in release_slow_path.lua.
-local holder, nonce = arg(1), nonce_of(arg(1))
+local holder, nonce = arg(1), records.nonce_of(arg(1))
 local no_waiters = not nonce
 
 local LATELY = 50 -- permits
@@ -29,19 +29,19 @@ for _, at in ipairs(resources) do
     at.no_waiters = call("EXISTS", at.tickets) == 0 -- if so, overdue leases need not end now
     no_waiters = no_waiters and at.no_waiters
     local record, mean, mean_samples = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "mean_samples"))
-    local permit = record and parsed(record)
+    local permit = record and records.parsed(record)
     local counts = permit and not overdue(at, permit)
-    if erase(at, holder, permit) and counts then -- R3
+    if records.erase(at, holder, permit) and counts then -- R3
         at.held_for = math.max(0, now - permit.since) -- the clock may have stepped back
         learn(at, at.held_for, mean, mean_samples)
     end
-    mark_released(at, holder)
+    records.mark_released(at, holder)
 end
 
 if no_waiters then
     for _, at in ipairs(resources) do
         if call("EXISTS", at.holders) == 0 then -- else it stays in use
-            expire_idle(at)
+            index.expire_idle(at)
         end
     end
     return epoch

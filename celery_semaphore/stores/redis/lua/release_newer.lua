@@ -5,11 +5,11 @@
 local holder = arg(1)
 for _, at in ipairs(resources) do
     local record = call("HGET", at.ledger, "of:" .. holder)
-    local permit = record and parsed(record)
+    local permit = record and records.parsed(record)
     if permit then
-        erase(at, holder, permit)
-        mark_released(at, holder)
-        mark_in_use(at, now)
+        records.erase(at, holder, permit)
+        records.mark_released(at, holder)
+        index.mark_in_use(at, now)
     end
 end
 return {epoch}

@@ -3,16 +3,16 @@
 -- A wait with a parked message ends only by its ticket.
 local wait, given_up = nonce or holder, nonce
 for _, at in ipairs(resources) do
-    drop(at) -- R2
+    expiry.end_overdue(at) -- R2
     if at.held_for and call("EXISTS", at.tickets) == 1 then
         call("HSET", at.ledger, "latest", at.held_for)
     end
     if call("HEXISTS", at.tickets, wait) == 1 and (nonce or call("HEXISTS", at.payloads, wait) == 0) then
-        dequeue(at, wait)
+        waits.dequeue(at, wait)
         given_up = wait
     end
 end
 for _, at in ipairs(given_up and resources or {}) do
-    take_back(at, wait)
+    holders.take_back(at, wait)
 end
-return answer_hand_on() -- R7
+return hand_on.answer() -- R7

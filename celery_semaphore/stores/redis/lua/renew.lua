@@ -17,9 +17,9 @@ end
 local function extend(one)
     even_if_full()
     for _, claim in ipairs(one.claims) do
-        write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)
-        mark_in_use(claim.at)
-        read_again(claim.at, one.holder)
+        permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)
+        index.mark_in_use(claim.at)
+        holding.read_again(claim.at, one.holder)
     end
 end
 
@@ -27,7 +27,7 @@ end
 local function its_grant(one)
     for _, at in ipairs(resources) do -- of two grants the permit has the newer token
         local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))
-        if grant and read(at, grant) then
+        if grant and holders.read(at, grant) then
             return grant
         end
     end
@@ -37,9 +37,9 @@ end
 local function take_up(one, grant)
     local nonce = grant:sub(#GRANT + 1)
     for _, claim in ipairs(one.claims) do
-        take_back(claim.at, nonce)
-        read_again(claim.at, grant)
-        dequeue(claim.at, nonce)
+        holders.take_back(claim.at, nonce)
+        holding.read_again(claim.at, grant)
+        waits.dequeue(claim.at, nonce)
     end
 end
 
@@ -47,9 +47,9 @@ end
 -- limit.
 local function forgotten(one, grant)
     for _, claim in ipairs(one.claims) do
-        local mine = read(claim.at, one.holder) or grant and read(claim.at, grant)
+        local mine = holders.read(claim.at, one.holder) or grant and holders.read(claim.at, grant)
         claim.restored = not mine or mine.restored
-        if was_released(claim.at, one.holder) or not has_room_for_living(claim, one.holder, grant) then
+        if permits.was_released(claim.at, one.holder) or not holding.has_room_for_living(claim, one.holder, grant) then
             return false
         end
     end
@@ -57,7 +57,7 @@ local function forgotten(one, grant)
 end
 
 local function renew(one)
-    local part, complete = held(one.claims, one.holder)
+    local part, complete = holding.held(one.claims, one.holder)
     if complete then
         extend(one)
         return "ok"
@@ -72,10 +72,10 @@ local function renew(one)
         end
     end
     if part then
-        end_part(one.claims, one.holder)
+        holding.end_part(one.claims, one.holder)
         for _, at in ipairs(resources) do
-            read_again(at, one.holder)
-            update_index(at)
+            holding.read_again(at, one.holder)
+            holders.update_index(at)
         end
     end
     return "lost"

@@ -6,7 +6,7 @@
 local holder = arg(1)
 for n, at in ipairs(resources) do
     local record = call("HGET", at.ledger, "of:" .. holder)
-    local permit = record and parsed(record)
+    local permit = record and records.parsed(record)
     local ends = tonumber(call("ZSCORE", at.holders, holder) or 0)
     if not permit or not permit.confirmed or permit.weight ~= tonumber(arg(1 + n)) or ends <= now then
         return {epoch, "lost"}

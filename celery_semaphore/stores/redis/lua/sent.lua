@@ -3,18 +3,18 @@
 --   arg 1 ticket  2 token of its grant, or 0  3 the end from take.lua: for a wait that ended it tells this end from a
 --   later one
 -- Returns {epoch}
-local nonce, token, until_when = nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
+local nonce, token, until_when = records.nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
 for _, at in ipairs(resources) do
-    local grant = read(at, GRANT .. nonce)
+    local grant = holders.read(at, GRANT .. nonce)
     local granted = grant and grant.token == token
     local ended = token == 0 and not grant
-        and not is_parked(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
+        and not waits.is_in_line(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
     if granted or ended then -- first: then a server without free memory accepts the rest
-        dequeue(at, nonce)
+        waits.dequeue(at, nonce)
     end
     if granted then
-        call("ZADD", at.holders, now + TAKE_UP, GRANT .. nonce)
+        call("ZADD", at.holders, now + waits.TAKE_UP, GRANT .. nonce)
     end
-    update_index(at)
+    holders.update_index(at)
 end
 return {epoch}

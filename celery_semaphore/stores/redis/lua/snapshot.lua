@@ -9,15 +9,15 @@ local held_now, waiters = {}, {}
 -- Return one page of tickets. With a single line, a far page costs no more than a near one.
 local function page(lines)
     local used = {}
-    for _, line in ipairs(lines) do
-        if call("EXISTS", line) == 1 then table.insert(used, line) end
+    for _, key in ipairs(lines) do
+        if call("EXISTS", key) == 1 then table.insert(used, key) end
     end
     if #used == 1 then
         return call("ZRANGE", used[1], skip, skip + most - 1)
     end
     local all = {}
-    for _, line in ipairs(used) do
-        for _, ticket in ipairs(call("ZRANGE", line, 0, skip + most - 1)) do table.insert(all, ticket) end
+    for _, key in ipairs(used) do
+        for _, ticket in ipairs(call("ZRANGE", key, 0, skip + most - 1)) do table.insert(all, ticket) end
     end
     table.sort(all)
     local shown = {}
@@ -27,19 +27,19 @@ end
 
 local since = in_grace and "-inf" or "(" .. string.format("%.0f", now)
 for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, since, "+inf")) do
-    local mine = read(at, name)
+    local mine = holders.read(at, name)
     if mine then
         local granted = mine.by ~= ""
         local shown = granted and mine.rank .. "." .. name:sub(#GRANT + 1) or name
         table.insert(held_now, {shown, mine.token, mine.weight, mine.since, mine.ends, granted and 1 or 0})
     end
 end
-for _, ticket in ipairs(page(most > 0 and {at.parked, at.waiters, at.aside} or {})) do
-    local info = wait_info(at, nonce_of(ticket))
+for _, ticket in ipairs(page(most > 0 and {at.line, at.transit, at.aside} or {})) do
+    local info = waits.info(at, records.nonce_of(ticket))
     local session = info.session or ""
-    local reachable = not call("ZSCORE", at.waiters, ticket) and (session == "" or is_awake(session))
+    local reachable = not call("ZSCORE", at.transit, ticket) and (session == "" or sessions.is_awake(session))
     table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due, session, reachable and 1 or 0})
 end
-local waiting = call("ZCARD", at.waiters) + call("ZCARD", at.parked) + call("ZCARD", at.aside)
-local limit, set = limit_of(at, nil), by_operator(at) and 1 or 0
-return {epoch, limit or "", set, known(at).mean or "", now, waiting, held_now, waiters}
+local waiting = call("ZCARD", at.transit) + call("ZCARD", at.line) + call("ZCARD", at.aside)
+local limit, set = permits.limit_of(at, nil), permits.by_operator(at) and 1 or 0
+return {epoch, limit or "", set, permits.known(at).mean or "", now, waiting, held_now, waiters}

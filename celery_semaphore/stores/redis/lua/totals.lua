@@ -2,13 +2,12 @@
 -- begins no epoch, and it looks at no wait. Each key costs time, so a caller gives four for each resource first, and
 -- all nine for those with waits.
 --   keys   after the common ones, of each resource: holders, ledger, weights, tickets; perhaps payloads, outbox, and
---          its lines: waiters, parked, aside; see _permits.lua and _line.lua
+--          its lines: transit, line, aside; see _permits.lua and _line.lua
 --   arg 1  number of keys of each resource
 -- Returns {the epoch that the caller knows, or nothing: it must not learn of one that it does not enter,
 --          a text with one line for each resource: limit or -, 1 if set by an operator, held, granted, and where
 --          there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -, messages to
 --          send, us since the oldest of their grants or -; instead "?" where there are waits, but not all keys}
-local GRANT = "\255" -- see _released.lua
 local LOWEST = 255 -- urgency of priority 0
 local memory = call("HMGET", EPOCH, "grace_until", "limited", "format")
 if memory[3] ~= FORMAT and (tonumber(memory[3]) or 0) > tonumber(FORMAT) then -- it may have another layout

@@ -1,10 +1,10 @@
--- Delete permits for good, and write tombstones; see _permits.lua for the keys.
-local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it
+-- Read and delete the records of permits and grants, and write tombstones; see _permits.lua for the keys.
+local records = {}
 local SELDOM = 8 -- one call in so many also deletes tombstones; AT_ONCE is more than come in between
 
 -- Parse a record of the ledger. `confirmed`: written or renewed in this epoch. `restored` ("r"): this epoch had lost
 -- the permit; in the next epoch it counts like all others.
-local function parsed(record)
+function records.parsed(record)
     local token, since, weight, written, by, rank = record:match("^(%d+) (%d+) (%d+) (%d+) (%a?)(.*)$")
     local confirmed, begin = written == EPOCH_WRITTEN, tonumber(since)
     return {
@@ -16,16 +16,12 @@ end
 
 -- Return the nonce of a ticket, or nil for a text that is no ticket. The nonce is the key of a wait: the holder that
 -- was refused first. The ticket is its name outside of the store: the rank, which a promotion changes, and the nonce.
-local function nonce_of(ticket)
+function records.nonce_of(ticket)
     return ticket:match("^%d%d%d%.%d+%.(.*)$")
 end
 
--- The prefix of a grant among the holders, where the same nonce may have a permit. No UTF-8 text has this byte, so no
--- holder's name begins with it.
-local GRANT = "\255"
-
 -- Delete a permit or a grant; return whether it was there. `permit` is its parsed record.
-local function erase(at, name, permit)
+function records.erase(at, name, permit)
     call("HDEL", at.ledger, "of:" .. name)
     if not permit or permit.weight ~= 1 then
         call("HDEL", at.weights, name)
@@ -37,9 +33,9 @@ local function erase(at, name, permit)
 end
 
 -- R4: write a tombstone for one lease. After a lease without a renewal the holder itself treats its permit as lost, so
--- none of its calls is on the way any more. Call it after erase(), so that a server without free memory accepts the
--- script.
-local function mark_released(at, holder)
+-- none of its calls is on the way any more. Call it after records.erase(), so that a server without free memory accepts
+-- the script.
+function records.mark_released(at, holder)
     call("ZADD", at.released, LEASE_END, holder)
     call("PEXPIRE", at.released, math.ceil(LEASE / 1000))
     if now % SELDOM == 0 then -- the last digits of the clock are random enough
@@ -49,4 +45,3 @@ local function mark_released(at, holder)
         end
     end
 end
-

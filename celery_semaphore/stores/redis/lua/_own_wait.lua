@@ -1,4 +1,4 @@
--- Refuse an acquire, and put its wait into line; the arguments are in acquire.lua.
+-- The wait of this acquire: refuse it, and put it into line, or forget it; the arguments are in acquire.lua.
 --   arg 3 kind (empty: it does not wait), priority, shortest and longest delay, jitter, the timeout of the whole wait
 --         (empty: none), how long its place is kept in transit, and its session (empty: none), with blanks between them
 local kind, priority, shortest, longest, jitter, timeout, keeps, session =
@@ -12,14 +12,14 @@ for n, claim in ipairs(claims) do
 end
 
 -- The wait of the given ticket, or one that this holder began in a call that lost its answer.
-local nonce = nonce_of(ticket) or holder
+local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind}
 
 -- Return the ticket of the wait with the rank in the store: an operator may have promoted it meanwhile.
-local function known_ticket(grant)
-    local known = grant and grant.rank .. "." .. nonce
+function own_wait.known_ticket(grant)
+    local known = grant and grant.rank .. "." .. own_wait.nonce
     for _, at in ipairs(resources) do
         if not at.no_waiters then
-            at.info, at.stands = wait_info(at, nonce)
+            at.info, at.stands = waits.info(at, own_wait.nonce)
         end
         if at.stands and not (known and known < at.stands) then
             known = at.stands
@@ -28,20 +28,21 @@ local function known_ticket(grant)
     return known
 end
 
-local function new_ticket()
+function own_wait.new_ticket()
     local urgency = math.max(0, math.min(255, priority))
-    return string.format("%03d.%016.0f.", 255 - urgency, now) .. nonce
+    return string.format("%03d.%016.0f.", 255 - urgency, now) .. own_wait.nonce
 end
 
 -- Delete the wait from all lines; return the message that it had parked, and its record.
-local function forget_wait()
+function own_wait.forget()
     local payload, info
     for _, at in ipairs(resources) do
         if at.info then
-            payload, info = call("HGET", at.payloads, nonce), at.info
-            local ends = call("ZSCORE", at.due, nonce) -- for a wait that has ended: when its message is offered again
+            payload, info = call("HGET", at.payloads, own_wait.nonce), at.info
+            -- For a wait that has ended: when its message is offered again.
+            local ends = call("ZSCORE", at.due, own_wait.nonce)
             info.ends = ends ~= "inf" and tonumber(ends) or nil
-            dequeue(at, nonce)
+            waits.dequeue(at, own_wait.nonce)
         end
     end
     return payload, info
@@ -49,19 +50,19 @@ end
 
 -- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resource,
 -- since the next in line may get the permit.
-local function put_back(at)
+function own_wait.put_back(at)
     if at.info and at.info.session then
-        tell(at.info.session, nonce)
-        enqueue(at, at.stands, at.info)
+        sessions.tell(at.info.session, own_wait.nonce)
+        line.enqueue(at, at.stands, at.info)
     elseif at.info then
-        local stays = call("HEXISTS", at.payloads, nonce) == 1
-        call("ZADD", stays and at.parked or at.waiters, 0, at.stands)
+        local stays = call("HEXISTS", at.payloads, own_wait.nonce) == 1
+        call("ZADD", stays and at.line or at.transit, 0, at.stands)
     end
-    mark_in_use(at, now)
+    index.mark_in_use(at, now)
 end
 
-local function left()
-    return timeout and timeout - math.max(0, now - place_of(ticket)) or math.huge
+function own_wait.left()
+    return timeout and timeout - math.max(0, now - line.place_of(ticket)) or math.huge
 end
 
 -- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
@@ -74,23 +75,23 @@ local function delay(claim, reason, turn)
     if reason == "recovering" then
         seconds = math.max(seconds, grace_until - now)
     end
-    return math.floor(math.min(seconds, left()))
+    return math.floor(math.min(seconds, own_wait.left()))
 end
 
 -- A13, and the answer of every other refusal.
-local function refuse(n, reason)
-    local claim, waited = claims[n], math.max(0, now - place_of(ticket))
-    local turn = position(claim.at, ticket)
+function own_wait.refuse(n, reason)
+    local claim, waited = claims[n], math.max(0, now - line.place_of(ticket))
+    local turn = line.position(claim.at, ticket)
     local retry = delay(claim, reason, turn)
     if reason == "running" then
-        ticket = carried
+        ticket = messages.carried
     elseif kind == "" or reason == "released" or reason == "copy" then
         ticket = ""
-    elseif left() <= 0 then
-        forget_wait()
+    elseif own_wait.left() <= 0 then
+        own_wait.forget()
         ticket, reason, retry = "", "timed_out", 0
     else
-        local payload, before = forget_wait() -- from the line of the claim that refused before
+        local payload, before = own_wait.forget() -- from the line of the claim that refused before
         asked.kind, asked.due, asked.keeps = kind, now + retry, tonumber(keeps)
         if kind == "block" and session ~= "" then -- the same process asks for the grants of this session
             call("ZADD", SESSIONS, now, session)
@@ -100,14 +101,14 @@ local function refuse(n, reason)
         elseif session ~= "" then -- E1, E2
             asked.session = session
         end
-        enqueue(claim.at, ticket, asked, kind == "park" and payload)
+        line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
-    if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not other_lives() then
-        remember(ticket ~= "" and ticket or carried)
+    if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.other_lives() then
+        messages.remember(ticket ~= "" and ticket or messages.carried)
     end
     for _, at in ipairs(resources) do
-        update_index(at)
+        holders.update_index(at)
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end

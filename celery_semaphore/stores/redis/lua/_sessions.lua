@@ -1,0 +1,23 @@
+-- Know which sessions are awake, and tell them of their grants.
+local sessions = {}
+
+function sessions.is_awake(session)
+    local asked = tonumber(call("ZSCORE", SESSIONS, session) or 0)
+    return asked > now - LEASE
+end
+
+-- Set or delete (`ends` is nil) a grant in the session's list; each change also deletes overdue ones.
+function sessions.tell(session, nonce, ends)
+    local known = call("HGET", GRANTS, session)
+    local grants = {[nonce] = ends}
+    for other, until_when in pairs(known and cmsgpack.unpack(known) or {}) do
+        if other ~= nonce and until_when > now then
+            grants[other] = until_when
+        end
+    end
+    if next(grants) then
+        call("HSET", GRANTS, session, cmsgpack.pack(grants))
+    elseif known then
+        call("HDEL", GRANTS, session)
+    end
+end

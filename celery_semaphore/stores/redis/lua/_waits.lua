@@ -1,0 +1,76 @@
+-- Read, move and end the waits of one resource; see _line.lua for the keys.
+local waits = {TAKE_UP = tonumber(ARGV[2])}
+
+-- Return the ticket of a wait with its present rank, or nil.
+function waits.ticket_of(at, nonce)
+    local record = call("HGET", at.tickets, nonce)
+    return record and record:sub(1, RANK) .. "." .. nonce
+end
+
+-- Return the record of a wait, and its ticket; or nil.
+function waits.info(at, nonce)
+    local record = call("HGET", at.tickets, nonce)
+    if record then
+        return cmsgpack.unpack(record:sub(RANK + 1)), record:sub(1, RANK) .. "." .. nonce
+    end
+end
+
+-- Delete the name of a parked message, unless another wait has it by now: a sender may reuse a task id.
+function waits.forget_name(at, name, nonce)
+    if name and call("HGET", NAMES, name) == at.name .. "\n" .. nonce then
+        call("HDEL", NAMES, name)
+    end
+end
+
+-- Take a wait out of its line; its record stays.
+function waits.step_out(at, ticket)
+    for _, key in ipairs(ticket and {at.transit, at.line, at.aside} or {}) do
+        call("ZREM", key, ticket)
+    end
+end
+
+-- E5, E7: put a wait in transit, where it keeps its place for a while and blocks no other.
+function waits.send_off(at, ticket, info)
+    local nonce = ticket:sub(RANK + 2)
+    info.due = now
+    waits.step_out(at, ticket)
+    call("ZADD", at.transit, 0, ticket)
+    call("ZADD", at.due, now + math.max(LEASE, info.keeps), nonce)
+    call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
+end
+
+-- Delete a wait, with its message and its grant in the session's list.
+function waits.dequeue(at, nonce)
+    local info, ticket = waits.info(at, nonce)
+    waits.step_out(at, ticket)
+    call("ZREM", at.due, nonce)
+    if call("HDEL", at.payloads, nonce) == 1 then
+        call("ZREM", at.outbox, nonce)
+        waits.forget_name(at, info.name, nonce)
+    end
+    if info and info.session then
+        sessions.tell(info.session, nonce)
+    end
+    call("HDEL", at.tickets, nonce)
+end
+
+-- Return whether this wait is in line or set aside.
+function waits.is_in_line(at, nonce)
+    local ticket = waits.ticket_of(at, nonce)
+    return ticket and (call("ZSCORE", at.line, ticket) or call("ZSCORE", at.aside, ticket))
+end
+
+-- E10, E12: end the wait of a parked message: it must be sent without a permit, again until the broker has it.
+function waits.end_parked(at, nonce)
+    local granted_until = call("ZSCORE", at.holders, GRANT .. nonce)
+    if granted_until then -- the message is on its way; if the grant ends unused, the wait ends with it
+        call("ZADD", at.due, granted_until, nonce)
+        return
+    end
+    local info, ticket = waits.info(at, nonce)
+    waits.step_out(at, ticket)
+    call("ZADD", at.outbox, 0, nonce)
+    waits.forget_name(at, info.name, nonce)
+    index.mark_in_use(at, now)
+    call("ZADD", at.due, now + waits.TAKE_UP, nonce)
+end
