@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html board bench mutants soak lock clean
+.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -38,10 +38,10 @@ example: $(READY) ## a Django shop with web, worker and beat; its semaphores in 
 	$(BIN)/python -m example_project.run $(ARGS)
 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
-	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not soak and not release" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-quick: $(READY) ## under a minute: the core, a worker's parts without a worker, memory and Valkey
-	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
+	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq and not release" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
 
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL
@@ -97,6 +97,11 @@ bench: $(READY) ## ratios against peers and against the floor
 
 mutants: $(READY) ## break the library in many ways; the tests must notice each
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+wheel: $(READY) ## sdist and wheel in dist, and the wheel in an empty environment, which the package index fills
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m pytest -m release tests/release $(ARGS)
 
 soak: $(READY) ## minutes of load and random kills
 	$(BIN)/python -m pytest -m soak --timeout=3600 $(ARGS)

@@ -79,7 +79,10 @@ class Store(Protocol):
         """
 
     def reap(self, limit: int = 100) -> Outgoing:
-        """End overdue leases, grants, waits and tickets of at most ``limit`` resources; hand on."""
+        """End overdue leases, grants, waits and tickets of at most ``limit`` resources; hand on.
+
+        It also notes that this process runs, see ``processes``.
+        """
 
     def end(self, names: Sequence[str]) -> Outgoing:
         """End the waits of these parked messages, which are then sent without a permit."""
@@ -135,6 +138,12 @@ class Store(Protocol):
 
         It is kept in the store: a store that lost its data has lost limits and pauses, too. Raise ``ValueError`` for an
         invalid limit or an invalid name of a resource.
+        """
+
+    def processes(self) -> dict[int, int]:
+        """Return how many processes reaped within a minute, or a lease if that is longer, by the format they write.
+
+        All processes that hold permits reap, so an operator sees whether one of an older release is left.
         """
 
     def limits(self) -> dict[str, int]:

@@ -5,7 +5,6 @@ Celery loads it with each command, before the project's modules: it must be chea
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -15,11 +14,12 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 from ..core.permit import HIGHEST
 from ..worker.main_process.inspection import add_inspect_command
 from ..worker.options.hidden_url import hide_url
-from . import schema, tables
+from . import tables
 from .directory import describe
 from .inspector import ASK
+from .install import install, upgrade
 from .metrics.command import metrics
-from .terminal import inspecting, known, said_in_one_line, say
+from .terminal import inspecting, known, say
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
@@ -231,19 +231,6 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
         say(ctx, tables.purged(inspector.purge(resource)))
 
 
-@semaphore.command(cls=CeleryCommand)
-@click.option("--sql", cls=CeleryOption, is_flag=True, help="Print the SQL instead of running it.")
-@click.pass_context
-def install(ctx: click.Context, *, sql: bool) -> None:
-    """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""
-    with said_in_one_line(ctx.obj.app), closing(schema.store_of(ctx.obj.app)) as store:
-        if sql:
-            say(ctx, store.script())
-        elif added := store.install():
-            say(ctx, f"Installed version {added[-1]}.")
-        else:
-            say(ctx, "Nothing to do: this version is installed.")
-
-
-semaphore.add_command(install, "upgrade")
+semaphore.add_command(install)
+semaphore.add_command(upgrade)
 semaphore.add_command(metrics)

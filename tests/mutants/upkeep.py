@@ -167,8 +167,8 @@ REAPING = (
         "a full server lets nobody claim",
         "a claim takes no memory",
         "stores/redis/lua/overdue.lua",
-        "    even_if_full()\n",
-        "    local _ = names\n",
+        "even_if_full()\n",
+        "",
         "tests/stores/test_full.py::test_the_dead_are_reaped[start_valkey]",
     ),
     upkeep(
@@ -188,6 +188,83 @@ REAPING = (
         "tests/stores/postgresql/test_faults.py",
         "-k",
         "look_at_once and not embedded",
+    ),
+)
+
+KNOWN = "tests/stores/test_processes.py"
+
+PROCESSES = (
+    upkeep(
+        "a forked child is its parent",
+        "the store was made once",
+        "stores/processes.py",
+        '-{os.getpid()}"',
+        '"',
+        f"{KNOWN}::test_a_forked_child_is_a_process_of_its_own",
+    ),
+    upkeep(
+        "a process that ended is known for ever in Redis",
+        "the key expires",
+        "stores/redis/lua/overdue.lua",
+        'call("ZREMRANGEBYSCORE", processes, "-inf", now - kept)\n',
+        "",
+        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+    ),
+    upkeep(
+        "a process of the future is known in Redis",
+        "the clock goes on",
+        "stores/redis/lua/overdue.lua",
+        'call("ZREMRANGEBYSCORE", processes, furthest(), "+inf") -- after the clock stepped back\n',
+        "",
+        f"{KNOWN}::test_a_process_before_a_step_back_of_the_clock_is_forgotten",
+    ),
+    upkeep(
+        "the processes of an unused store stay in Redis",
+        "they are few",
+        "stores/redis/lua/overdue.lua",
+        'call("PEXPIRE", processes, math.ceil(kept / 1000)) -- no process is left then\n',
+        "",
+        f"{KNOWN}::test_nothing_is_left_of_a_store_that_is_not_used[valkey]",
+    ),
+    upkeep(
+        "a long lease forgets processes that live",
+        "a minute is long",
+        "stores/redis/lua/overdue.lua",
+        "math.max(SEEN_FOR_S * 1000000, LEASE)",
+        "SEEN_FOR_S * 1000000",
+        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+    ),
+    upkeep(
+        "a long lease forgets processes that live in PostgreSQL",
+        "a minute is long",
+        "stores/postgresql/v1/processes.sql",
+        "greatest(celery_semaphore.v1_seen_for(), _lease)",
+        "celery_semaphore.v1_seen_for()",
+        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+    ),
+    upkeep(
+        "a process that ended is known for ever in PostgreSQL",
+        "its row is updated",
+        "stores/postgresql/v1/processes.sql",
+        "old.seen <= _now - kept OR ",
+        "",
+        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+    ),
+    upkeep(
+        "a process of the future is known in PostgreSQL",
+        "the clock goes on",
+        "stores/postgresql/v1/processes.sql",
+        " OR old.seen > _now + kept -- the clock stepped back",
+        "",
+        f"{KNOWN}::test_a_process_before_a_step_back_of_the_clock_is_forgotten",
+    ),
+    upkeep(
+        "an upgrade names the formats in any order",
+        "a dict has none",
+        "stores/processes.py",
+        'dict(sorted(Counter(int(name.split(" ", 1)[0]) for name in names).items()))',
+        'dict(Counter(int(name.split(" ", 1)[0]) for name in sorted(names, reverse=True)))',
+        f"{KNOWN}::test_formats_are_told_apart",
     ),
 )
 
@@ -394,4 +471,14 @@ RENEWING = (
     ),
 )
 
-MUTANTS = (*REFUSING, *CHECKING, *REAPING, *LIMITING, *SENDING, *KEEPING, *NAMING, *RENEWING)
+MUTANTS = (
+    *REFUSING,
+    *CHECKING,
+    *REAPING,
+    *PROCESSES,
+    *LIMITING,
+    *SENDING,
+    *KEEPING,
+    *NAMING,
+    *RENEWING,
+)

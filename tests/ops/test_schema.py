@@ -1,16 +1,22 @@
-"""``celery -A app semaphore install``."""
+"""``celery -A app semaphore install`` and ``upgrade``."""
 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import pytest
 
+from celery_semaphore.core.formats import FORMAT
+from celery_semaphore.stores import store_from_url
 from tests.support.postgres import PostgresServer
 
 from .conftest import Command
 
-DONE = "Nothing to do: this version is installed.\n"
+DONE = "Nothing to do: it is up to date.\n"
+NO_TABLES = "Nothing to do: it has no tables.\n"
+NONE = "Processes that use the store: none.\n"
+ONE = f"Processes that use the store: 1 of format {FORMAT}.\n"
 
 
 @pytest.fixture
@@ -26,13 +32,36 @@ def test_a_database_is_made_ready(database: str, semaphore: Command) -> None:
     said = semaphore("list")
     assert (said.code, "semaphore install`" in said.err) == (os.EX_UNAVAILABLE, True)
     assert semaphore.says("install") == "Installed version 1.\n"
-    assert semaphore.says("upgrade") == semaphore.says("install") == DONE
+    assert semaphore.says("install") == DONE
+    assert semaphore.says("upgrade") == DONE + NONE
     assert semaphore.says("list")
 
 
 def test_it_can_be_printed(postgres: PostgresServer, database: str, semaphore: Command) -> None:
     postgres.run(semaphore.says("install", "--sql"), database=database)
     assert semaphore.says("install") == DONE
+
+
+def test_an_upgrade_counts_the_processes(
+    database: str, postgres: PostgresServer, semaphore: Command
+) -> None:
+    assert semaphore.says("upgrade") == f"Installed version 1.\n{NONE}"
+    reap(semaphore)
+    assert semaphore.says("upgrade") == DONE + ONE
+
+
+def test_an_upgrade_of_a_store_without_tables(semaphore: Command) -> None:
+    """Scripts of deployments run it whatever the store is."""
+    assert semaphore.says("upgrade") == NO_TABLES + NONE
+    reap(semaphore)
+    assert semaphore.says("upgrade") == NO_TABLES + ONE
+    assert semaphore.says("upgrade", "--sql") == "-- This store has no tables.\n"
+
+
+def reap(semaphore: Command) -> None:
+    """Reap as a worker does."""
+    with closing(store_from_url(semaphore.env["STORE"])) as store:
+        store.reap()
 
 
 def test_other_stores_need_nothing(semaphore: Command) -> None:

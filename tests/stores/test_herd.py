@@ -14,6 +14,7 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.redis import scripts
+from celery_semaphore.stores.redis.connection import pack
 from tests.conftest import need
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -130,7 +131,8 @@ def test_a_worker_dies_before_it_looks(
     store = open_at(server.url, lease=LEASE, now=clock)
     store.acquire(claim(), "killed")
     clock.now += LEASE
-    assert store._runner.run(scripts.OVERDUE, [], [100])[1] == [b"api"]
+    claimed = store._runner.run(scripts.OVERDUE, [], [100, "1 killed"], (1, pack(["processes"])))
+    assert claimed[1] == [b"api"]
     is_left_alone_for_a_second(store, clock)
 
 
@@ -140,7 +142,7 @@ def test_a_worker_dies_before_it_looks_in_postgresql(
     store = PostgresStore({"conninfo": postgres.url}, StoreOptions(lease=LEASE, now=clock))
     store.acquire(claim(), "killed")
     clock.now += LEASE
-    assert store._runner.run("overdue", 100) == [["{api}"]]
+    assert store._runner.run("overdue", 100, "1 killed") == [["{api}"]]
     is_left_alone_for_a_second(store, clock)
     store.close()
 

@@ -6,7 +6,7 @@ import time
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from ...core.formats import NewerFormat, format_warnings
+from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
-
 
 LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
@@ -214,6 +213,9 @@ class MemoryStore:
     def limits(self) -> dict[str, int]:
         with self._lock:
             return dict(self._state.limits)
+
+    def processes(self) -> dict[int, int]:
+        return {FORMAT: 1}
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

@@ -90,6 +90,12 @@ CREATE UNLOGGED TABLE celery_semaphore.session (
     before bigint -- when it asked the time before; null: it slept
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
+-- Processes, see processes.py. A crash may empty this table: each process is back when it reaps next.
+CREATE UNLOGGED TABLE celery_semaphore.process (
+    name text COLLATE "C" PRIMARY KEY,
+    seen bigint NOT NULL -- when it reaped last
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
 -- The messages of tasks that wait or waited: which one was admitted, for which holder, and whether it ran.
 CREATE TABLE celery_semaphore.message (
     resource text COLLATE "C",

@@ -32,6 +32,7 @@ from ..encoding import (
     seconds,
 )
 from ..options import DEFAULTS, StoreOptions
+from ..processes import ThisProcess, by_format
 from . import answers
 from .answers import texts
 from .connection import Composite
@@ -79,6 +80,7 @@ class PostgresStore:
         self._place = place or SchemaName.of(options.prefix, options.transport_options)
         self._runner = Runner(self._link, self._place, options)
         self._renewer = Renewer(self._runner)
+        self._process = ThisProcess()
         self._sessions = Sessions(self._runner)
 
     @property
@@ -144,7 +146,7 @@ class PostgresStore:
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
-            ((names,),) = self._runner.run("overdue", limit)
+            ((names,),) = self._runner.run("overdue", limit, self._process.name)
             return self._runner.reap(texts(names))
         except NewerFormat:
             return frozenset()  # newer workers reap
@@ -228,6 +230,9 @@ class PostgresStore:
         check_limit(limit, resource)
         ((concerned,),) = self._runner.call("set_limit", resource, limit)
         return self._runner.reap(texts(concerned))
+
+    def processes(self) -> dict[int, int]:
+        return by_format(str(name) for (name,) in self._runner.call("processes"))
 
     def limits(self) -> dict[str, int]:
         return {name: int(limit) for name, limit in self._runner.call("limits")}

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from ...core.formats import FORMAT
 from ...core.session import GRANT_S
+from ..processes import SEEN_FOR_S
 from .connection import pack
 
 PARTS = (
@@ -35,7 +36,8 @@ class Script:
         here = files(__package__) / "lua"
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
-        self.source = "\n".join([f'local FORMAT, GRANT_S = "{FORMAT}", {GRANT_S}', *texts])
+        constants = f'local FORMAT, GRANT_S, SEEN_FOR_S = "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}'
+        self.source = "\n".join([constants, *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))
         self._by_source = pack(("EVAL", self.source))

@@ -31,6 +31,7 @@ from ..encoding import (
     seconds,
 )
 from ..options import DEFAULTS, StoreOptions
+from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
 from .hand_on import HandOn
@@ -63,6 +64,8 @@ class RedisStore:
         self._link = Link(pool)
         self._keys = Keys(options.prefix)
         self._runner = Runner(self._link, self._keys, options)
+        self._process = ThisProcess()
+        self._processes = pack([self._keys.common("processes")])
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
@@ -136,7 +139,8 @@ class RedisStore:
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
-            _, names = self._runner.run(scripts.OVERDUE, [], [limit])
+            words: list[Word] = [limit, self._process.name]
+            _, names = self._runner.run(scripts.OVERDUE, [], words, (1, self._processes))
             calls: list[Call] = [([ResourceClaim(name.decode(), 0, 0)], ()) for name in names]
             return self._hand_on.all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
         except NewerFormat:
@@ -221,6 +225,10 @@ class RedisStore:
         return self._hand_on.reap_all(
             [n for n in self._found(f"{resource}*") if semaphore_of(n) == resource]
         )
+
+    def processes(self) -> dict[int, int]:
+        command = ("ZRANGE", self._keys.common("processes"), 0, -1)
+        return by_format(map(answers.text, self._link.ask(partial(plain, command=command))))
 
     def limits(self) -> dict[str, int]:
         _, said = self._runner.run(scripts.LIMITS, [], [])

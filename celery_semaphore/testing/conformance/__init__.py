@@ -47,6 +47,7 @@ from .operators import Operators
 from .outbox import Outbox
 from .parking import Parking
 from .parts import Acquisition, Losses, SessionWaits
+from .processes import Processes
 from .promoted_waits import PromotedWaits
 from .promotions import Promotions
 from .set_aside import SetAside
@@ -82,6 +83,7 @@ class StoreConformance(
     OutboxTotals,
     Losses,
     Formats,
+    Processes,
     Names,
     Crowd,
 ):

@@ -6,8 +6,9 @@
 --
 -- After the clock stepped back, a resource counts as overdue if its time is further ahead than it can be. The furthest
 -- is that of an idle resource, ten leases after its last use.
-CREATE FUNCTION celery_semaphore.v1_overdue(_call celery_semaphore.v1_call, _most int) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION celery_semaphore.v1_overdue(
+    _call celery_semaphore.v1_call, _most int, _process text
+) RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     now bigint;
@@ -18,6 +19,7 @@ BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     asked := set_config('synchronous_commit', 'off', true);
     now := celery_semaphore.v1_now(_call.clock);
+    PERFORM celery_semaphore.v1_note_process(_process, now, _call.lease);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r
         WHERE r.reap_at <= now AND pg_try_advisory_xact_lock(celery_semaphore.v1_lock_key(r.name))

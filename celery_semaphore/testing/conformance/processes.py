@@ -1,0 +1,22 @@
+"""Test which processes a store knows."""
+
+# ruff: noqa: S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.formats import FORMAT
+from .suite import LEASE, Suite
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+class Processes(Suite):
+    def test_a_process_that_reaps_is_known_by_its_format(self, store: Store, clock: Clock) -> None:
+        for _ in range(3):
+            store.reap()
+            assert store.processes() == {FORMAT: 1}
+            clock.advance(LEASE)
