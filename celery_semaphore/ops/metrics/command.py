@@ -5,6 +5,8 @@ Celery loads it with each command: what only the exporter needs is imported when
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
@@ -15,11 +17,27 @@ INTERVAL_S = 15.0
 MAX_KEYS = 50_000
 
 
+class Port(click.ParamType):
+    """The number of a port to listen on."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, or end the command with an error that says what a port is."""
+        try:
+            port = int(value)
+        except ValueError:
+            port = 0
+        if not 1 <= port < 1 << 16:
+            self.fail(f"{value!r} is no port; give a whole number from 1 to 65535.", param, ctx)
+        return port
+
+
 @click.command(cls=CeleryCommand)
 @click.option(
     "--port",
     cls=CeleryOption,
-    type=click.IntRange(1, 65535),
+    type=Port(),
     default=PORT,
     show_default=True,
     help="Listen on this port.",
