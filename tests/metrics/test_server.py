@@ -56,7 +56,7 @@ def test_the_root_leads_to_the_metrics(server: Server, path: str) -> None:
 def test_a_path_that_does_not_exist(path: str) -> None:
     """It names those that do; the metrics there would hide the mistake until someone changes the path."""
     other = {"/scale": lambda *_: [b""]}
-    server = serve([One()], "127.0.0.1", 0, other)  # type: ignore[arg-type]
+    server = serve([One()], "127.0.0.1", 0, other)
     with pytest.raises(HTTPError) as answer:
         urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10)
     server.close()

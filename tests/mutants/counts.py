@@ -91,8 +91,8 @@ MUTANTS = [
         "any number is a port",
         "the system will say so",
         "ops/metrics/command",
-        "        if not 1 <= port < 1 << 16:\n",
-        "        if not port:\n",
+        "    if not 1 <= port < 1 << 16:\n",
+        "    if not port:\n",
         "tests/ops/metrics/test_command.py::test_a_port_that_is_none",
     ),
     counts(

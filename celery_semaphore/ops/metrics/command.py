@@ -5,8 +5,6 @@ Celery loads it with each command: what only the exporter needs is imported when
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
@@ -17,27 +15,24 @@ INTERVAL_S = 15.0
 MAX_KEYS = 50_000
 
 
-class Port(click.ParamType):
-    """The number of a port to listen on."""
-
-    name = "port"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number, or end the command with an error that says what a port is."""
-        try:
-            port = int(value)
-        except ValueError:
-            port = 0
-        if not 1 <= port < 1 << 16:
-            self.fail(f"{value!r} is no port; give a whole number from 1 to 65535.", param, ctx)
-        return port
+def port_of(value: str | int) -> int:
+    """Return the number of a port to listen on, or end the command with an error that says what a port is."""
+    try:
+        port = int(value)
+    except ValueError:
+        port = 0
+    if not 1 <= port < 1 << 16:
+        msg = f"'{value}' is no port; give a whole number from 1 to 65535."
+        raise click.BadParameter(msg)
+    return port
 
 
 @click.command(cls=CeleryCommand)
 @click.option(
     "--port",
     cls=CeleryOption,
-    type=Port(),
+    type=port_of,
+    metavar="PORT",
     default=PORT,
     show_default=True,
     help="Listen on this port.",
