@@ -48,6 +48,22 @@ MUTANTS = [
         f"{EXPOSING}::test_workers_one_after_the_other_in_one_process",
     ),
     counts(
+        "each permit was granted before its task came",
+        "it has a token",
+        "metrics/figures",
+        "event.permit.token / 1_000_000) > 0:",
+        "event.permit.token / 1_000_000) is not None:",
+        f"{FIGURES}::test_the_time_to_take_up_a_grant",
+    ),
+    counts(
+        "a grant is taken up when its wait ends",
+        "the wait is what its task notices",
+        "metrics/figures",
+        "yield from self._times(TAKE_UP_SECONDS, names, took_up)",
+        "yield from self._times(TAKE_UP_SECONDS, names, waited)",
+        f"{FIGURES}::test_the_time_to_take_up_a_grant",
+    ),
+    counts(
         "the metrics answer each path",
         "a scraper may be told another one",
         "metrics/paths",

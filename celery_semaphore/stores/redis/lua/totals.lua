@@ -77,7 +77,7 @@ local function weigh(holders, weights)
 end
 
 local function since(first)
-    return first and string.format("%.0f", math.max(0, now - first)) or "-" -- the clock may step back
+    return first and string.format("%.0f", now - first) or "-"
 end
 
 -- T5: return when the oldest wait of a line began. A line is in the order of priority, then of place: so the oldest one
