@@ -611,7 +611,7 @@ PENDING_RELEASE = [
         "            cls.before_start = BeforeStart(cls.before_start)\n",
         "            if cls.before_start.__module__.startswith('celery'):\n"
         "                cls.before_start = BeforeStart(cls.before_start)\n",
-        f"{WAITING}::test_a_subclass_that_forgets_super_is_limited",
+        "tests/worker/pool_process/test_gate.py::test_a_subclass_is_limited_whatever_it_defines",
     ),
     worker(
         "what is assigned to a task is not limited",

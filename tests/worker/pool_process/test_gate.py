@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from celery_semaphore import LimitedTask
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
 from celery_semaphore.worker.pool_process.refused import Refused
@@ -58,6 +59,23 @@ def test_a_task_is_limited_whatever_is_assigned_to_it(
     with pytest.raises(Refused):
         delivered(task, **{HOLDER: "x:3"})
     assert len(called) == 1
+
+
+def test_a_subclass_is_limited_whatever_it_defines(app: Celery) -> None:
+    """Here without our tracer, which would acquire before."""
+    called = list[str]()
+
+    class Forgetful(LimitedTask):
+        abstract = True
+
+        def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+            called.append(task_id)
+
+    task = limited(app, base=Forgetful)
+    delivered(task)
+    with pytest.raises(Refused):
+        delivered(task, **{HOLDER: "x:2"})
+    assert called == ["x"]
 
 
 def test_what_is_assigned_may_call_what_was_there(app: Celery) -> None:
