@@ -19,6 +19,8 @@ from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.store import TOTALLED
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.redis.keys import Keys
+from celery_semaphore.stores.redis.totals import WITHOUT_WAITS
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.servers import ValkeyServer
 
@@ -38,6 +40,15 @@ TURNS = {
     (50_000, 50): None,
 }  # keys, and resources in one call: bound
 MOST_US, MOST_S = 5.0, 0.15  # of the server: for one key, and for 10,000
+
+# The three commands alone that a key without waits needs: the floor of its time.
+FLOOR = """
+for k = 1, #KEYS, 4 do
+    redis.call("EXISTS", KEYS[k + 2], KEYS[k + 3])
+    redis.call("ZRANGEBYSCORE", KEYS[k], ARGV[1], "+inf")
+    redis.call("HGET", KEYS[k + 1], "limit")
+end
+"""
 
 HELD = f"""
 INSERT INTO celery_semaphore.permit
@@ -78,12 +89,18 @@ def _server_time(client: redis.Redis, store: Any, names: Sequence[str]) -> list[
     blocks: dict[str, Callable[[], float]] = {
         "totals": partial(_script_us, client, lambda: _count(store, names)),
         "snapshots": partial(_script_us, client, lambda: list(store.snapshots(names))),
+        "floor": partial(_script_us, client, _floor(client, names)),
+        "50 in a call": partial(_script_us, client, lambda: _count(store, names, 50)),
+        "1 in a call": partial(_script_us, client, lambda: _count(store, names, 1)),
     }
     found = interleaved(ROUNDS, blocks)
     each = {name: statistics.median(times) for name, times in found.items()}
     _let_wait(store, names)
     waited = statistics.median(blocks["totals"]() for _ in range(ROUNDS))
-    detail = {"with a grant and three waits us": round(waited, 1)}
+    detail = {
+        f"{name} us": round(each[name], 1) for name in ("floor", "50 in a call", "1 in a call")
+    }
+    detail |= {"with a grant and three waits us": round(waited, 1)}
     spread = (min(found["totals"]), max(found["totals"]))
     key = Figure(
         "server time of one key", each["totals"], MOST_US, unit="us", spread=spread, detail=detail
@@ -91,6 +108,20 @@ def _server_time(client: redis.Redis, store: Any, names: Sequence[str]) -> list[
     whole = Figure(f"server time of {KEYS:,} keys", each["totals"] * KEYS / 1e6, MOST_S, unit="s")
     beside = ratio("server time of one key, to its snapshot", found["totals"], found["snapshots"])
     return [key, whole, beside]
+
+
+def _floor(client: redis.Redis, names: Sequence[str]) -> Callable[[], None]:
+    """Return a function that asks the three commands of all keys, as many in a call as the store does."""
+    digest, of = client.script_load(FLOOR), Keys(StoreOptions.prefix)
+    keys = [of.part(name, part) for name in names for part in WITHOUT_WAITS]
+    most = TOTALLED * len(WITHOUT_WAITS)
+    calls = [keys[start : start + most] for start in range(0, len(keys), most)]
+
+    def ask() -> None:
+        for call in calls:
+            client.evalsha(digest, len(call), *call, f"({time.time() * 1e6:.0f}")
+
+    return ask
 
 
 def _let_wait(store: Any, names: Sequence[str]) -> None:

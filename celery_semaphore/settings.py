@@ -207,7 +207,7 @@ def _converted(name: str, value: Any) -> Any:
     convert, expected = _CONVERTERS[name]
     try:
         return convert(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:  # the last one of infinity
         msg = f"semaphore_{name}={value!r} must be {expected}."
         raise ConfigurationError(msg) from error
 

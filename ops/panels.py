@@ -89,6 +89,17 @@ PANELS = (
         unit="ops",
     ),
     Panel(
+        "Time to take up a grant",
+        "From the grant of a waiting task to its permit. It grows if no process is free, or no worker consumes the queue.",
+        (
+            (
+                quantile(0.95, metrics.TAKE_UP_SECONDS, "semaphore", semaphore=SHOWN),
+                "{{semaphore}} p95",
+            ),
+        ),
+        unit="s",
+    ),
+    Panel(
         "Time held",
         "How long tasks held their permits.",
         (

@@ -33,7 +33,9 @@ class Permit:
     """The right of one holder to run, on all its claims, until its lease ends."""
 
     holder: str
-    token: int  # fencing token: grows with every admission on each of its resources
+    # Fencing token: grows with every admission on each of its resources. It is the time, in microseconds, at which the
+    # permit was granted or acquired, unless that would not grow.
+    token: int
     claims: tuple[Claim, ...]
     acquired_at: float  # when its holder got it; its wait may have been granted before
     expires_at: float

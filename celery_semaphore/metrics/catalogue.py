@@ -15,6 +15,7 @@ OF_A_TASK = ("semaphore", "task")  # labels
 MAX_SEMAPHORES = 200  # values of the label ``semaphore``, and as many of the label ``task``
 
 DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
+TAKE_UP_BUCKETS_S = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 STORE_BUCKETS_S = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
 
@@ -203,6 +204,13 @@ WAIT_SECONDS = _histogram(
     "semaphore",
     otel="wait.duration",
 )
+TAKE_UP_SECONDS = _histogram(
+    "take_up_seconds",
+    "Time from the grant of a waiting task to its permit: its way to a process.",
+    "semaphore",
+    otel="permit.take_up.duration",
+    buckets=TAKE_UP_BUCKETS_S,
+)
 HELD_SECONDS = _histogram(
     "held_seconds", "Time that tasks held their permits.", "semaphore", otel="hold.duration"
 )
@@ -239,7 +247,7 @@ OF_THE_STORE = (
 OF_THE_EXPORTER = (UP, COLLECTION_SECONDS, KEYS_SKIPPED, RUNNABLE, SCALE_FLOOR)
 OF_EVENTS = (
     *(ACQUIRED, REFUSED, PARKED, PUT_BACK, BROUGHT_BACK, ENDED_UNRUN, LOST, RESTORED, COPIES),
-    *(WAIT_SECONDS, HELD_SECONDS, STORE_SECONDS, STORE_ERRORS),
+    *(WAIT_SECONDS, TAKE_UP_SECONDS, HELD_SECONDS, STORE_SECONDS, STORE_ERRORS),
 )
 OF_A_WORKER = (WORKER_PROCESSES, WORKER_HELD_MESSAGES)
 ALL = (*OF_THE_STORE, *OF_THE_EXPORTER, *OF_EVENTS, *OF_A_WORKER)

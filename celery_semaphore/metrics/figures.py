@@ -35,6 +35,7 @@ from .catalogue import (
     RESTORED,
     STORE_ERRORS,
     STORE_SECONDS,
+    TAKE_UP_SECONDS,
     WAIT_SECONDS,
     Metric,
 )
@@ -86,6 +87,10 @@ class Figures:
             case PermitAcquiredEvent(_, name, waited, took):
                 yield from self._each(ACQUIRED, names, name)
                 yield from self._times(WAIT_SECONDS, names, waited)
+                # A token is the time in microseconds, or just above it. A permit that was granted before its task came
+                # keeps the token of the grant; any other has one of the time at which it was acquired.
+                if (took_up := event.permit.acquired_at - event.permit.token / 1_000_000) > 0:
+                    yield from self._times(TAKE_UP_SECONDS, names, took_up)
                 yield _store_call("acquire", took, failed=False)
             case PermitReleasedEvent(_, held):
                 yield from self._times(HELD_SECONDS, names, held)

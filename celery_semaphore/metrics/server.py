@@ -7,6 +7,7 @@ The metrics come from collectors of our own in a registry of our own. So they ar
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ..core.background_thread import BackgroundThread
 from ..errors import ConfigurationError
+from .paths import METRICS, Paths
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
@@ -29,7 +31,7 @@ except ImportError as missing:
     raise ConfigurationError(msg) from missing
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+    from wsgiref.types import WSGIApplication
 
     from prometheus_client.registry import Collector
 
@@ -112,17 +114,38 @@ def serve(
     port: int,
     routes: Mapping[str, WSGIApplication] = MappingProxyType({}),
 ) -> Server:
-    """Return a server that answers with what these collectors yield; port 0 stands for any free port.
+    """Return a server that answers ``/metrics`` with what these collectors yield; port 0 stands for any free port.
 
     ``routes`` are other applications, each by its path. Raise ``OSError`` if it cannot listen there.
     """
-    family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    family, where = _resolved(address, port)
     listener = type("_Listener", (_HttpServer,), {"address_family": family})
     http: _HttpServer = listener(where, _Handler)
-    http.set_app(_routed(make_wsgi_app(_registry_of(collectors)), routes))
+    http.set_app(Paths({METRICS: make_wsgi_app(_registry_of(collectors)), **routes}))
     server = Server(http)
     server.start()
     return server
+
+
+def _resolved(address: str, port: int) -> tuple[int, Any]:
+    """Return the family and the address of a socket that listens there."""
+    try:
+        family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    except ValueError as error:  # such as a part of a name that is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, str(error)) from error
+    return family, where
+
+
+def cause_of(error: OSError) -> str:
+    """Return why a server cannot listen, and what to do."""
+    if isinstance(error, socket.gaierror):
+        return "this address cannot be found: give an IP address or a name of this host"
+    advice = {
+        errno.EADDRINUSE: "another process may have this port: give another one",
+        errno.EADDRNOTAVAIL: "this is no address of this host: give one that is",
+        errno.EACCES: "this user may not have this port: give one above 1023",
+    }.get(error.errno or 0, "give another address or port")
+    return f"{error.strerror or error}; {advice}"
 
 
 def text_of(collectors: Iterable[Collector]) -> bytes:
@@ -135,10 +158,3 @@ def _registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
     for collector in collectors:
         registry.register(collector)
     return registry
-
-
-def _routed(default: WSGIApplication, routes: Mapping[str, WSGIApplication]) -> WSGIApplication:
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return routes.get(environ["PATH_INFO"], default)(environ, start_response)
-
-    return answer

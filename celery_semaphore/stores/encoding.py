@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
-from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Wait
+from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Totals, Wait
 from ..core.store import TOTALLED
 from ..core.ticket import Ticket
 from ..errors import SemaphoreError
@@ -135,3 +135,31 @@ def check_limit(limit: int | None, resource: str) -> None:
     if not is_resource_name(resource):
         msg = f"no resource is named {resource!r}: resource_name() makes its name"
         raise ValueError(msg)
+
+
+def totals_of(resource: str, figures: Sequence[str | None]) -> Totals:
+    """Return the totals that a server has counted; None stands for a limit or a time that there is not."""
+    limit, by_operator, *counts, oldest_wait, outbox, outbox_oldest = figures
+    held, granted, parked, reachable, in_transit, set_aside = map(_count, counts)
+    return Totals(
+        resource,
+        None if limit is None else int(limit),
+        by_operator == "t",
+        held,
+        granted,
+        parked,
+        reachable,
+        in_transit,
+        set_aside,
+        _elapsed(oldest_wait),
+        _count(outbox),
+        _elapsed(outbox_oldest),
+    )
+
+
+def _count(figure: str | None) -> int:
+    return int(figure or 0)
+
+
+def _elapsed(since: str | None) -> float | None:
+    return None if since is None else max(0.0, seconds(since))  # the clock may step back

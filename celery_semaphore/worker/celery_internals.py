@@ -73,6 +73,15 @@ def scheduled_requests(c: Consumer) -> Iterator[Any]:
             yield args[0]
 
 
+def pool_size(pool: Any) -> int:
+    """Return how many tasks a pool can run at once; 0 if there is none, or if a cold shutdown has ended it."""
+    try:
+        # Up to Celery 5.6 gevent's pool counts the greenlets that run now; prefork's limit does not follow --autoscale.
+        return int(pool.num_processes if pool.uses_semaphore else pool.limit)
+    except AttributeError:
+        return 0
+
+
 # -- kombu
 
 

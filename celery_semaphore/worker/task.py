@@ -13,7 +13,7 @@ from .celery_types import CeleryTask
 from .messages.headers import KEY, WEIGHT
 from .options.hidden_url import hide_url
 from .options.options import Options
-from .pool_process.gate import with_permit
+from .pool_process.gate import BeforeStart
 from .pool_process.permit import TaskPermit, permit_of
 from .pool_process.tracer import Trace, with_acquire
 
@@ -67,7 +67,7 @@ class LimitedTaskMixin(CeleryTask):
         if options is not None:
             cls.Request = _limited(cls.Request)
             # Wrap it, so that a subclass that forgets super() is limited all the same.
-            cls.before_start = with_permit(cls.before_start)
+            cls.before_start = BeforeStart(cls.before_start)
             add_steps(app)
 
     @property

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from celery_semaphore.core import events
 from celery_semaphore.core.events import Event, Loss, WaitEnd
 from celery_semaphore.core.permit import Claim, Permit, Reason
-from celery_semaphore.metrics.catalogue import COPIES, MAX_SEMAPHORES, OF_A_WORKER, OF_EVENTS, OTHER
+from celery_semaphore.metrics.catalogue import (
+    COPIES,
+    MAX_SEMAPHORES,
+    OF_A_WORKER,
+    OF_EVENTS,
+    OTHER,
+    TAKE_UP_SECONDS,
+)
 from celery_semaphore.metrics.figures import Figures
 from celery_semaphore.metrics.labels import LONGEST_TASK
 from celery_semaphore.metrics.prometheus import CountsCollector
@@ -19,7 +28,7 @@ from .scraped import Scraped, text_from
 
 def permit(*semaphores: str, key: str | None = None) -> Permit:
     claims = tuple(Claim(name, key, 1) for name in semaphores)
-    return Permit("x:1", 1, claims, 0.0, 0.0, 1)
+    return Permit("x:1", 1, claims, 1.0, 31.0, 1)
 
 
 def counted(*happened: Event) -> Scraped:
@@ -62,6 +71,17 @@ COUNTERS: list[tuple[Event, str, dict[str, str]]] = [
         {"operation": "renew"},
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("token", "took"), [(7_000_000, 2.5), (9_500_000, None), (9_500_001, None)]
+)
+def test_the_time_to_take_up_a_grant(token: int, took: float | None) -> None:
+    """A permit that was not granted before has the time for its token, or one more than the last one."""
+    acquired = replace(permit("a"), token=token, acquired_at=9.5)
+    found = Figures().of(events.PermitAcquiredEvent(acquired, "t", 0.0, 0.0))
+    times = [value for metric, _, value in found if metric is TAKE_UP_SECONDS]
+    assert times == ([] if took is None else [took])
 
 
 @pytest.mark.parametrize(("event", "name", "labels"), COUNTERS, ids=[each[1] for each in COUNTERS])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from celery_semaphore.metrics.server import Server, serve
+from celery_semaphore.metrics.server import Server, cause_of, serve
 from tests.support.process import free_port
 
 from .scraped import text_from
@@ -40,6 +43,48 @@ def test_answers(server: Server) -> None:
     asked = Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept-Encoding": "gzip"})
     with urlopen(asked, timeout=10) as answer:  # noqa: S310
         assert b"# TYPE one gauge" in gzip.decompress(answer.read())
+
+
+@pytest.mark.parametrize("path", ["/", ""])
+def test_the_root_leads_to_the_metrics(server: Server, path: str) -> None:
+    with urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10) as answer:
+        assert answer.url.endswith("/metrics")
+        assert b"# TYPE one gauge" in answer.read()
+
+
+@pytest.mark.parametrize("path", ["/metric", "/metrics/", "/favicon.ico", "/%C3%A9"])
+def test_a_path_that_does_not_exist(path: str) -> None:
+    """It names those that do; the metrics there would hide the mistake until someone changes the path."""
+    other = {"/scale": lambda *_: [b""]}
+    server = serve([One()], "127.0.0.1", 0, other)
+    with pytest.raises(HTTPError) as answer:
+        urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10)
+    server.close()
+    said = answer.value.read().decode()
+    assert answer.value.code == 404
+    shown = unquote(path, "latin-1")
+    assert said == f"there is no {shown!r} here; ask for /metrics or /scale\n"
+
+
+def test_a_long_path_is_cut(server: Server) -> None:
+    with pytest.raises(HTTPError) as answer:
+        urlopen(f"http://127.0.0.1:{server.port}/{'x' * 10_000}", timeout=10)
+    assert len(answer.value.read()) < 200
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EADDRINUSE, "give another one"),
+        (errno.EADDRNOTAVAIL, "no address of this host"),
+        (errno.EACCES, "above 1023"),
+        (errno.EIO, "give another address or port"),
+    ],
+)
+def test_an_error_says_what_to_do(number: int, advice: str) -> None:
+    said = cause_of(OSError(number, os.strerror(number)))
+    assert said.startswith(f"{os.strerror(number)}; ")
+    assert advice in said
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1"])

@@ -625,10 +625,35 @@ WORKERS = [
     asking(
         "a pool that is gone is an error",
         "the worker was about to end, and ends by a traceback",
-        "worker/main_process/granted",
-        "    except AttributeError:\n        return 1\n",
-        "    except ZeroDivisionError:\n        return 1\n",
+        "worker/celery_internals",
+        "    except AttributeError:\n        return 0\n",
+        "    except ZeroDivisionError:\n        return 0\n",
         f"{HERE}/main_process/test_granted.py::test_a_cold_shutdown_may_have_ended_the_pool",
+        f"{HERE}/test_celery_internals.py::test_a_pool_that_is_gone_has_no_size",
+    ),
+    asking(
+        "a pool that is gone prefetches nothing",
+        "it has no process",
+        "worker/main_process/granted",
+        "pool_size(c.pool) or 1",
+        "pool_size(c.pool)",
+        f"{HERE}/main_process/test_granted.py::test_a_cold_shutdown_may_have_ended_the_pool",
+    ),
+    asking(
+        "each pool counts its processes",
+        "all have the property",
+        "worker/celery_internals",
+        "pool.num_processes if pool.uses_semaphore else pool.limit",
+        "pool.num_processes",
+        f"{HERE}/test_celery_internals.py::test_a_pool_has_a_size",
+    ),
+    asking(
+        "the limit of a pool is its size",
+        "--concurrency is what Celery is given",
+        "worker/celery_internals",
+        "pool.num_processes if pool.uses_semaphore else pool.limit",
+        "pool.limit",
+        f"{HERE}/test_celery_internals.py::test_a_pool_has_a_size",
     ),
 ]
 

@@ -6,6 +6,7 @@ from .mutant import Group
 
 FIGURES = "tests/metrics/test_figures.py"
 SERVER = "tests/metrics/test_server.py"
+ANNOUNCEMENTS = "tests/worker/main_process/test_announcements.py"
 TELEMETRY = "tests/metrics/test_opentelemetry.py"
 LEDGER = "tests/worker/permits/test_ledger.py"
 COUNTS = "tests/worker/metrics/test_counts.py"
@@ -45,6 +46,102 @@ MUTANTS = [
         "            self._server.close()\n",
         "            pass\n",
         f"{EXPOSING}::test_workers_one_after_the_other_in_one_process",
+    ),
+    counts(
+        "each permit was granted before its task came",
+        "it has a token",
+        "metrics/figures",
+        "event.permit.token / 1_000_000) > 0:",
+        "event.permit.token / 1_000_000) is not None:",
+        f"{FIGURES}::test_the_time_to_take_up_a_grant",
+    ),
+    counts(
+        "a grant is taken up when its wait ends",
+        "the wait is what its task notices",
+        "metrics/figures",
+        "yield from self._times(TAKE_UP_SECONDS, names, took_up)",
+        "yield from self._times(TAKE_UP_SECONDS, names, waited)",
+        f"{FIGURES}::test_the_time_to_take_up_a_grant",
+    ),
+    counts(
+        "the metrics answer each path",
+        "a scraper may be told another one",
+        "metrics/paths",
+        "        if (application := self._applications.get(path)) is not None:\n",
+        "        if (application := self._applications.get(path, self._applications[METRICS])):\n",
+        f"{SERVER}::test_a_path_that_does_not_exist",
+    ),
+    counts(
+        "the root is a mistake, too",
+        "nothing is there",
+        "metrics/paths",
+        'if path in ("", "/")',
+        "if not path",
+        f"{SERVER}::test_the_root_leads_to_the_metrics",
+    ),
+    counts(
+        "a wrong path is repeated as a whole",
+        "that is what was asked for",
+        "metrics/paths",
+        "{path[:LONGEST_SHOWN]!r}",
+        "{path!r}",
+        f"{SERVER}::test_a_long_path_is_cut",
+    ),
+    counts(
+        "an address that cannot be found is a port that is taken",
+        "nothing else goes wrong when a server listens",
+        "metrics/server",
+        "    if isinstance(error, socket.gaierror):\n",
+        "    if False:\n",
+        "tests/ops/metrics/test_command.py::test_an_address_that_is_none",
+    ),
+    counts(
+        "getaddrinfo raises no other errors",
+        "its documentation names one",
+        "metrics/server",
+        "    except ValueError as error:",
+        "    except KeyError as error:",
+        "tests/ops/metrics/test_command.py::test_an_address_that_is_none",
+    ),
+    counts(
+        "any number is a port",
+        "the system will say so",
+        "ops/metrics/command",
+        "    if not 1 <= port < 1 << 16:\n",
+        "    if not port:\n",
+        "tests/ops/metrics/test_command.py::test_a_port_that_is_none",
+    ),
+    counts(
+        "infinity is converted or a wrong value",
+        "a number is a number",
+        "settings",
+        "(TypeError, ValueError, OverflowError)",
+        "(TypeError, ValueError)",
+        f"{EXPOSING}::test_a_port_that_is_none",
+    ),
+    counts(
+        "a holder says which task lost its permit",
+        "the id is a part of it",
+        "worker/main_process/announcements",
+        '"%s lost its permit: %s", self._described(permit), reason',
+        '"%s lost its permit: %s", permit.holder, reason',
+        f"{ANNOUNCEMENTS}::test_a_line_names_the_task",
+    ),
+    counts(
+        "the claims say which permit was lost",
+        "an operator wants to know the semaphore",
+        "worker/main_process/announcements",
+        'return f"task {self._ledger.name_of(permit.holder)}[',
+        'return f"{permit.claims} of task {self._ledger.name_of(permit.holder)}[',
+        f"{ANNOUNCEMENTS}::test_a_line_names_the_task",
+    ),
+    counts(
+        "each name is in the note",
+        "the main process learns it there",
+        "worker/permits/ledger",
+        "        if not delivery.name and delivery.task is not None:",
+        "        if False:",
+        f"{ANNOUNCEMENTS}::test_a_line_names_the_task",
     ),
     counts(
         "an event waits for a lock",

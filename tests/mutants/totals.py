@@ -173,13 +173,6 @@ IN_REDIS = (
         "if false and",
     ),
     redis(
-        "a clock does not step back",
-        "time passes",
-        "lua/totals.lua",
-        "math.max(0, now - first)",
-        "now - first",
-    ),
-    redis(
         "each wait is looked at",
         "to know which has a message",
         "lua/totals.lua",
@@ -328,16 +321,17 @@ IN_POSTGRESQL = (
         "(celery_semaphore.v1_enter(_names, _call)).now;",
         tests=READS,
     ),
-    postgresql(
-        "a clock does not step back",
-        "time passes",
-        "answers.py",
-        "max(0.0, seconds(since))",
-        "seconds(since)",
-    ),
 )
 
 FOR_ALL = (
+    every(
+        "a clock does not step back",
+        "time passes",
+        "encoding",
+        "max(0.0, seconds(since))",
+        "seconds(since)",
+        tests=VALKEY,
+    ),
     every(
         "any number at once",
         "a caller knows what it asks",

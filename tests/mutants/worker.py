@@ -159,8 +159,8 @@ RELEASING = [
         "a failure keeps its permit",
         "its process gave it back; but it may have died",
         "worker/main_process/request",
-        "        finally:\n            self._ended(reported=return_ok)\n",
-        "        finally:\n            pass\n",
+        "            self._ended(reported=return_ok or not isinstance(exc, MAY_RUN))\n",
+        "            pass\n",
         f"{ENDS}::test_gives_the_permit_back[early-kill-FAILURE]",
     ),
     worker(
@@ -608,10 +608,38 @@ PENDING_RELEASE = [
         "a subclass without super() is not limited",
         "the gate stands in LimitedTask.before_start, and is overridden",
         "worker/task",
-        "            cls.before_start = with_permit(cls.before_start)\n",
+        "            cls.before_start = BeforeStart(cls.before_start)\n",
         "            if cls.before_start.__module__.startswith('celery'):\n"
-        "                cls.before_start = with_permit(cls.before_start)\n",
-        f"{WAITING}::test_a_subclass_that_forgets_super_is_limited",
+        "                cls.before_start = BeforeStart(cls.before_start)\n",
+        "tests/worker/pool_process/test_gate.py::test_a_subclass_is_limited_whatever_it_defines",
+    ),
+    worker(
+        "what is assigned to a task is not limited",
+        "Celery calls it in place of the class's",
+        "worker/pool_process/gate",
+        "MethodType(with_permit(lambda _, *call: assigned(*call)), task)",
+        "assigned",
+        "tests/worker/pool_process/test_gate.py::test_a_task_is_limited_whatever_is_assigned_to_it",
+        "tests/worker/pool_process/test_tracer.py"
+        "::test_an_error_of_the_acquire_fails_the_task_whatever_is_assigned_to_it",
+    ),
+    worker(
+        "an error that left the tracer is a process that died",
+        "Celery's tracer turns all others into an end of the task",
+        "worker/main_process/request",
+        "reported=return_ok or not isinstance(exc, MAY_RUN)",
+        "reported=return_ok",
+        "tests/worker/main_process/test_request.py::test_an_error_that_the_process_sent_is_its_end",
+        "tests/worker/permits/test_interrupted.py"
+        "::test_a_soft_time_limit_between_the_permit_and_the_run",
+    ),
+    worker(
+        "a hard time limit is the end of a run",
+        "the pool reports it",
+        "worker/main_process/request",
+        "MAY_RUN = (*DIED, TimeLimitExceeded)",
+        "MAY_RUN = DIED",
+        "tests/worker/main_process/test_request.py::test_an_error_that_the_process_sent_is_its_end",
     ),
     worker(
         "eager tasks are not limited",

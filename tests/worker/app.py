@@ -309,5 +309,7 @@ if "FORGETFUL" in os.environ:
     faults.log_forgotten()
 if "FAULT" in os.environ:
     faults.install(os.environ["FAULT"], os.environ["FAULT_FILE"])
+if "SOFT_LIMIT_INSIDE" in os.environ:
+    interrupted.strike_before_the_run()
 if "QUIT_INSIDE" in os.environ:
     interrupted.install(os.environ["QUIT_INSIDE"], int(os.environ["QUIT_PROCESSES"]))

@@ -12,8 +12,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.pool_process import tracer
 from tests.support.process import wait_until
 
 
@@ -42,3 +45,17 @@ def install(path: str, processes: int) -> None:
 
     Ledger.held = held  # type: ignore[method-assign]
     NotePipe.held = held_in_child  # type: ignore[method-assign]
+
+
+def strike_before_the_run() -> None:
+    """Let a soft time limit strike between the acquire of the permit and the call of Celery's tracer.
+
+    Its handler raises an error there, which no tracer turns into the end of a task.
+    """
+    acquired = tracer._refusal
+
+    def struck(*args: Any) -> None:
+        assert acquired(*args) is None
+        raise SoftTimeLimitExceeded
+
+    tracer._refusal = struck  # type: ignore[assignment]

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 from celery import Celery
+from celery.concurrency import get_implementation
+from celery.concurrency.prefork import TaskPool
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 from kombu import Connection, Exchange, Queue
@@ -65,6 +67,25 @@ def test_the_full_prefetch_is_restored_once() -> None:
     for _ in range(2):
         celery_internals.restore_prefetch_now(c)
     assert (qos.value, c.initial_prefetch_count) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("uses_semaphore", "size"), [(True, 4), (False, 2)], ids=["prefork", "other pools"]
+)
+def test_a_pool_has_a_size(*, uses_semaphore: bool, size: int) -> None:
+    """Prefork's limit is the one it began with; the number of gevent's processes was that of its tasks."""
+    pool = SimpleNamespace(uses_semaphore=uses_semaphore, num_processes=4, limit=2)
+    assert celery_internals.pool_size(pool) == size
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+def test_each_pool_tells_its_size(pool: str) -> None:
+    has = dir(get_implementation(pool)(2))
+    assert {"uses_semaphore", "num_processes", "limit"} <= set(has)
+
+
+def test_a_pool_that_is_gone_has_no_size() -> None:
+    assert celery_internals.pool_size(None) == celery_internals.pool_size(TaskPool(2)) == 0
 
 
 def test_a_consumer_knows_its_tags() -> None:

@@ -68,7 +68,8 @@ def test_a_receiver_of_permit_lost_that_hangs_stops_no_renewal(site: Site, tmp_p
     )
     runs = site.occupy(2, "call", "api")
     lose(site, of=runs[0].id)
-    wait_until(lambda: "lost its permit" in worker.log(), 10, "a permit is lost")
+    line = f"task call[{runs[0].id}] lost its permit: "
+    wait_until(lambda: line in worker.log(), 10, "a permit is lost")
     (expires,) = expiries(site)
     wait_until(lambda: min(expiries(site)) > expires + 2 * site.lease, 15, "the other is renewed")
     assert "heard permit_lost" not in worker.log(), "the receiver hangs"

@@ -15,11 +15,24 @@ INTERVAL_S = 15.0
 MAX_KEYS = 50_000
 
 
+def port_of(value: str | int) -> int:
+    """Return the number of a port to listen on, or end the command with an error that says what a port is."""
+    try:
+        port = int(value)
+    except ValueError:
+        port = 0
+    if not 1 <= port < 1 << 16:
+        msg = f"'{value}' is no port; give a whole number from 1 to 65535."
+        raise click.BadParameter(msg)
+    return port
+
+
 @click.command(cls=CeleryCommand)
 @click.option(
     "--port",
     cls=CeleryOption,
-    type=click.IntRange(1, 65535),
+    type=port_of,
+    metavar="PORT",
     default=PORT,
     show_default=True,
     help="Listen on this port.",

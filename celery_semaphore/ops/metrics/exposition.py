@@ -12,7 +12,11 @@ import click
 
 from ...core.key import resource_name
 from ...metrics.catalogue import OF_THE_EXPORTER, OF_THE_STORE
-from ...metrics.server import serve as listen, text_of  # names the extra that brings its package
+from ...metrics.server import (  # names the extra that brings its package
+    cause_of,
+    serve as listen,
+    text_of,
+)
 
 from ...metrics.prometheus import StateCollector  # isort: skip # needs that package, too
 from ...settings import Settings
@@ -52,7 +56,7 @@ def serve(exporter: Exporter, address: str, port: int, interval: float) -> None:
     try:
         server = listen([collector_of(exporter)], address, port, routes)
     except OSError as error:
-        msg = f"cannot listen on {address} port {port}: {error.strerror or error}."
+        msg = f"cannot listen on --address {address!r} --port {port}: {cause_of(error)}."
         raise click.ClickException(msg) from error
     # As the first process of a container it would not even notice the signal by which the container is ended.
     signal.signal(signal.SIGTERM, lambda *_: exporter.stop())

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Totals, Waiter
+from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
 from ...core.session import SessionReply
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 from .names import original
@@ -59,29 +59,6 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         waiting,
         seconds(now),
     )
-
-
-def totals(resource: str, row: list[Any]) -> Totals:
-    limit, by_operator, held, granted, parked, reachable, in_transit, set_aside, *times = row
-    oldest, outbox, outbox_oldest = times
-    return Totals(
-        resource,
-        None if limit is None else int(limit),
-        by_operator == "t",
-        int(held),
-        int(granted),
-        int(parked),
-        int(reachable),
-        int(in_transit),
-        int(set_aside),
-        _elapsed(oldest),
-        int(outbox),
-        _elapsed(outbox_oldest),
-    )
-
-
-def _elapsed(since: str | None) -> float | None:
-    return None if since is None else max(0.0, seconds(since))  # the clock may step back
 
 
 def _held(holder: list[Any]) -> Held:

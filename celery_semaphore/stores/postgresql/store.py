@@ -30,6 +30,7 @@ from ..encoding import (
     packed,
     resource_claims,
     seconds,
+    totals_of,
 )
 from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
@@ -214,7 +215,7 @@ class PostgresStore:
     def totals(self, resources: Sequence[str]) -> list[Totals]:
         check_totalled(resources)
         said = self._runner.run("totals", resources)
-        return [answers.totals(*each) for each in zip(resources, said, strict=True)]
+        return [totals_of(*each) for each in zip(resources, said, strict=True)]
 
     def resources(self) -> Iterator[str]:
         last = ""

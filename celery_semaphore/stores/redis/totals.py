@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Totals
-from ..encoding import seconds
+from ..encoding import totals_of
 from . import scripts
 from .connection import pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...core.permit import Totals
     from .keys import Keys
     from .runner import Runner
 
 WITHOUT_WAITS = ("holders", "ledger", "weights", "tickets")
 PARTS = (*WITHOUT_WAITS, "payloads", "outbox", "transit", "line", "aside")
-NO_WAITS = ["0", "0", "0", "0", "-", "0", "-"]
+OF_PERMITS = ("limit", "set by an operator", "held", "granted")
+NO_WAITS = ("0", "0", "0", "0", "-", "0", "-")  # what follows where there are waits
 HAS_WAITS = "?"
 
 
@@ -26,7 +27,7 @@ def totals(runner: Runner, keys: Keys, resources: Sequence[str]) -> list[Totals]
     found = dict(zip(resources, _counted(runner, keys, resources, WITHOUT_WAITS), strict=True))
     busy = [name for name, line in found.items() if line == HAS_WAITS]
     found.update(zip(busy, _counted(runner, keys, busy, PARTS), strict=True))
-    return [_totals_of(name, found[name].split(" ")) for name in resources]
+    return [totals_of(name, _figures(found[name])) for name in resources]
 
 
 def _counted(
@@ -41,24 +42,8 @@ def _counted(
     return lines
 
 
-def _totals_of(resource: str, figures: list[str]) -> Totals:
-    limit, by_operator, held, granted, *waits = figures
-    parked, reachable, in_transit, set_aside, oldest, outbox, outbox_oldest = waits or NO_WAITS
-    return Totals(
-        resource,
-        None if limit == "-" else int(limit),
-        by_operator == "1",
-        int(held),
-        int(granted),
-        int(parked),
-        int(reachable),
-        int(in_transit),
-        int(set_aside),
-        _elapsed(oldest),
-        int(outbox),
-        _elapsed(outbox_oldest),
-    )
-
-
-def _elapsed(figure: str) -> float | None:
-    return None if figure == "-" else seconds(figure)
+def _figures(line: str) -> list[str | None]:
+    found = line.split(" ")
+    if len(found) == len(OF_PERMITS):
+        found += NO_WAITS
+    return [None if figure == "-" else figure for figure in found]

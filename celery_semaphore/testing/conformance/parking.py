@@ -55,6 +55,9 @@ class Parking(Suite):
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         (grant,) = released(store, "a", claim())
+        assert grant.token == round(clock.now * 1_000_000) + 1, (
+            "the time of the grant; a's is as new"
+        )
         clock.advance(5)
         permit = admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
         assert (permit.token, permit.expires_at) == (grant.token, clock.now + LEASE)

@@ -32,14 +32,19 @@ class Announcements:
         """Handle one event."""
         match event:
             case PermitLostEvent(permit, reason):
-                logger.error("%s lost its permit: %s", permit.holder, reason)
+                logger.error("%s lost its permit: %s", self._described(permit), reason)
                 task = self._ledger.task_of(permit.holder)
                 self._ledger.lost(permit, reason)
                 self._send(permit_lost, task, urgent=True, permit=permit, reason=reason)
             case PermitRestoredEvent(permit):
-                logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+                text = "%s: the store forgot its permit and took it back"
+                logger.warning(text, self._described(permit))
             case PermitReleasedEvent(permit, held, task):
                 self._send(permit_released, task, urgent=False, permit=permit, held=held)
+
+    def _described(self, permit: Permit) -> str:
+        """Return the name and the id of a task, as Celery logs them; a key or an argument may be secret."""
+        return f"task {self._ledger.name_of(permit.holder)}[{task_id_of(permit.holder)}]"
 
     def _send(
         self,

@@ -13,6 +13,7 @@ from celery.worker import state
 from kombu.common import ignore_errors
 from kombu.entity import Queue
 
+from ..celery_internals import pool_size
 from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
@@ -95,22 +96,15 @@ class GrantedQueues:
 
 def _consumer(c: Consumer) -> Any:
     channel = c.connection.channel()
+    # The pool may have ended, and 0 would stand for no limit.
     # A longer prefetch would keep messages here while another worker has a free process. RabbitMQ counts per queue.
-    most = getattr(c.controller, "max_concurrency", None) or _processes(c)
+    most = getattr(c.controller, "max_concurrency", None) or pool_size(c.pool) or 1
     channel.basic_qos(0, most, False)  # noqa: FBT003 - the transports name it differently
     if c.app.conf.get("worker_disable_prefetch") and c.connection.transport.driver_type == "redis":
         _only_for_a_free_process(channel.qos, most)
     return c.app.amqp.Consumer(
         channel, accept=c.app.conf.accept_content, on_decode_error=c.on_decode_error
     )
-
-
-def _processes(c: Consumer) -> int:
-    """Return the number of the pool's processes; 1 if a cold shutdown has ended the pool during a connect."""
-    try:
-        return int(c.pool.num_processes)
-    except AttributeError:
-        return 1
 
 
 def _only_for_a_free_process(qos: Any, most: int) -> None:

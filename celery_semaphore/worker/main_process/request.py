@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
-from billiard.exceptions import Terminated
+from billiard.exceptions import Terminated, TimeLimitExceeded
 from celery.concurrency.base import BasePool
 from celery.exceptions import WorkerLostError
 from celery.worker import state
@@ -45,6 +45,8 @@ from .refused_request import RefusedRequestMixin
 logger = logging.getLogger(__name__)
 
 DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
+# The pool makes these errors while the process may still run the task. Any other one was sent by the process itself.
+MAY_RUN = (*DIED, TimeLimitExceeded)
 
 
 class LimitedRequestMixin(RefusedRequestMixin):
@@ -162,7 +164,9 @@ class LimitedRequestMixin(RefusedRequestMixin):
         try:
             super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
         finally:
-            self._ended(reported=return_ok)
+            # An error can leave Celery's tracer, such as a soft time limit that strikes right before or after the run.
+            # The process goes on after it: to wait until it is gone would keep the permit for all that time.
+            self._ended(reported=return_ok or not isinstance(exc, MAY_RUN))
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Handle an exceeded time limit; at a hard one the process is killed after this call."""

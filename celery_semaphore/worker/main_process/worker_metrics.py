@@ -16,6 +16,7 @@ from ...metrics.catalogue import STORE_ERRORS, WORKER_HELD_MESSAGES, WORKER_PROC
 from ...metrics.figures import Figure
 from ...metrics.measured_store import OPERATIONS, is_on
 from ...metrics.recorder import Recorder
+from ..celery_internals import pool_size
 from ..limiter import Limiter
 from ..options.options import Options
 from ..protocols import BoundTask
@@ -83,7 +84,7 @@ class WorkerMetrics:
 
     def _listen(self) -> None:
         from ...metrics.prometheus import CountsCollector, StateCollector
-        from ...metrics.server import serve
+        from ...metrics.server import cause_of, serve
 
         address = self._limiter.settings.metrics_address
         collectors = (CountsCollector(self._recorder), StateCollector(self._state))
@@ -92,18 +93,18 @@ class WorkerMetrics:
         except OSError as error:
             # Its tasks matter more than its metrics.
             logger.warning(
-                "no metrics: this worker cannot listen on semaphore_metrics_port=%d of %s (%s): another process may"
-                " have it. Give each worker of a host a port of its own, or 0 for none.",
-                self._port,
+                "no metrics: this worker cannot listen on semaphore_metrics_address=%r semaphore_metrics_port=%d: %s."
+                " Each worker of a host needs a port of its own; 0 stands for none.",
                 address,
-                error.strerror or error,
+                self._port,
+                cause_of(error),
             )
         else:
             logger.info("metrics on http://%s:%d/metrics", address, self._server.port)
 
     def _state(self) -> Iterator[Figure]:
         worker = self._limiter.worker
-        size = 0 if worker.pool is None else worker.pool.num_processes
+        size = pool_size(worker.pool)
         busy = min(len(state.active_requests), size)
         held = worker.held  # the event loop may set it to None
         yield WORKER_PROCESSES, ("busy",), float(busy)

@@ -157,7 +157,11 @@ class Ledger:
     def name_of(self, holder: str) -> str:
         """Return the name of this holder's task; empty if it is not known."""
         delivery = self._deliveries.get(holder)
-        return "" if delivery is None else delivery.name
+        if delivery is None:
+            return ""
+        if not delivery.name and delivery.task is not None:  # it was too long for the note
+            return delivery.task.name
+        return delivery.name
 
     def lost(self, permit: Permit, reason: str) -> None:
         """Notify the watcher that this permit is lost."""

@@ -44,17 +44,18 @@ class EagerHolder:
 
     def __init__(
         self,
-        task_id: str,
+        task: BoundTask,
         claims: Sequence[Claim],
         store: Store,
         handed_on: Callable[[Outgoing], None],
     ) -> None:
+        task_id = task.request.id
         self.name = f"{task_id}:{os.urandom(8).hex()}"
         self.claims = claims
         self.store = store
         self._handed_on = handed_on
         announce = Announcer()
-        announce.subscribe(_log)
+        announce.subscribe(partial(_log, f"task {task.name}[{task_id}]"))
         self._keeper = LeaseKeeper(store, announce, lambda: handed_on(store.reap()))
 
     def keep(self, permit: Permit, since: float) -> None:
@@ -86,7 +87,7 @@ def acquire_here(
     missing = _missing(claims, outer)
     if not missing:
         return None, outer
-    holder = EagerHolder(task.request.id, missing, store, limiter.handed_on)
+    holder = EagerHolder(task, missing, store, limiter.handed_on)
     task.request.__dict__[PENDING_RELEASE] = holder  # before acquire, as its answer may be lost
     bound = min(limiter.settings.eager_timeout, policy.timeout or inf)
     waiter = BlockingWaiter(
@@ -187,9 +188,9 @@ def _refuse_waiting_for_itself(task: BoundTask, refusal: Refusal, outer: Sequenc
         raise SemaphoreSaturated(msg)
 
 
-def _log(event: Event) -> None:
+def _log(task: str, event: Event) -> None:
     match event:
-        case PermitLostEvent(permit, reason):
-            logger.error("%s lost its permit: %s", permit.holder, reason)
-        case PermitRestoredEvent(permit):
-            logger.warning("%s: the store forgot its permit and took it back", permit.holder)
+        case PermitLostEvent(_, reason):
+            logger.error("%s lost its permit: %s", task, reason)
+        case PermitRestoredEvent():
+            logger.warning("%s: the store forgot its permit and took it back", task)

@@ -13,6 +13,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 from ...core.formats import NewerFormat, check_format
@@ -33,10 +34,11 @@ from .tracing import Acquired, put_on_span, seconds_waited
 
 logger = logging.getLogger(__name__)
 
-BeforeStart = Callable[[BoundTask, str, Any, Any], None]
+Start = Callable[[BoundTask, str, Any, Any], None]
+ASSIGNED = "semaphore_before_start"  # the attribute of a task with the one that was assigned to it
 
 
-def with_permit(before_start: BeforeStart) -> BeforeStart:
+def with_permit(before_start: Start) -> Start:
     """Wrap ``before_start``, so that it runs after the permit was acquired."""
 
     @functools.wraps(before_start)
@@ -47,6 +49,27 @@ def with_permit(before_start: BeforeStart) -> BeforeStart:
         before_start(task, task_id, args, kwargs)
 
     return acquire_then_start
+
+
+class BeforeStart:
+    """The ``before_start`` of a limited task: it limits what a subclass defines, and what is assigned to the task.
+
+    A plain attribute of the class would be hidden by the latter, and the task would run without a permit.
+    """
+
+    def __init__(self, before_start: Start) -> None:
+        self._of_class = with_permit(before_start)
+
+    def __get__(self, task: BoundTask | None, owner: type | None = None) -> Any:
+        if task is None:
+            return self._of_class
+        return task.__dict__.get(ASSIGNED) or MethodType(self._of_class, task)
+
+    def __set__(self, task: BoundTask, assigned: Callable[[str, Any, Any], None]) -> None:
+        task.__dict__[ASSIGNED] = MethodType(with_permit(lambda _, *call: assigned(*call)), task)
+
+    def __delete__(self, task: BoundTask) -> None:
+        del task.__dict__[ASSIGNED]
 
 
 def _begin(task: BoundTask) -> None:

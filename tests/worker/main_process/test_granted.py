@@ -15,7 +15,7 @@ from celery.worker import state
 
 from celery_semaphore.worker.main_process import bootstep
 from celery_semaphore.worker.main_process.bootstep import _bounded_answers
-from celery_semaphore.worker.main_process.granted import GrantedQueues, _processes
+from celery_semaphore.worker.main_process.granted import GrantedQueues, _consumer
 from tests.support.proxy import Proxy
 
 from ..conftest import Site
@@ -114,4 +114,18 @@ def test_a_shutdown_waits_for_no_answer_for_ever(
 
 def test_a_cold_shutdown_may_have_ended_the_pool() -> None:
     """A worker that connects anew in that moment ends as it was told, not by an error."""
-    assert _processes(SimpleNamespace(pool=TaskPool(2))) == 1
+    prefetched: list[int] = []
+    channel = SimpleNamespace(basic_qos=lambda _size, count, _all: prefetched.append(count))
+    app = SimpleNamespace(
+        conf=SimpleNamespace(get=lambda _: None, accept_content=()),
+        amqp=SimpleNamespace(Consumer=lambda *_, **__: None),
+    )
+    c: Any = SimpleNamespace(
+        app=app,
+        connection=SimpleNamespace(channel=lambda: channel),
+        controller=SimpleNamespace(),
+        pool=TaskPool(2),
+        on_decode_error=None,
+    )
+    _consumer(c)
+    assert prefetched == [1], "0 would stand for no limit"

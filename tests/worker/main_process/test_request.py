@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import pytest
+from billiard.einfo import ExceptionInfo
+from billiard.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from celery import Celery
+from celery.exceptions import WorkerLostError
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
+from celery_semaphore.worker.permits.note import NotePipe
 from tests.worker.requests import limited, message_of, request_of
 
 
@@ -46,3 +52,28 @@ def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
     assert request.may_go_back()
     limiter_of(app).worker.connections += 1
     assert not request.may_go_back()
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [
+        (SoftTimeLimitExceeded(), False),
+        (ValueError("of Celery's tracer"), False),
+        (TimeLimitExceeded(1), True),
+        (WorkerLostError(), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_that_the_process_sent_is_its_end(
+    app: Celery, error: Exception, *, waits: bool
+) -> None:
+    """The pool makes the other errors by itself, while the process may still run the body."""
+    request, limiter = request_of(limited(app)), limiter_of(app)
+    limiter.notes = NotePipe()  # as in a worker with processes
+    request.worker_pid = os.getpid()  # a process that lives
+    try:
+        raise error
+    except type(error):
+        request.on_failure(ExceptionInfo())
+    assert limiter.process.ledger.has(request.holder) == waits
+    limiter.notes.close()

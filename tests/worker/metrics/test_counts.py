@@ -66,6 +66,8 @@ def test_a_task_that_is_held_until_it_is_granted(site: Site, watched: StartWatch
     assert seen.get("acquired_total", semaphore="one", task="look") == 1
     assert 0 < seen.get("wait_seconds_sum", semaphore="one") < 30
     assert seen.get("wait_seconds_count", semaphore="one") == 2
+    assert seen.get("take_up_seconds_count", semaphore="one") == 1, "the first was not granted one"
+    assert 0 < seen.get("take_up_seconds_sum", semaphore="one") < 5
     assert seen.get("worker_held_messages") == seen.get("ended_unrun_total") == 0
 
 
@@ -94,6 +96,7 @@ def test_a_task_that_is_parked(site: Site, watched: StartWatched) -> None:
     seen = here.scraped()
     assert seen.get("brought_back_total", semaphore="one", task="look") == 3
     assert seen.get("refused_total") == seen.get("parked_total") == 3
+    assert seen.get("take_up_seconds_count", semaphore="one") == 3
     assert seen.get("put_back_total") == 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import signal
 import socket
 import subprocess
@@ -48,8 +50,10 @@ def test_a_port_that_is_taken_costs_the_metrics_and_no_task(
     second = watched({"semaphore_metrics_port": first.port})
     (line,) = [each for each in second.worker.log().splitlines() if "no metrics" in each]
     assert "WARNING" in line
-    assert f"semaphore_metrics_port={first.port} of 127.0.0.1 (Address already in use)" in line
-    assert "a port of its own" in line
+    assert (
+        f"semaphore_metrics_address='127.0.0.1' semaphore_metrics_port={first.port}:"
+        " Address already in use; another process may have this port: give another one. Each worker"
+    ) in line
     first.worker.warm()
     first.worker.wait(20)
     done(site.send("call", 0.01))
@@ -185,13 +189,14 @@ def test_workers_one_after_the_other_in_one_process(
         assert not listening(port)
 
 
-@pytest.mark.parametrize("port", [-1, 65536, 1.5, "x", True, None])
+@pytest.mark.parametrize("port", [-1, 65536, 1.5, "x", True, math.inf, None])
 def test_a_port_that_is_none(port: object) -> None:
     app = an_app(semaphore_metrics_port=port)
     if port is None:
         assert Settings.from_app(app).metrics_port == 0
         return
-    with pytest.raises(ConfigurationError, match=r"semaphore_metrics_port=.* must be a .*port"):
+    said = f"semaphore_metrics_port={port!r} must be a number of a port, 0 to 65535."
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
         Settings.from_app(app)
 
 
@@ -201,9 +206,19 @@ def test_an_address_that_is_none(address: object) -> None:
         Settings.from_app(an_app(semaphore_metrics_address=address))
 
 
-def test_an_address_of_another_host_costs_no_task(site: Site, watched: StartWatched) -> None:
-    here = watched({"semaphore_metrics_address": "192.0.2.1"})
-    assert "cannot listen" in here.worker.log()
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("192.0.2.1", "Cannot assign requested address; this is no address of this host: give one"),
+        ("nonsense", "this address cannot be found: give an IP address or a name of this host."),
+    ],
+)
+def test_a_wrong_address_costs_no_task(
+    site: Site, watched: StartWatched, address: str, said: str
+) -> None:
+    here = watched({"semaphore_metrics_address": address})
+    assert f"semaphore_metrics_address={address!r}" in here.worker.log()
+    assert f": {said}" in here.worker.log()
     done(site.send("call", 0.01))
 
 

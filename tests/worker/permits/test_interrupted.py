@@ -61,6 +61,24 @@ def test_a_soft_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> 
     site.wait_all_back(API, 5)
 
 
+def test_a_soft_time_limit_between_the_permit_and_the_run(site: Site) -> None:
+    """Its process goes on: the main process must not keep the permit on its books until that is gone."""
+    site.lease = 60.0
+    worker = site.start(concurrency=1, env={"SOFT_LIMIT_INSIDE": "1"})
+    (child,) = worker.children()
+    result = site.send("early", "success", "soft")
+    wait_until(result.ready, 20, "it has an end")
+    assert type(result.result).__name__ == "SoftTimeLimitExceeded"
+    site.wait_all_back(ONE, 5)
+    inspect = site.client.control.inspect([worker.hostname])
+
+    def permits() -> Any:
+        return inspect._request("semaphore")[worker.hostname]["permits"]
+
+    wait_until(lambda: permits() == [], 10, "the books are empty")
+    assert worker.children() == [child]
+
+
 # -- in this process
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from celery_semaphore import LimitedTask
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import EPOCH
+from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
 from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.signals import permit_acquired
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
 
@@ -41,3 +43,62 @@ def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
     headers: dict[str, Any] = {EPOCH: sent.get(EPOCH)}
     with pytest.raises(Refused, match="recovering"):
         delivered(task, **headers)
+
+
+def test_a_task_is_limited_whatever_is_assigned_to_it(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would run without a permit wherever it comes without our tracer, such as in an eager run."""
+    task, called = limited(app), list[tuple[Any, ...]]()
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "before_start", lambda *call: called.append(call))
+        delivered(task)
+        assert called == [("x", (), {})]
+        with pytest.raises(Refused):  # no thread of this process has given the permit back
+            delivered(task, **{HOLDER: "x:2"})
+    with pytest.raises(Refused):
+        delivered(task, **{HOLDER: "x:3"})
+    assert len(called) == 1
+
+
+def test_a_subclass_is_limited_whatever_it_defines(app: Celery) -> None:
+    """Here without our tracer, which would acquire before."""
+    called = list[str]()
+
+    class Forgetful(LimitedTask):
+        abstract = True
+
+        def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+            called.append(task_id)
+
+    task = limited(app, base=Forgetful)
+    delivered(task)
+    with pytest.raises(Refused):
+        delivered(task, **{HOLDER: "x:2"})
+    assert called == ["x"]
+
+
+def test_what_is_assigned_may_call_what_was_there(app: Celery) -> None:
+    task, before = limited(app, limit=2), list[str]()
+    original = task.before_start
+
+    def assigned(*call: Any) -> None:
+        before.append("assigned")
+        original(*call)
+
+    task.before_start = assigned
+    acquired = receiver_of(before)
+    permit_acquired.connect(acquired)
+    delivered(task)
+    permit_acquired.disconnect(acquired)
+    assert before == ["acquired", "assigned"], "once, and first"
+    del task.before_start
+    delivered(task, **{HOLDER: "x:2"})
+    assert before == ["acquired", "assigned"], "the task has its own again"
+
+
+def receiver_of(seen: list[str]) -> Any:
+    def acquired(**_: Any) -> None:
+        seen.append("acquired")
+
+    return acquired

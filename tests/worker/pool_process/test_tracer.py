@@ -262,6 +262,23 @@ def test_a_task_that_comes_another_way_is_limited(app: Celery, signals: list[str
     assert refused.retval.exception.exc.attempt.disposition is Disposition.HOLD_IN_LINE
 
 
+def test_an_error_of_the_acquire_fails_the_task_whatever_is_assigned_to_it(app: Celery) -> None:
+    ran = list[str]()
+
+    def key() -> str:
+        raise KeyError
+
+    def body() -> None:
+        ran.append("body")
+
+    task = limited(app, body, key=key)
+    task.before_start = lambda *_: ran.append("before_start")
+    failed, info, _ = run(app, task)
+    assert failed == 1
+    assert isinstance(info.exception, SemaphoreError)
+    assert ran == []
+
+
 def test_a_task_without_limit_has_the_tracer_of_celery(app: Celery) -> None:
     task = limited(app, semaphore=None, limit=None)
     task.__trace__ = traced = build_tracer(task.name, task, app=app)

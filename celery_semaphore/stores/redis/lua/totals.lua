@@ -5,7 +5,7 @@
 --          its lines: transit, line, aside; see _permits.lua and _line.lua
 --   arg 1  number of keys of each resource
 -- Returns {the epoch that the caller knows, or nothing: it must not learn of one that it does not enter,
---          a text with one line for each resource: limit or -, 1 if set by an operator, held, granted, and where
+--          a text with one line for each resource: limit or -, t if set by an operator, held, granted, and where
 --          there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -, messages to
 --          send, us since the oldest of their grants or -; instead "?" where there are waits, but not all keys}
 local LOWEST = 255 -- urgency of priority 0
@@ -38,9 +38,9 @@ end
 local function limit_of(ledger)
     local set = limited and by_operator(ledger)
     if set then
-        return set .. " 1 "
+        return set .. " t "
     end
-    return (call("HGET", ledger, "limit") or "-") .. " 0 "
+    return (call("HGET", ledger, "limit") or "-") .. " f "
 end
 
 -- Return the number of permits and grants, where each weighs 1.
@@ -76,7 +76,7 @@ local function weigh(holders, weights)
 end
 
 local function since(first)
-    return first and string.format("%.0f", math.max(0, now - first)) or "-" -- the clock may step back
+    return first and string.format("%.0f", now - first) or "-"
 end
 
 -- T5: return when the oldest wait of a line began. A line is in the order of priority, then of place: so the oldest one
