@@ -15,7 +15,7 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 from ..core.permit import HIGHEST
 from ..worker.main_process.inspection import add_inspect_command
 from ..worker.options.hidden_url import hide_url
-from . import schema, tables
+from . import check, schema, tables
 from .directory import describe
 from .inspector import ASK
 from .metrics.command import metrics
@@ -246,4 +246,5 @@ def install(ctx: click.Context, *, sql: bool) -> None:
 
 
 semaphore.add_command(install, "upgrade")
+semaphore.add_command(check.check)
 semaphore.add_command(metrics)
