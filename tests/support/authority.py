@@ -44,8 +44,8 @@ class Authority:
         request = str(self.folder / f"{name}.request")
         subject = ("-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{address}")
         openssl("req", *KEY, "-keyout", str(made.key), *subject, "-out", request)
-        signing = ("-CA", str(self.ca), "-CAkey", str(self._key), "-CAcreateserial")
-        signing += ("-copy_extensions", "copy", "-days", "2", "-out", str(made.cert))
+        signing = ["-CA", str(self.ca), "-CAkey", str(self._key), "-CAcreateserial"]
+        signing += ["-copy_extensions", "copy", "-days", "2", "-out", str(made.cert)]
         openssl("x509", "-req", "-in", request, *signing)
         return made
 
