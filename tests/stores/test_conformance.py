@@ -91,6 +91,12 @@ class TestRedisStore(OnServer):
         self.server = redis
 
 
+class TestOldestRedisStore(OnServer):
+    @pytest.fixture(autouse=True)
+    def on(self, oldest_redis: RedisServer) -> None:
+        self.server = oldest_redis
+
+
 class TestClusterStore(OnServer):
     """One node of a Cluster, and scripts that may touch only what they were given, which needs one more right."""
 
