@@ -58,6 +58,14 @@ MUTANTS = [
         f"{RIGHTS}::test_a_check_writes_nothing",
     ),
     rights(
+        "any error of a probe is a missing right",
+        "each probe succeeds on a server that allows it",
+        "stores/redis/rights",
+        " and bool(_FORBIDDEN.search(said(answer)))",
+        "",
+        f"{RIGHTS}::test_a_full_server_forbids_nothing",
+    ),
+    rights(
         "a key that is forbidden is a command that is forbidden",
         "both are NOPERM",
         "stores/redis/rights",

@@ -111,3 +111,10 @@ def test_a_server_that_renamed_a_command_of_the_scripts(
 
 def test_what_is_sent_beside_scripts_is_listed() -> None:
     assert {"EVAL", "EVALSHA", "HGET", "INFO", "SELECT", "ZSCAN"} == set(DIRECT)
+
+
+def test_a_full_server_forbids_nothing(start_server: Callable[..., RedisServer]) -> None:
+    """It refuses to write, which is no matter of rights: a worker may start and wait."""
+    server = start_server(maxmemory="100kb", maxmemory_policy="noeviction")
+    with closing(store_from_url(server.url)) as store:
+        assert store.check() == []
