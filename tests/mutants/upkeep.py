@@ -104,8 +104,8 @@ CHECKING = (
         "without INFO nothing can be looked at",
         "all that is asked comes from there",
         "stores/redis/health.py",
-        "return [warning, *_eviction(connection), *(",
-        "return [warning, *(",
+        "return warnings + _eviction(connection, info) + (",
+        "return warnings + (_eviction(connection, info) if info else []) + (",
         f"{HEALTH}::test_a_hoster_that_renamed_info[start_valkey-allkeys-lru]",
     ),
     upkeep(

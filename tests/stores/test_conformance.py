@@ -20,6 +20,7 @@ from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
 from celery_semaphore.testing.conformance.parts import Acquisition, Losses, SessionWaits
 from tests.support.postgres import KeptLink, PostgresServer
+from tests.support.rights import as_role, as_user
 from tests.support.servers import RedisServer
 
 GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
@@ -41,15 +42,20 @@ class TestMemoryStore(StoreConformance):
 
 
 class OnServer(StoreConformance):
+    """A server of the Redis family, by a user with the documented rights."""
+
     server: RedisServer
 
     @pytest.fixture
     def open_store(self) -> Any:
         def open_store(**options: Any) -> RedisStore:
             given = StoreOptions(timeout=5.0, **options)
-            return RedisStore(pool_from_url(self.server.url, given), given)
+            return RedisStore(pool_from_url(self.url(), given), given)
 
         return open_store
+
+    def url(self) -> str:
+        return as_user(self.server)
 
     def forget(self, store: RedisStore) -> None:
         with self.server.client() as client:
@@ -85,8 +91,17 @@ class TestRedisStore(OnServer):
         self.server = redis
 
 
+class TestOldestRedisStore(OnServer):
+    @pytest.fixture(autouse=True)
+    def on(self, oldest_redis: RedisServer) -> None:
+        self.server = oldest_redis
+
+
 class TestClusterStore(OnServer):
-    """One node of a Cluster, and scripts that may touch only what they were given."""
+    """One node of a Cluster, and scripts that may touch only what they were given, which needs one more right."""
+
+    def url(self) -> str:
+        return self.server.url
 
     @pytest.fixture(autouse=True)
     def on(self, cluster: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -101,6 +116,8 @@ class TestClusterStore(OnServer):
 
 
 class OnPostgres:
+    """PostgreSQL, by a role with the documented rights."""
+
     server: PostgresServer
 
     @pytest.fixture
@@ -110,7 +127,7 @@ class OnPostgres:
 
         def open_store(**options: Any) -> PostgresStore:
             given = StoreOptions(timeout=5.0, **options)
-            parameters = parameters_from_url(self.server.url, given)
+            parameters = parameters_from_url(as_role(self.server), given)
             stores.append(PostgresStore(parameters, given))
             return stores[-1]
 

@@ -1,10 +1,13 @@
 """Servers that must not be used, and what is said about them."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,12 @@ from celery_semaphore import Semaphore
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.redis.connection import plain
 from celery_semaphore.stores.redis.health import examine
 from tests.support.process import free_port
 from tests.support.servers import RedisServer
 
-from .conftest import claim
+from .conftest import OpenAt, claim
 
 StartServer = Callable[..., RedisServer]
 SECRET = "s3cret"
@@ -63,8 +67,21 @@ def test_a_server_that_would_not(start_server: StartServer, policy: str) -> None
 
 
 def test_a_server_that_forbids_config(start_server: StartServer) -> None:
-    (warning,) = store_from_url(forbidding("config", start_server())).check()
-    assert "maxmemory-policy" in warning
+    """INFO tells the same."""
+    assert store_from_url(forbidding("config", start_server())).check() == []
+    evicts = start_server(maxmemory_policy="allkeys-lru")
+    with pytest.raises(ConfigurationError, match="allkeys-lru"):
+        store_from_url(forbidding("config", evicts)).check()
+
+
+def test_a_server_that_hides_its_run_id(server: RedisServer, open_at: OpenAt) -> None:
+    """As proxies in front of several servers do."""
+    store = open_at(server.url)
+    told = partial(plain, command=("INFO", "everything"))
+    info = re.sub(rb"run_id:.*\r\n", b"", store._link.ask(told))
+    (warning,) = store._link.ask(lambda connection: examine(Tells(connection, info), "{p}:check"))
+    assert "hides run_id" in warning
+    assert "+info" in warning
 
 
 @pytest.mark.parametrize("kept", [{"appendonly": "yes"}, {"save": "3600 1"}])
@@ -183,7 +200,9 @@ def test_a_replica(replica: RedisServer) -> None:
 
 def test_an_old_server() -> None:
     with pytest.raises(ConfigurationError, match=r"6\.0\.16.*6\.2"):
-        examine(Answers("redis_version:6.0.16\r\nrole:master\r\nredis_mode:standalone\r\n"))
+        examine(
+            Answers("redis_version:6.0.16\r\nrole:master\r\nredis_mode:standalone\r\n"), "{p}:check"
+        )
 
 
 def test_a_cluster(start_redis: StartServer) -> None:
@@ -204,6 +223,25 @@ def test_a_full_server(start_server: StartServer) -> None:
     store.reap()  # as each worker does first: it writes an epoch, which a full server must take
     with pytest.raises(StoreUnavailable, match="OOM"):
         store.acquire(claim(), "a")
+
+
+class Tells:
+    """A connection to a server, but for its INFO."""
+
+    def __init__(self, connection: Any, info: bytes) -> None:
+        self.connection, self.info, self.asked = connection, info, False
+
+    def send_command(self, *words: object) -> None:
+        self.asked = words[0] == "INFO"
+        if not self.asked:
+            self.connection.send_command(*words)
+
+    def read_response(self) -> Any:
+        return self.info if self.asked else self.connection.read_response()
+
+    def send_packed_command(self, command: list[bytes]) -> None:
+        self.asked = False
+        self.connection.send_packed_command(command)
 
 
 class Answers:

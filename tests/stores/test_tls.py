@@ -1,73 +1,108 @@
-"""Over TLS, to a real server with a certificate of a test's own authority."""
+"""Over TLS, to real servers with certificates of a test's own authority."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
+from tests.support import authority
+from tests.support.authority import Authority, Certificate, postgres_query, redis_query
+from tests.support.postgres import PostgresServer, belongs_to_its_user
+from tests.support.rights import as_role
 from tests.support.servers import RedisServer, free_port, in_ci
 
 from .conftest import claim
 
 
-def openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=60)
+class Certificates:
+    """Those of a server and a client, and of a client that another authority vouches for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        signs, foreign = Authority(folder / "ours"), Authority(folder / "foreign")
+        self.ca, self.foreign_ca = signs.ca, foreign.ca
+        self.server = signs.sign("server")
+        self.client, self.other_name = signs.sign("shop"), signs.sign("other")
+        self.foreign = foreign.sign("shop")
+        self.absent = Certificate(folder / "absent.pem", folder / "absent.key")
+        self.mixed = Certificate(self.client.cert, self.foreign.key)
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ca.pem, and a server's cert.pem and key.pem that it signed."""
-    if not shutil.which("openssl"):
-        missing = "no openssl in PATH: apt-get install openssl"
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    if missing := authority.why_missing():
         (pytest.fail if in_ci() else pytest.skip)(missing)
-    folder = tmp_path_factory.mktemp("tls")
-    new = ["req", "-newkey", "rsa:2048", "-nodes", "-keyout"]
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    ca_key, ca, request = (str(folder / name) for name in ("ca.key", "ca.pem", "request.pem"))
-    # Python 3.13 takes no authority that does not say what its key is for.
-    signs = ["-subj", "/CN=a test's authority", "-addext", "keyUsage=critical,keyCertSign"]
-    openssl(*new, ca_key, "-x509", "-days", "2", *signs, "-out", ca)
-    openssl(*new, str(folder / "key.pem"), *subject, "-out", request)
-    signing = ["-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-copy_extensions", "copy"]
-    openssl("x509", "-req", "-in", request, *signing, "-days", "2", "-out", f"{folder}/cert.pem")
-    return folder
+    return Certificates(tmp_path_factory.mktemp("tls"))
 
 
-@pytest.fixture(scope="module")
-def place(authority: Path) -> Iterator[str]:
-    """Host and port of a Redis that answers over TLS."""
+def redis_over_tls(certificates: Certificates, **options: str) -> Iterator[str]:
     need(RedisServer)
     port = free_port()
-    options = {
+    given = {
         "tls_port": str(port),
-        "tls_cert_file": str(authority / "cert.pem"),
-        "tls_key_file": str(authority / "key.pem"),
-        "tls_ca_cert_file": str(authority / "ca.pem"),
-        "tls_auth_clients": "no",
-    }
-    with RedisServer(**options):
+        "tls_cert_file": str(certificates.server.cert),
+        "tls_key_file": str(certificates.server.key),
+        "tls_ca_cert_file": str(certificates.ca),
+    } | options
+    with RedisServer(**given):
         yield f"127.0.0.1:{port}"
 
 
+@pytest.fixture(scope="module")
+def place(certificates: Certificates) -> Iterator[str]:
+    """Host and port of a Redis that answers over TLS."""
+    yield from redis_over_tls(certificates, tls_auth_clients="no")
+
+
+@pytest.fixture(scope="module")
+def strict(certificates: Certificates) -> Iterator[str]:
+    """Host and port of a Redis that demands a client certificate, as it does by default."""
+    yield from redis_over_tls(certificates)
+
+
+@pytest.fixture(scope="module")
+def strict_postgres(certificates: Certificates) -> Iterator[str]:
+    """The URL of a role that PostgreSQL knows by its certificate alone."""
+    need(PostgresServer)
+    server = PostgresServer()
+    kept = server.directory / "tls"
+    kept.mkdir()
+    for path in (certificates.server.cert, certificates.server.key, certificates.ca):
+        shutil.copy(path, kept)
+        belongs_to_its_user(kept / path.name)
+    belongs_to_its_user(kept)
+    hba = kept / "hba.conf"
+    hba.write_text("hostssl all shop all cert\nhost all postgres all trust\n")
+    server.options |= {"ssl": "on", "hba_file": str(hba)}
+    server.options |= {"ssl_cert_file": str(kept / "server.pem")}
+    server.options |= {
+        "ssl_key_file": str(kept / "server.key"),
+        "ssl_ca_file": str(kept / "ca.pem"),
+    }
+    with server:
+        server.install()
+        yield as_role(server)
+
+
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
-def test_permits_over_tls(scheme: str, place: str, authority: Path) -> None:
-    store = store_from_url(f"{scheme}://{place}/1?ssl_ca_certs={authority / 'ca.pem'}")
+def test_permits_over_tls(scheme: str, place: str, certificates: Certificates) -> None:
+    store = store_from_url(f"{scheme}://{place}/1?ssl_ca_certs={certificates.ca}")
     assert isinstance(store.acquire(claim(), "a"), Permit)
     store.close()
 
 
-def test_by_semaphore_use_ssl(place: str, authority: Path) -> None:
+def test_by_semaphore_use_ssl(place: str, certificates: Certificates) -> None:
     store = store_from_url(
-        f"redis://{place}", StoreOptions(ssl={"ssl_ca_certs": str(authority / "ca.pem")})
+        f"redis://{place}", StoreOptions(ssl={"ssl_ca_certs": str(certificates.ca)})
     )
     assert isinstance(store.acquire(claim(), "b"), Permit)
     store.close()
@@ -78,3 +113,86 @@ def test_a_server_that_nobody_vouches_for_is_not_asked(place: str) -> None:
     with pytest.raises(StoreUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
         store.acquire(claim(), "a")
     store.close()
+
+
+def usable(url: str, options: StoreOptions | None = None) -> bool:
+    with closing(store_from_url(url, options or StoreOptions())) as store:
+        return store.check() == [] and isinstance(store.acquire(claim(9), "a"), Permit)
+
+
+def refusal(url: str) -> SemaphoreError:
+    with closing(store_from_url(url)) as store, pytest.raises(SemaphoreError) as caught:
+        store.check()
+    return caught.value
+
+
+def test_a_client_certificate_for_redis(strict: str, certificates: Certificates) -> None:
+    assert usable(f"rediss://{strict}/0?{redis_query(certificates.ca, certificates.client)}")
+    by_setting = StoreOptions(
+        ssl={
+            "ssl_ca_certs": str(certificates.ca),
+            "ssl_certfile": str(certificates.client.cert),
+            "ssl_keyfile": str(certificates.client.key),
+        }
+    )
+    assert usable(f"redis://{strict}/0", by_setting)
+
+
+@pytest.mark.parametrize("name", [None, "foreign"])
+def test_redis_refuses_the_client(
+    strict: str, certificates: Certificates, name: str | None
+) -> None:
+    client = getattr(certificates, name) if name else None
+    error = refusal(f"rediss://{strict}/0?{redis_query(certificates.ca, client)}")
+    assert "ssl_certfile and ssl_keyfile" in str(error)
+
+
+def test_a_server_of_redis_that_nobody_vouches_for(strict: str, certificates: Certificates) -> None:
+    query = redis_query(certificates.foreign_ca, certificates.client)
+    error = refusal(f"rediss://{strict}/0?{query}")
+    assert isinstance(error, ConfigurationError)
+    assert "ssl_ca_certs" in str(error)
+
+
+@pytest.mark.parametrize("name", ["absent", "mixed"])
+def test_files_that_redis_py_cannot_use(strict: str, certificates: Certificates, name: str) -> None:
+    query = redis_query(certificates.ca, getattr(certificates, name))
+    error = refusal(f"rediss://{strict}/0?{query}")
+    assert isinstance(error, ConfigurationError)
+    assert "ssl_keyfile" in str(error)
+
+
+def test_no_tls_to_a_port_of_tls(strict: str) -> None:
+    assert "rediss://" in str(refusal(f"redis://{strict}/0"))
+
+
+def test_a_client_certificate_for_postgresql(
+    strict_postgres: str, certificates: Certificates
+) -> None:
+    assert usable(f"{strict_postgres}?{postgres_query(certificates.ca, certificates.client)}")
+
+
+@pytest.mark.parametrize("name", [None, "foreign", "absent", "mixed", "other_name"])
+def test_postgresql_refuses_the_client(
+    strict_postgres: str, certificates: Certificates, name: str | None
+) -> None:
+    client = getattr(certificates, name) if name else None
+    error = refusal(f"{strict_postgres}?{postgres_query(certificates.ca, client)}")
+    assert isinstance(error, ConfigurationError)
+    assert "sslcert and sslkey" in str(error)
+
+
+@pytest.mark.parametrize("name", ["foreign_ca", "absent"])
+def test_a_server_of_postgresql_that_nobody_vouches_for(
+    strict_postgres: str, certificates: Certificates, name: str
+) -> None:
+    ca = certificates.absent.cert if name == "absent" else certificates.foreign_ca
+    error = refusal(f"{strict_postgres}?{postgres_query(ca, certificates.client)}")
+    assert isinstance(error, ConfigurationError)
+    assert "sslrootcert" in str(error)
+
+
+def test_postgresql_without_tls(postgres: PostgresServer, certificates: Certificates) -> None:
+    error = refusal(f"{postgres.url}?{postgres_query(certificates.ca)}")
+    assert isinstance(error, ConfigurationError)
+    assert "sslmode" in str(error)

@@ -146,6 +146,7 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("redis://u:p@h:1/0", "redis://u:***@h:1/0"),
         ("redis://:p@ss@h/0", "redis://:***@h/0"),
+        ("redis://:p;ss@h/0", "redis://:***@h/0"),
         ("sentinel://:p@a;sentinel://b", "sentinel://:***@a;sentinel://b"),
         ("redis://h/0?password=p", "redis://h/0"),
     ],

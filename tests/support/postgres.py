@@ -38,6 +38,7 @@ BEGIN
     END LOOP;
 END $$
 """  # noqa: S608 - ours
+PROGRAMS = "TESTS_POSTGRES"  # the folder of other programs, to test their version
 NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
 
 
@@ -94,6 +95,8 @@ class PostgresServer(Server):
     @classmethod
     def programs(cls) -> Path | None:
         """The directory they lie in."""
+        if PROGRAMS in os.environ:
+            return reachable(Path(os.environ[PROGRAMS]))
         versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
         if versions:
             return versions[-1].parent

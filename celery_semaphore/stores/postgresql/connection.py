@@ -97,6 +97,13 @@ class Connection:
     def server_version(self) -> int:
         return self._libpq.server_version
 
+    @property
+    def address(self) -> str:
+        """The server, database and role that this connection reached; no password."""
+        name = self._libpq
+        host, database, user = (part.decode() for part in (name.host, name.db, name.user))
+        return f"{host}:{name.port.decode()}/{database} as {user}"
+
     def _answer(self) -> list[PGresult]:
         until = time.monotonic() + self._timeout
         while self._libpq.flush():

@@ -6,10 +6,12 @@ import re
 
 from psycopg import errors
 
-from ...core.formats import format_warnings
+from ...core.formats import FORMAT, format_warnings
 from ...errors import ConfigurationError, StoreUnavailable
+from . import tls
 from .connection import INSTALL, Connection
 from .link import Link
+from .rights import lacks, missing_rights, shortened
 from .schema import VERSION, SchemaName, format_of, installed
 
 UPGRADE = "celery -A <your app> semaphore upgrade"
@@ -35,7 +37,9 @@ def examine(link: Link, place: SchemaName, *, parks: bool = False) -> list[str]:
 def _mistake(error: StoreUnavailable, place: SchemaName, origin: str) -> str | None:
     """Explain an error that is an outage while a worker runs, but a configuration mistake at its start."""
     if isinstance(error.__cause__, errors.InsufficientPrivilege):
-        return f"The store's role lacks a right: {error.reason}; {_rights(place)}"
+        return lacks(place, error.reason)
+    if (wrong := tls.mistake(error.reason, origin)) is not None:
+        return wrong
     if _NO_DATABASE.search(error.reason):
         return f"{origin} names a database that the server does not have: {error.reason}"
     if _DENIED.search(error.reason):
@@ -46,12 +50,6 @@ def _mistake(error: StoreUnavailable, place: SchemaName, origin: str) -> str | N
             " of the cluster (postgresql://one,two/...)."
         )
     return None
-
-
-def _rights(place: SchemaName) -> str:
-    return (
-        f'GRANT USAGE ON SCHEMA "{place.schema}", and SELECT, INSERT, UPDATE, DELETE ON its tables.'
-    )
 
 
 def _examined(connection: Connection, place: SchemaName, *, parks: bool) -> list[str]:
@@ -67,7 +65,10 @@ def _examined(connection: Connection, place: SchemaName, *, parks: bool) -> list
             f"The store's tables are of version {found}, and {VERSION} is needed: run `{UPGRADE}`."
         )
         raise ConfigurationError(msg)
-    warnings = format_warnings(format_of(connection, place))
+    if missing := missing_rights(connection, place):
+        raise ConfigurationError(lacks(place, shortened(missing)))
+    found_format = format_of(connection, place)
+    warnings = format_warnings(FORMAT if found_format is None else found_format)
     if parks and connection.query("SHOW fsync") == [["off"]]:
         lost = "Parked tasks lie in this server, and its fsync is off: a crash of its machine loses them."
         return [*warnings, lost]

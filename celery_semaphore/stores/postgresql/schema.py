@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from psycopg import errors
 
-from ...core.formats import FORMAT
 from ...errors import ConfigurationError, StoreUnavailable
 from .connection import Connection, translated
 from .link import Link
@@ -34,6 +33,7 @@ _PARTS = (
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")
+_TABLE = re.compile(r"CREATE (?:UNLOGGED )?TABLE celery_semaphore\.(\w+)")
 MAX_IDENTIFIER_BYTES = 63  # bytes of a name in the server
 INSTALL_TIMEOUT_S = 60.0  # seconds for the whole installation
 
@@ -73,15 +73,23 @@ class SchemaName:
         here = files(__package__)
         texts = [(here / f"v{version}" / f"{part}.sql").read_text("utf-8") for part in _PARTS]
         if version == 1:
-            texts.insert(0, (here / "schema.sql").read_text("utf-8"))
+            texts.insert(0, _tables_sql())
         recorded = f"INSERT INTO celery_semaphore.installed (version) VALUES ({version});\n"  # noqa: S608 - a number
         return _WRITTEN.sub(lambda found: self.named(found[1]), "\n".join([*texts, recorded]))
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables, without the schema."""
+        return [self.prefix + name for name in _TABLE.findall(_tables_sql())]
 
     def script(self) -> str:
         """Return the script of all versions, for an administrator to run."""
         steps = [self.sql(version) for version in range(1, VERSION + 1)]
         create = f'CREATE SCHEMA IF NOT EXISTS "{self.schema}";\n'
         return "\n".join(["BEGIN;", create, *steps, "COMMIT;", ""])
+
+
+def _tables_sql() -> str:
+    return (files(__package__) / "schema.sql").read_text("utf-8")
 
 
 def installed(connection: Connection, place: SchemaName) -> int:
@@ -100,10 +108,10 @@ def installed(connection: Connection, place: SchemaName) -> int:
     return int(version or 0)
 
 
-def format_of(connection: Connection, place: SchemaName) -> int:
-    """Return the format of the tables' rows; that of this release if the tables are empty."""
+def format_of(connection: Connection, place: SchemaName) -> int | None:
+    """Return the format of the tables' rows; None if the tables are empty."""
     found = connection.query(f"SELECT format FROM {place.named('epoch_before')}")  # noqa: S608 - checked and quoted
-    return int(found[0][0]) if found else FORMAT
+    return int(found[0][0]) if found else None
 
 
 def install(link: Link, place: SchemaName) -> list[int]:

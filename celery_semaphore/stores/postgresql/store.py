@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from ..processes import ThisProcess, by_format
 from . import answers
 from .answers import texts
 from .connection import Composite
+from .facts import facts_of
 from .health import examine
 from .link import Link
 from .names import stored
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ...core.facts import StoreFacts
     from ...core.session import HeldWait
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -95,6 +98,9 @@ class PostgresStore:
 
     def check(self, *, parks: bool = False) -> list[str]:
         return examine(self._link, self._place, parks=parks)
+
+    def about(self) -> StoreFacts:
+        return self._link.ask(partial(facts_of, place=self._place))
 
     def acquire(
         self,

@@ -9,7 +9,9 @@ from typing import Any
 import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
+from . import tls
 from .connection import NoSuchDatabase, passes, plain, said
+from .rights import check_rights, denied
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
@@ -17,29 +19,52 @@ OLDEST = (6, 2)  # for ZADD LT, and scripts that replicate their effects
 
 
 @contextmanager
-def denied_is_misconfigured() -> Iterator[None]:
+def denied_is_misconfigured(key: str) -> Iterator[None]:
     """Raise ``ConfigurationError`` for a wrong password or database; while a worker runs that is an outage."""
     try:
         yield
     except StoreUnavailable as error:
-        if isinstance(error.__cause__, NoSuchDatabase):
-            msg = f"semaphore_url {error.__cause__}: give another number after its last /."
-            raise ConfigurationError(msg) from error
-        denied = (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError)
-        if not isinstance(error.__cause__, denied) and "NOAUTH" not in str(error):
-            raise
-        msg = f"The store refused the user name or password in semaphore_url: {error.__cause__}"
+        if (msg := _mistake(error, key)) is None:
+            raise StoreUnavailable(f"{error}{tls.hint(error.reason)}", error.reason) from error
         raise ConfigurationError(msg) from error
 
 
-def examine(connection: Any, *, parks: bool = False) -> list[str]:
-    """Return the warnings to log; raise ``ConfigurationError`` for a server that must not be used."""
-    info = _info(connection)
-    if info is None:
-        warning = "The server forbids INFO: a restart that loses permits may go unnoticed."
-        return [warning, *_eviction(connection), *(_forgetful(connection, {}) if parks else [])]
-    version = info.get("redis_version", "0.0")
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+def _mistake(error: StoreUnavailable, key: str) -> str | None:
+    """Explain an error that is an outage while a worker runs, but a configuration mistake at its start."""
+    cause = error.__cause__
+    if isinstance(cause, NoSuchDatabase):
+        return f"semaphore_url {cause}: give another number after its last /."
+    if isinstance(cause, redis.exceptions.NoPermissionError):
+        return denied(key, str(cause))
+    if isinstance(cause, redis.exceptions.AuthenticationError) or "NOAUTH" in str(error):
+        return f"The store refused the user name or password in semaphore_url: {cause}"
+    return tls.mistake(error.reason)
+
+
+def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
+    """Return the warnings to log; raise ``ConfigurationError`` for a server that must not be used.
+
+    ``key`` is one of the prefix that is never written.
+    """
+    info = info_of(connection)
+    warnings = [] if info.get("run_id") else [_no_run_id(info)]
+    _check_server(info)
+    check_rights(connection, key)
+    return warnings + _eviction(connection, info) + (_forgetful(connection, info) if parks else [])
+
+
+def _no_run_id(info: dict[str, str]) -> str:
+    hidden = "hides run_id in INFO" if info else "forbids INFO"
+    return (
+        f"The server {hidden}: a restart that loses permits may go unnoticed. Allow INFO to the user"
+        " (ACL SETUSER <user> +info), or keep the data over a restart (appendonly yes)."
+    )
+
+
+def _check_server(info: dict[str, str]) -> None:
+    """Raise for a server that is too old, a Cluster or a replica."""
+    version = info.get("redis_version", "")
+    if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         msg = f"The store runs Redis {version}; it must be 6.2 or newer, or Valkey."
         raise ConfigurationError(msg)
     if info.get("redis_mode") == "cluster":
@@ -51,26 +76,30 @@ def examine(connection: Any, *, parks: bool = False) -> list[str]:
             " name the primary in semaphore_url, or the sentinels (sentinel://...)."
         )
         raise ConfigurationError(msg)
-    return _eviction(connection) + (_forgetful(connection, info) if parks else [])
 
 
-def _info(connection: Any) -> dict[str, str] | None:
-    """Return the server's INFO; None if it is forbidden, or renamed by the provider."""
+def info_of(connection: Any) -> dict[str, str]:
+    """Return the server's INFO; nothing if it is forbidden, or renamed by the provider."""
     try:
         raw = plain(connection, ("INFO", "everything"))
     except redis.ResponseError as error:
         if passes(said(error)) and not isinstance(error, redis.exceptions.NoPermissionError):
             raise
-        return None
+        return {}
     text = raw.decode() if isinstance(raw, bytes) else str(raw)
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
-def _eviction(connection: Any) -> list[str]:
-    policy = _config(connection, "maxmemory-policy")
+def policy_of(connection: Any, info: dict[str, str]) -> str | None:
+    """Return the eviction policy, which hosted servers tell by INFO alone; None if it is hidden."""
+    return info.get("maxmemory_policy") or config(connection, "maxmemory-policy")
+
+
+def _eviction(connection: Any, info: dict[str, str]) -> list[str]:
+    policy = policy_of(connection, info)
     if policy is None:
         warning = (
-            "The server forbids CONFIG: make sure that its maxmemory-policy is noeviction or"
+            "The server forbids CONFIG, and INFO does not name its maxmemory-policy: make sure that it is noeviction or"
             " volatile-*, for allkeys-* would evict permits."
         )
         return [warning]
@@ -85,8 +114,8 @@ def _eviction(connection: Any) -> list[str]:
 
 def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
     """Return a warning if a restart loses parked messages, which a broker would keep."""
-    saves = _config(connection, "save")
-    if info.get("aof_enabled") == "1" or saves or _config(connection, "appendonly") == "yes":
+    saves = config(connection, "save")
+    if saves or appends(connection, info):
         return []
     if saves is None:
         return [
@@ -97,7 +126,12 @@ def _forgetful(connection: Any, info: dict[str, str]) -> list[str]:
     ]
 
 
-def _config(connection: Any, name: str) -> str | None:
+def appends(connection: Any, info: dict[str, str]) -> bool:
+    """Return whether the server is known to write an AOF."""
+    return info.get("aof_enabled") == "1" or config(connection, "appendonly") == "yes"
+
+
+def config(connection: Any, name: str) -> str | None:
     """Return a setting of the server; None if CONFIG is forbidden, or renamed by the provider."""
     try:
         found = plain(connection, ("CONFIG", "GET", name))

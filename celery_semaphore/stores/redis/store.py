@@ -34,6 +34,7 @@ from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import Link, Word, pack, plain
+from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .keys import Keys
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
+    from ...core.facts import StoreFacts
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -80,11 +82,15 @@ class RedisStore:
         self._runner.epoch = epoch
 
     def check(self, *, parks: bool = False) -> list[str]:
-        with denied_is_misconfigured():
-            warnings = self._link.ask(partial(examine, parks=parks))
-            command = ("HGET", self._keys.common("epoch"), "format")
-            found = self._link.ask(partial(plain, command=command))
-        return warnings + format_warnings(int(found) if found and found.isdigit() else FORMAT)
+        absent = self._keys.common("check")
+        with denied_is_misconfigured(absent):
+            warnings = self._link.ask(partial(examine, key=absent, parks=parks))
+            found = self._link.ask(partial(format_of, epoch=self._keys.common("epoch")))
+        return warnings + format_warnings(FORMAT if found is None else found)
+
+    def about(self) -> StoreFacts:
+        """Return what the server says of itself, for operators."""
+        return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
 
     def acquire(
         self,

@@ -127,7 +127,9 @@ def _check_place(url: SplitResult) -> None:
 
 def redacted(url: str) -> str:
     """Return the URL without its passwords."""
-    return ";".join(_without_password(part) for part in url.split(";"))
+    return ";".join(
+        _without_password(part) for part in _SEVERAL.split(url)
+    )  # a password may have a ;
 
 
 def _without_password(url: str) -> str:

@@ -16,13 +16,11 @@ from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import VERSION, SchemaName, install
 from tests.stores.conftest import PARK, claim, refusal_of
 from tests.support.postgres import PostgresServer
+from tests.support.rights import documented_grants
 
 from .conftest import OpenAt
 
-GRANTS = (
-    "GRANT USAGE ON SCHEMA celery_semaphore TO worker",
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA celery_semaphore TO worker",
-)
+GRANTS = [grant.replace("TO shop", "TO worker") for grant in documented_grants()]
 
 
 def link(url: str) -> Link:
@@ -163,6 +161,38 @@ def test_rights_that_do_not(
     server.run("SELECT", *GRANTS[:granted], database=database)
     with pytest.raises(ConfigurationError, match="GRANT"):
         open_at(worker).check()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("DELETE ON celery_semaphore.waiter FROM worker", "DELETE on waiter;"),
+        ("SELECT ON celery_semaphore.installed FROM worker", "installed"),
+        (
+            "INSERT, UPDATE ON celery_semaphore.epoch FROM worker",
+            "INSERT on epoch, UPDATE on epoch",
+        ),
+        ("EXECUTE ON FUNCTION celery_semaphore.v1_now FROM PUBLIC", "EXECUTE on v1_now;"),
+        ("EXECUTE ON ALL FUNCTIONS IN SCHEMA celery_semaphore FROM PUBLIC", " more; GRANT"),
+    ],
+)
+def test_a_right_that_was_taken_is_named(
+    server: PostgresServer, database: str, worker: str, open_at: OpenAt, case: tuple[str, str]
+) -> None:
+    taken, named = case
+    server.run(*GRANTS, f"REVOKE {taken}", database=database)
+    with pytest.raises(ConfigurationError, match=f"lacks a right: .*{named}"):
+        open_at(worker).check()
+
+
+def test_tables_of_others_need_no_rights(
+    server: PostgresServer, database: str, worker: str, open_at: OpenAt
+) -> None:
+    """Nor do we write which versions are installed."""
+    other = "CREATE TABLE celery_semaphore.theirs (id int)"
+    revoked = "REVOKE INSERT, UPDATE, DELETE ON celery_semaphore.installed FROM worker"
+    server.run(*GRANTS, other, revoked, database=database)
+    assert open_at(worker).check() == []
 
 
 def test_a_role_that_may_create_nothing(server: PostgresServer, database: str, worker: str) -> None:

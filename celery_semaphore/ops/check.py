@@ -1,0 +1,100 @@
+"""Provide ``celery -A app semaphore check``: whether a worker would start on this store, and what to improve."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+from celery.bin.base import CeleryCommand, CeleryOption
+
+from ..core.facts import DescribedStore, StoreFacts
+from ..core.formats import FORMAT
+from ..core.store import Store
+from ..errors import SemaphoreError
+from ..settings import Settings
+from ..worker.options.task_checks import any_parks
+from .terminal import said_in_one_line, say
+
+UNKNOWN = "not told"
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """What was found at a store; it has no password."""
+
+    release: str  # of this library
+    reads_format: int
+    errors: list[str]  # each keeps a worker from starting, or its limited tasks from running
+    warnings: list[str]
+    facts: StoreFacts | None  # None if the server does not answer, or the store has no such call
+
+    @property
+    def usable(self) -> bool:
+        return not self.errors
+
+
+def examined(store: Store, *, parks: bool) -> StoreCheck:
+    """Examine a store as a worker does that starts, and ask it what it says of itself."""
+    errors, warnings, facts = list[str](), list[str](), None
+    try:
+        warnings = store.check(parks=parks)
+    except SemaphoreError as error:
+        errors = [str(error)]
+    if isinstance(store, DescribedStore):
+        with suppress(SemaphoreError):  # what keeps it from answering is among the errors
+            facts = store.about()
+            warnings = [*warnings, *facts.notes]
+    return StoreCheck(_release(), FORMAT, errors, warnings, facts)
+
+
+def _release() -> str:
+    try:
+        return version("celery-semaphore")
+    except PackageNotFoundError:  # run from its sources
+        return "(not installed)"
+
+
+def told(report: StoreCheck) -> str:
+    """Return the report as text."""
+    rows = _rows(report.facts) if report.facts else []
+    rows += [
+        ("release", f"celery_semaphore {report.release}, reads up to format {report.reads_format}")
+    ]
+    lines = [f"{name:<12}{value}" for name, value in rows]
+    lines += ["", *(f"Error: {each}" for each in report.errors)]
+    lines += [f"Warning: {each}" for each in report.warnings]
+    if not report.usable:
+        return "\n".join([*lines, "No worker can use this store."])
+    return "\n".join([*lines, f"Workers can use this store; {len(report.warnings)} warning(s)."])
+
+
+def _rows(facts: StoreFacts) -> list[tuple[str, str]]:
+    rows = [("server", facts.server), ("address", facts.address)]
+    rows += [("role", facts.role or UNKNOWN), ("durability", facts.durability or UNKNOWN)]
+    if facts.tables is None:
+        rows += [("eviction", facts.eviction or UNKNOWN)]
+    else:
+        rows += [("tables", f"version {facts.tables}" if facts.tables else "not installed")]
+    return [*rows, ("format", "no records yet" if facts.format is None else str(facts.format))]
+
+
+@click.command(cls=CeleryCommand)
+@click.option("-j", "--json", "as_json", cls=CeleryOption, is_flag=True, help="As JSON.")
+@click.pass_context
+def check(ctx: click.Context, *, as_json: bool) -> None:
+    """Examine the store: its server, rights, format, durability and eviction, and what to do about each.
+
+    The exit code is 0 if workers can use it, also with warnings, and 1 if they cannot.
+    """
+    app: Any = ctx.obj.app
+    app.loader.import_default_modules()  # the tasks, which may park
+    with said_in_one_line(app):
+        settings = Settings.from_app(app)
+        parks = any_parks(app.tasks.values(), settings)
+        with closing(settings.open_store()) as store:
+            report = examined(store, parks=parks)
+    say(ctx, asdict(report) | {"usable": report.usable} if as_json else told(report))
+    ctx.exit(int(not report.usable))
