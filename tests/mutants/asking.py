@@ -471,7 +471,7 @@ HELD_MESSAGES = [
         "the revoked are looked for at each visit",
         "a hundred times in a second, among thousands",
         "worker/holding/held_messages",
-        " and now - self._looked_at >= REVOKED_S:",
+        " and now - self._revoked_checked_at >= REVOKED_S:",
         ":",
         f"{MESSAGES}::test_the_revoked_are_looked_for_now_and_then",
     ),

@@ -82,7 +82,7 @@ MUTANTS = (
         "a wait in two lines has the place of the first",
         "both records are the same",
         "state",
-        "min(filter(None, found), key=lambda ticket: ticket.turn, default=None)",
+        "min(filter(None, found), key=lambda ticket: ticket.rank, default=None)",
         "next(filter(None, found), None)",
     ),
     nonces(

@@ -42,7 +42,7 @@ HEADERS = [
         "headers are the sender's business",
         "they become attributes of the request, and one of them says that it has a permit",
         "worker/main_process/request",
-        "        drop_internal(sent)",
+        "        remove_internal(sent)",
         "        pass",
         FORGED,
     ),

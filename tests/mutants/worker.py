@@ -47,8 +47,8 @@ ACKNOWLEDGING = [
         "the message is acknowledged when its successor is about to be sent",
         "worker/messages/waiting",
         "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
-        "        request.went_back()\n",
-        "        request.went_back()\n"
+        "        request.on_put_back()\n",
+        "        request.on_put_back()\n"
         "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
         "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Grant, Kind
 from ..encoding import brief, microseconds, resource_claims, seconds
-from .waiter import Waiter
+from .stored_wait import StoredWait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,12 +30,14 @@ def attach(
 ) -> None:
     """Attach the message to its wait; if the wait was deleted, put it into the line of the first claim."""
     wanted = resource_claims(claims)
-    state.drop(wanted)
+    state.end_overdue(wanted)
     ticket = state.known(wanted, ticket.nonce) or ticket
     at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]
     before = at.tickets.get(ticket.nonce)
     ends = inf if ends_in is None else state.now + ends_in
-    waiter = Waiter(ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, ends)
+    waiter = StoredWait(
+        ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, ends
+    )
     at.tickets[waiter.nonce] = waiter
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
@@ -44,7 +46,7 @@ def attach(
         _send(state, at, waiter)
 
 
-def _send(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+def _send(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     """Put the message into the outbox, with the grant of its wait."""
     for ask in waiter.resource_claims:
         grants = state.at(ask.resource).grants
@@ -66,7 +68,7 @@ def take(state: MemoryState, name: str) -> list[Grant]:
     return grants
 
 
-def outgoing(at: Resource) -> Iterator[tuple[Waiter, Entry | None]]:
+def outgoing(at: Resource) -> Iterator[tuple[StoredWait, Entry | None]]:
     """Yield each wait with a message that must be sent, and its grant; skip those that are in line again."""
     for nonce, sent_with in at.outbox.items():
         waiter, entry = at.tickets.get(nonce), at.grants.get(nonce)

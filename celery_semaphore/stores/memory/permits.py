@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def renewed(state: MemoryState, permit: Permit) -> Renewal:
     wanted = resource_claims(permit.claims)
-    state.drop(wanted)
+    state.end_overdue(wanted)
     part, whole = state.permit_of(wanted, permit.holder)
     # A store that lost only the take-up of the grant still has the grant.
     taken_up = None if whole else state.granted(wanted[0].resource, permit.token)
@@ -56,7 +56,7 @@ def release(
 ) -> None:
     """End the permit of this holder, and prevent that it gets one later."""
     Messages(state, wanted[0].resource, message_id).ran(holder)  # R5
-    state.drop(wanted)  # R2
+    state.end_overdue(wanted)  # R2
     for ask in wanted:
         at = state.at(ask.resource)
         if entry := at.holders.pop(holder, None):  # R3
@@ -68,7 +68,7 @@ def release(
 
 def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
     """R6, E14: end the wait of this ticket, and its grant."""
-    state.drop(wanted)
+    state.end_overdue(wanted)
     state.taken_up(wanted, ticket.nonce)
 
 

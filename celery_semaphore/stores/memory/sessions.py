@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...core.session import EXPECTED, NAMED, SessionReply, Standing
 from ..encoding import DEFAULT_MEAN, brief, microseconds, resource_claims, seconds
 from .state import GRANT
-from .waiter import Waiter
+from .stored_wait import StoredWait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
     if not found:  # N1
         # End an overdue grant now: its end would put this wait in transit (E7).
         state.end_grant(wanted, ticket.nonce)
-        waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
+        waiter = StoredWait(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
         _stand(state, state.at(wanted[0].resource), waiter)
         return Standing.WAITS
@@ -106,7 +106,7 @@ def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -
     return any(each and (each.ends > state.now or state.in_grace) for each in grants)
 
 
-def _stand(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+def _stand(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     away = not state.is_awake(waiter.session)
     at.tickets[waiter.nonce] = replace(waiter, away=away, due=state.now if away else waiter.due)
-    at.looked_at = 0  # the next reaper hands on
+    at.reaped_at = 0  # the next reaper hands on

@@ -127,11 +127,11 @@ class MemoryStore:
                 if at.idle() and at.touched < forgotten:
                     del state.resources[name]
             used = [at for at in state.resources.values() if not at.idle()]
-            used.sort(key=lambda at: at.looked_at if at.looked_at <= state.now else 0)
+            used.sort(key=lambda at: at.reaped_at if at.reaped_at <= state.now else 0)
             for at in used[:limit]:
-                at.looked_at = state.now
+                at.reaped_at = state.now
             wanted = [ResourceClaim(at.name, 0, 0) for at in used[:limit]]
-            state.look_at(wanted)
+            state.sweep(wanted)
             return self._handed_on(wanted)
 
     def end(self, names: Sequence[str]) -> Outgoing:
@@ -146,7 +146,7 @@ class MemoryStore:
     def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         with self._lock:
             state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
-            state.drop(wanted)
+            state.end_overdue(wanted)
             at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}  # E11
             for waiter in at.line():
                 if waiter.nonce in nonces:
@@ -208,7 +208,7 @@ class MemoryStore:
                 [resource] if keyed else [n for n in state.resources if semaphore_of(n) == resource]
             )
             wanted = [ResourceClaim(name, 0, 0) for name in used]
-            state.look_at(wanted)
+            state.sweep(wanted)
             return self._handed_on(wanted)
 
     def limits(self) -> dict[str, int]:

@@ -17,12 +17,12 @@ from .session_calls import (
     HOUR,
     S,
     T,
+    examine_line,
     forgotten_after,
     held,
     held_in_turn,
     holding,
     lived,
-    looked_at,
     nonces,
     reachable,
 )
@@ -122,7 +122,7 @@ class SessionLine(Suite):
         store.ask(S)
         held(store, "b")
         store.sleep(S)
-        looked_at(store)
+        examine_line(store)
         forgotten_after(LEASE, store, clock)
         assert list(store.resources()) == []
 
@@ -146,7 +146,7 @@ class SessionLine(Suite):
         store.ask(S)
         wait = held(store, "b", keeps=HOUR)
         store.sleep(S)
-        looked_at(store)
+        examine_line(store)
         clock.advance(HOUR - 0.001)
         store.reap()
         assert [waiter.ticket for waiter in store.snapshot("api").waiters] == [wait.ticket]

@@ -21,7 +21,7 @@ from ...core.ticket import Ticket
 from ..celery_internals import list_of, queues_of
 from ..celery_types import Consumer
 from ..protocols import TaskMessage, TaskRequest
-from .held import Held
+from .held_message import HeldMessage
 from .prefetch import MAX_RAISED_MESSAGES
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ end
 """
 
 
-PutBack = Callable[[TaskRequest, Ticket | None, float], object]  # request, ticket, delay
+PutBackCall = Callable[[TaskRequest, Ticket | None, float], object]  # request, ticket, delay
 
 
 class Redelivery(Protocol):
@@ -59,11 +59,11 @@ class Redelivery(Protocol):
     def may_take(self, message: TaskMessage) -> bool:
         """Return the same, as far as is known without a call to the broker."""
 
-    def give_back(self, waiting: Sequence[Held]) -> None:
+    def give_back(self, waiting: Sequence[HeldMessage]) -> None:
         """Return all messages to the broker, such that the first one is delivered first."""
 
 
-def redelivery_of(c: Consumer, put_back: PutBack) -> Redelivery | None:
+def redelivery_of(c: Consumer, put_back: PutBackCall) -> Redelivery | None:
     """Return how the broker of this consumer takes messages back; None if no message may be held.
 
     It is unknown how brokers other than Redis and RabbitMQ take messages back: P3.
@@ -98,7 +98,7 @@ class AmqpRedelivery:
 
     may_take = takes
 
-    def give_back(self, waiting: Sequence[Held]) -> None:
+    def give_back(self, waiting: Sequence[HeldMessage]) -> None:
         for message in (held.request.message for held in waiting):
             if not message.acknowledged:  # a revoke with terminate=True acknowledges it
                 message.reject_log_error(logger, self._errors, requeue=True)
@@ -111,7 +111,7 @@ class QuorumRedelivery:
     of it is for held messages, and half for those that run: P2.
     """
 
-    def __init__(self, prefetch: int, put_back: PutBack) -> None:
+    def __init__(self, prefetch: int, put_back: PutBackCall) -> None:
         self.window = prefetch // 2 if prefetch else MAX_RAISED_MESSAGES
         self._put_back = put_back
 
@@ -120,7 +120,7 @@ class QuorumRedelivery:
 
     may_take = takes
 
-    def give_back(self, waiting: Sequence[Held]) -> None:
+    def give_back(self, waiting: Sequence[HeldMessage]) -> None:
         for held in waiting:
             self._put_back(held.request, held.ticket, max(held.expected - time.monotonic(), 0.0))
 
@@ -153,7 +153,7 @@ class RedisRedelivery:
     def may_take(self, message: TaskMessage) -> bool:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
-    def give_back(self, waiting: Sequence[Held]) -> None:
+    def give_back(self, waiting: Sequence[HeldMessage]) -> None:
         """Push the last message first, so that the first one ends at the front."""
         backwards = [held.request.message for held in reversed(waiting)]
         for start in range(0, len(backwards), RESTORED_AT_ONCE):

@@ -63,7 +63,7 @@ class GrantedQueues:
         """Consume one more queue, and its granted queue."""
         self._add(queue, *args, **options)
         queues, limiter = self._c.app.amqp.queues, self._limiter
-        # Search all queues, not consume_from: Celery 5.5 does not put back a queue that was cancelled before.
+        # Search all queues, not consume_from: Celery 5.5 does not add a queue again that was cancelled before.
         home, name = queues.get(queue), granted_queue(queue)
         if (
             home is None

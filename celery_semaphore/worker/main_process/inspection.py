@@ -13,7 +13,7 @@ from .load import add_load_command
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
-    from ..holding.held import Held
+    from ..holding.held_message import HeldMessage
     from ..limiter import Limiter
     from ..permits.ledger import Delivery
 
@@ -62,7 +62,9 @@ def _permit(delivery: Delivery, now: float) -> dict[str, object]:
     }
 
 
-def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Iterator[float | None]:
+def expected_turns(
+    line: Sequence[HeldMessage], told: dict[str, float | None]
+) -> Iterator[float | None]:
     """Yield the expected time of each turn; None if it is unknown, as in a pause, and for the waits behind that one."""
     still = set[tuple[str, ...]]()  # the resources of a wait that does not move
     for held in line:
@@ -76,7 +78,7 @@ def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Itera
         yield None if resources in still else turn
 
 
-def _waiting(held: Held, turn: float | None, now: float) -> dict[str, object]:
+def _waiting(held: HeldMessage, turn: float | None, now: float) -> dict[str, object]:
     claims = held.wait.claims if held.wait else ()
     return {
         "id": held.request.id,

@@ -32,10 +32,10 @@ from ..messages.headers import (
     OF_ONE_WAIT,
     SESSION,
     TICKET,
-    drop_internal,
     is_sent_back,
     message_id_of,
     refusals_of,
+    remove_internal,
 )
 from ..messages.route import came_by_fanout, queue_by_tag
 from ..permits.process import is_gone
@@ -69,7 +69,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
         sent = self._request_dict
         self._waits = TICKET in sent
-        drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
+        remove_internal(sent)  # a sender's semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
         self.refusals = refusals_of(sent)  # the attempts without a permit in this wait

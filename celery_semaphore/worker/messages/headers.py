@@ -118,7 +118,7 @@ def message_id_of(sent: Mapping[str, Any], redelivered: object, remember: float)
     return MessageId(f"{sent['id']}:{retries}:{replaced}", message, bool(redelivered), remember)
 
 
-def drop_internal(sent: Fields) -> None:
+def remove_internal(sent: Fields) -> None:
     """Remove the headers that only this library may set, in case the message's sender set them."""
     for name in INTERNAL:
         sent.pop(name, None)

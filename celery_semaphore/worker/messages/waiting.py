@@ -90,7 +90,7 @@ class PutBack:
     def run(self) -> None:
         """Publish the message; acknowledge the old one only when the broker has confirmed."""
         request = self._request
-        if not request.may_go_back():
+        if not request.may_be_moved():
             logger.info("task %s is delivered again, not put back", request.id)
             return
         self._attempts += 1
@@ -98,7 +98,7 @@ class PutBack:
         header = sent_back(request.holder, self._attempts, self._ticket, request.refusals, came)
         delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
         self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)
-        request.went_back()
+        request.on_put_back()
         self._announce(MessagePutBackEvent(request.semaphores, request.name))
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
@@ -107,7 +107,7 @@ class PutBack:
 
     def on_give_up(self) -> None:
         """Return the message to the broker, which may deliver it to another worker."""
-        self._request.came_to_nothing()
+        self._request.return_to_broker()
 
 
 class Park:
@@ -144,7 +144,7 @@ class Park:
     def run(self) -> None:
         """Attach the message, and acknowledge it only when the store has it."""
         request = self._request
-        if not request.may_go_back():
+        if not request.may_be_moved():
             return
         came_from, way = request.came_from(), request.comes_back_to()
         payload = packed(request.message, came_from, way, request.refusals)
@@ -168,7 +168,7 @@ class Park:
             logger.warning("task %s is requeued, not parked: %s", request.id, error)
             self._instead()
             return
-        request.was_parked()
+        request.on_parked()
         self._outgoing(outgoing)
         self._announce(MessageParkedEvent(request.semaphores, request.name))
 
@@ -178,7 +178,7 @@ class Park:
 
     def on_give_up(self) -> None:
         """Return the message to the broker, which may deliver it to another worker."""
-        self._request.came_to_nothing()
+        self._request.return_to_broker()
 
 
 class BringBack:

@@ -21,7 +21,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.holding import held_messages as module
 from celery_semaphore.worker.holding.broker_reply import BrokerReply
-from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.held_messages import (
     RETRY_DELAY_S,
     REVOKED_S,
@@ -108,7 +108,7 @@ class Request:
     def revoked(self) -> bool:
         return self.is_revoked
 
-    def came_to_nothing(self) -> None:
+    def return_to_broker(self) -> None:
         self.returned.append("came to nothing")
 
     def _reject(self, *_: Any, requeue: bool) -> None:
@@ -652,7 +652,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     """The others are tried again when they are due: a copy of a task that runs, or one that no store was asked for."""
     app = Celery("held", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    request, held = request_of(limited(app)), list[Held]()
+    request, held = request_of(limited(app)), list[HeldMessage]()
     request._request_dict["semaphore_session"] = "s"
     request._limiter.worker.held = SimpleNamespace(hold=held.append)
     attempt = RefusedAttempt(

@@ -43,6 +43,6 @@ def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
     """The broker delivers it again; a copy would run twice."""
     task = limited(app)
     request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
-    assert request.may_go_back()
+    assert request.may_be_moved()
     limiter_of(app).worker.connections += 1
-    assert not request.may_go_back()
+    assert not request.may_be_moved()

@@ -37,9 +37,9 @@ class Request:
     id, name, holder, refusals = "x", "task", "x:0123", 3
     semaphores = ("one",)
 
-    def __init__(self, *, may_go_back: bool = True) -> None:
+    def __init__(self, *, may_be_moved: bool = True) -> None:
         self.message, self.said = a_message(), list[str]()
-        self._may_go_back = may_go_back
+        self._may_be_moved = may_be_moved
 
     def came_from(self) -> str:
         return "celery"
@@ -47,16 +47,16 @@ class Request:
     def comes_back_to(self) -> str:
         return "celery.granted"
 
-    def may_go_back(self) -> bool:
-        return self._may_go_back
+    def may_be_moved(self) -> bool:
+        return self._may_be_moved
 
-    def went_back(self) -> None:
+    def on_put_back(self) -> None:
         self.said.append("went back")
 
-    def was_parked(self) -> None:
+    def on_parked(self) -> None:
         self.said.append("was parked")
 
-    def came_to_nothing(self) -> None:
+    def return_to_broker(self) -> None:
         self.said.append("came to nothing")
 
 
@@ -170,7 +170,7 @@ def test_what_is_too_large_goes_to_its_queue(store: Store) -> None:
 
 
 def test_what_a_lost_connection_delivered_is_not_parked(store: Store) -> None:
-    assert park(store, Request(may_go_back=False)) == []
+    assert park(store, Request(may_be_moved=False)) == []
     store.set_limit(None, "one")
     assert store.take(frozenset({"one"})) == []
 
