@@ -1,15 +1,11 @@
-"""Announce what happens to permits, waits and messages, for logs, signals and metrics."""
+"""The events of permits, waits and messages that an announcer tells its listeners."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .permit import Permit
-
-logger = logging.getLogger("celery_semaphore")
 
 
 class Loss(StrEnum):
@@ -92,27 +88,29 @@ class CopyDroppedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageParkedEvent:
+class MessageEvent:
+    """The message of a waiting task was moved."""
+
+    semaphores: tuple[str, ...]
+    task: str
+
+
+class MessageParkedEvent(MessageEvent):
     """The store has the message of a waiting task."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePutBackEvent:
+class MessagePutBackEvent(MessageEvent):
     """The broker has confirmed the message of a waiting task, which will come back later."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBroughtBackEvent:
+class MessageBroughtBackEvent(MessageEvent):
     """The broker has confirmed a message that was parked."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,6 @@ class StoreCallEvent:
     failed: bool
 
 
-MessageEvent = MessageParkedEvent | MessagePutBackEvent | MessageBroughtBackEvent
 PermitEvent = PermitAcquiredEvent | PermitReleasedEvent | PermitLostEvent | PermitRestoredEvent
 Event = (
     PermitEvent
@@ -134,27 +131,3 @@ Event = (
     | CopyDroppedEvent
     | StoreCallEvent
 )
-Listener = Callable[[Event], None]
-
-
-class Announcer:
-    """Calls every listener, in the process and the thread where the event happened.
-
-    That thread renews all permits, or is an event loop, and a signal handler may have interrupted it: a listener must
-    not block, take no lock, and not run code of users.
-    An exception of a listener is logged only.
-    """
-
-    def __init__(self) -> None:
-        self._listeners: list[Listener] = []
-
-    def subscribe(self, listener: Listener) -> None:
-        """Add a listener; it is called in the thread where the event happened."""
-        self._listeners.append(listener)
-
-    def __call__(self, event: Event) -> None:
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:
-                logger.exception("a listener failed on %s", type(event).__name__)

@@ -83,7 +83,7 @@ SELDOM = (
     postgresql(
         "a message whose grant is overdue is not in line",
         "it was granted",
-        "v1/outbox.sql",
+        "v1/end.sql",
         "AND w.state IN ('in_line', 'set_aside', 'granted'));",
         "AND w.state IN ('in_line', 'set_aside'));",
     ),

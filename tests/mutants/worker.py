@@ -45,7 +45,7 @@ ACKNOWLEDGING = [
     worker(
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
-        "worker/messages/waiting",
+        "worker/messages/put_back",
         "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
         "        request.on_put_back()\n",
         "        request.on_put_back()\n"
@@ -709,7 +709,7 @@ LEAVING = [
     worker(
         "the key is on the span",
         "it tells more than the semaphore",
-        "worker/pool_process/tracing",
+        "worker/pool_process/acquired",
         "claim.semaphore for claim",
         "f'{claim.semaphore} {claim.key}' for claim",
         f"{TRACING}::test_a_key_is_on_no_span",
@@ -725,7 +725,7 @@ LEAVING = [
     worker(
         "a parked task was refused once",
         "the count is lost in the store",
-        "worker/messages/waiting",
+        "worker/messages/bring_back",
         "grant.ticket, message.refusals)",
         "grant.ticket, 0)",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-parked]",
@@ -733,7 +733,7 @@ LEAVING = [
     worker(
         "a task that went back was refused once",
         "the count is lost in the broker",
-        "worker/messages/waiting",
+        "worker/messages/put_back",
         "self._ticket, request.refusals, came",
         "self._ticket, 0, came",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-published]",
@@ -749,7 +749,7 @@ LEAVING = [
     worker(
         "a retry was refused as often as its first run",
         "it is the same task",
-        "worker/messages/headers",
+        "worker/messages/header_names",
         "SESSION, REFUSALS, TICKET)",
         "SESSION, TICKET)",
         *TRACER,

@@ -14,7 +14,8 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, sent_back
+from celery_semaphore.worker.messages.header_names import HOLDER
+from celery_semaphore.worker.messages.ticket_header import sent_back
 from celery_semaphore.worker.pool_process import postrun
 
 ONE = Claim("one", None, 1)

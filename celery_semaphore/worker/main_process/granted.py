@@ -17,7 +17,8 @@ from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
 from ..limiter import Limiter
-from ..messages.route import granted_queue, home_queue, is_amqp
+from ..messages.broker import is_amqp
+from ..messages.granted_queue import granted_queue, home_queue
 from ..protocols import TaskMessage
 
 

@@ -46,7 +46,7 @@ def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, ...]]
 
 def _queue_of(request: Any, consumer: Any, limiter: Limiter | None) -> str | None:
     """Return the queue of a request, for one of a granted queue the queue that it belongs to; None if unknown."""
-    from ..messages.route import Unroutable, queue_by_tag, queue_of
+    from ..messages.own_queue import Unroutable, queue_by_tag, queue_of
 
     came_by = request.message.delivery_info
     try:

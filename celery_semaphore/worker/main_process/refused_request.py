@@ -22,9 +22,9 @@ from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ..holding.broker_reply import BrokerReply
 from ..holding.held_message import HeldMessage
-from ..holding.redelivery import leave_to_broker
-from ..messages.headers import SESSION, put_held_wait
-from ..messages.route import queue_of
+from ..holding.redis_redelivery import leave_to_broker
+from ..messages.header_names import SESSION, put_held_wait
+from ..messages.own_queue import queue_of
 from ..pool_process.refused import Disposition, Failure, RefusedAttempt
 from .events import SATURATED, EventsMixin
 

@@ -25,19 +25,10 @@ from celery.worker.request import Request
 from ...errors import PermitLost
 from ..holding.broker_reply import BrokerReply
 from ..limiter import limiter_of
-from ..messages.headers import (
-    EPOCH,
-    FANOUT,
-    HOLDER,
-    OF_ONE_WAIT,
-    SESSION,
-    TICKET,
-    is_sent_back,
-    message_id_of,
-    refusals_of,
-    remove_internal,
-)
-from ..messages.route import came_by_fanout, queue_by_tag
+from ..messages.fanout import came_by_fanout
+from ..messages.header_names import EPOCH, FANOUT, HOLDER, OF_ONE_WAIT, SESSION, remove_internal
+from ..messages.own_queue import queue_by_tag
+from ..messages.ticket_header import TICKET, is_sent_back, message_id_of, refusals_of
 from ..permits.process import is_gone
 from ..pool_process.refused import Refused
 from .refused_request import RefusedRequestMixin

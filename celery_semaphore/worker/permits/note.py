@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from ...core.permit import Claim, Permit
 from ...core.store import Outgoing
 from ...errors import ConfigurationError
 from ...stores.encoding import brief
+from .permit_observer import PermitObserver
 
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
@@ -33,38 +34,6 @@ _quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder().raw_decode
 
 logger = logging.getLogger(__name__)
-
-
-class PermitObserver(Protocol):
-    """Records the permits of deliveries: the ledger itself, or a pipe that leads to it."""
-
-    def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """Record that the store will be asked for these claims; from now on they must be released."""
-
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
-        """Record a permit; ``since`` is the monotonic time before the acquire.
-
-        The permit ends with the process ``pid``; None stands for the caller's own process. For metrics: the name of
-        the task, how long it waited, and how long the store took to answer, in seconds.
-        """
-
-    def over(self, holder: str) -> None:
-        """Record that the body has ended; its process releases the permit, and then reports the end."""
-
-    def released(self, holder: str, outgoing: Outgoing) -> None:
-        """Record that the store has confirmed the release; the messages that it handed on must be sent."""
-
-    def unreleased(self, holder: str) -> None:
-        """Record that the task has ended but the store did not confirm: the permit must end with its lease."""
 
 
 class NotePipe:

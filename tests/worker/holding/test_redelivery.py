@@ -13,13 +13,11 @@ from kombu import Connection, Consumer, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 
+from celery_semaphore.worker.holding.amqp_redelivery import AmqpRedelivery
 from celery_semaphore.worker.holding.held_message import HeldMessage
-from celery_semaphore.worker.holding.redelivery import (
-    AmqpRedelivery,
-    QuorumRedelivery,
-    RedisRedelivery,
-    redelivery_of,
-)
+from celery_semaphore.worker.holding.quorum_redelivery import QuorumRedelivery
+from celery_semaphore.worker.holding.redelivery import redelivery_of
+from celery_semaphore.worker.holding.redis_redelivery import RedisRedelivery
 from tests.support.servers import ValkeyServer
 
 PREFIX: dict[str, Any] = {"global_keyprefix": "ours:"}

@@ -8,7 +8,7 @@ from celery import Celery
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
+from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from tests.worker.requests import limited, message_of, request_of
 
 

@@ -12,8 +12,8 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core.permit import Permit
+from celery_semaphore.worker.messages.job import RetryLater
 from celery_semaphore.worker.messages.publisher import Publisher
-from celery_semaphore.worker.messages.scheduler import RetryLater
 from tests.support.process import free_port, wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit

@@ -11,7 +11,7 @@ from celery.worker.state import revoked
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Outgoing
-from celery_semaphore.worker.messages.waiting import Park
+from celery_semaphore.worker.messages.park import Park
 from tests.support.process import wait_until
 
 from ..conftest import Site

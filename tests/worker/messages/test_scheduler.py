@@ -15,11 +15,14 @@ import redis
 from celery import Celery
 
 from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.job import RetryLater
+from celery_semaphore.worker.messages.own_queue import Unroutable
+from celery_semaphore.worker.messages.park import Park
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
-from celery_semaphore.worker.messages.route import Unroutable
-from celery_semaphore.worker.messages.scheduler import RetryLater, Scheduler, pause_after
+from celery_semaphore.worker.messages.put_back import PutBack
+from celery_semaphore.worker.messages.scheduler import Scheduler, pause_after
 from celery_semaphore.worker.messages.sweeper import Sweeper
-from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until

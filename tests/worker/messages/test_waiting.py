@@ -12,12 +12,15 @@ from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.messages.headers import sent_back
-from celery_semaphore.worker.messages.message import packed, publish_arguments, unpacked
+from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.job import RetryLater
+from celery_semaphore.worker.messages.message import publish_arguments
+from celery_semaphore.worker.messages.park import Park
+from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
+from celery_semaphore.worker.messages.put_back import PutBack
 from celery_semaphore.worker.messages.route import Route
-from celery_semaphore.worker.messages.scheduler import RetryLater
-from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
+from celery_semaphore.worker.messages.ticket_header import sent_back
 
 ONE = Claim("one", None, 1)
 OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)

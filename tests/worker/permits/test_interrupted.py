@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from celery_semaphore.core.events import Announcer
+from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.permits.ledger import Ledger

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from celery_semaphore.core.events import Announcer, Event, PermitAcquiredEvent, PermitReleasedEvent
+from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import Clock, MemoryStore

@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import EPOCH
+from celery_semaphore.worker.messages.header_names import EPOCH
 from celery_semaphore.worker.pool_process.refused import Refused
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
