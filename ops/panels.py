@@ -22,6 +22,17 @@ class Panel:
     stacked: bool = False
 
 
+def half_and_most(metric: metrics.Metric) -> tuple[tuple[str, str], ...]:
+    """Return the queries of two quantiles: half of the values are below p50, 95 of 100 below p95."""
+    return tuple(
+        (
+            quantile(part, metric, "semaphore", semaphore=SHOWN),
+            f"{{{{semaphore}}}} p{part * 100:.0f}",
+        )
+        for part in (0.5, 0.95)
+    )
+
+
 USE = (
     f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
     f" / on (semaphore) ({seen(metrics.CAPACITY, semaphore=SHOWN)} > 0)"  # 0 while nothing uses it
@@ -59,16 +70,7 @@ PANELS = (
     Panel(
         "Time waited",
         "Of tasks that got their permits: half waited less than p50, 95 of 100 less than p95.",
-        (
-            (
-                quantile(0.5, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p50",
-            ),
-            (
-                quantile(0.95, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p95",
-            ),
-        ),
+        half_and_most(metrics.WAIT_SECONDS),
         unit="s",
     ),
     Panel(
@@ -91,16 +93,7 @@ PANELS = (
     Panel(
         "Time held",
         "How long tasks held their permits.",
-        (
-            (
-                quantile(0.5, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p50",
-            ),
-            (
-                quantile(0.95, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p95",
-            ),
-        ),
+        half_and_most(metrics.HELD_SECONDS),
         unit="s",
     ),
     Panel(

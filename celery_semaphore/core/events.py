@@ -88,26 +88,26 @@ class CopyDroppedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageEvent:
+class MessageMovedEvent:
     """The message of a waiting task was moved."""
 
     semaphores: tuple[str, ...]
     task: str
 
 
-class MessageParkedEvent(MessageEvent):
+class MessageParkedEvent(MessageMovedEvent):
     """The store has the message of a waiting task."""
 
     __slots__ = ()
 
 
-class MessagePutBackEvent(MessageEvent):
+class MessagePutBackEvent(MessageMovedEvent):
     """The broker has confirmed the message of a waiting task, which will come back later."""
 
     __slots__ = ()
 
 
-class MessageBroughtBackEvent(MessageEvent):
+class MessageBroughtBackEvent(MessageMovedEvent):
     """The broker has confirmed a message that was parked."""
 
     __slots__ = ()
@@ -122,6 +122,7 @@ class StoreCallEvent:
     failed: bool
 
 
+MessageEvent = MessageParkedEvent | MessagePutBackEvent | MessageBroughtBackEvent
 PermitEvent = PermitAcquiredEvent | PermitReleasedEvent | PermitLostEvent | PermitRestoredEvent
 Event = (
     PermitEvent

@@ -164,7 +164,7 @@ MUTANTS = [
         "worker/messages/park",
         "        payload = packed(request.message, came_from, way, request.refusals)\n",
         "        payload = packed(request.message, came_from, way, request.refusals)\n"
-        "        self._announce(MessageParkedEvent(request.semaphores, request.name))\n",
+        "        self.announce(MessageParkedEvent(request.semaphores, request.name))\n",
         f"{COUNTS}::test_a_task_that_is_parked",
     ),
 ]

@@ -51,8 +51,8 @@ MUTANTS = (
         "what was put back forgets how it came",
         "the refusal has the ticket",
         "messages/put_back",
-        "self._ticket, request.refusals, came)",
-        "self._ticket, request.refusals)",
+        "self.ticket, request.refusals, came)",
+        "self.ticket, request.refusals)",
         "test_a_message_with_a_newer_header_waits",
     ),
     formats(

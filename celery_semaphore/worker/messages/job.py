@@ -17,7 +17,10 @@ class Job(Protocol):
     """A unit of work that may fail for a while."""
 
     urgent: bool  # runs before jobs that are not urgent
-    name: str  # for the log
+
+    @property
+    def name(self) -> str:
+        """The name of the job, for the log."""
 
     def run(self) -> None:
         """Do the work; called again after an exception, which may be ``RetryLater``."""

@@ -21,6 +21,7 @@ sent, not taken up                  the message: after its grant it acquires by 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from ...core.events import MessageEvent
 from ..protocols import TaskRequest
@@ -37,11 +38,14 @@ class MoveJob:
     """The part of such a job that does not depend on where the message goes."""
 
     urgent = False
+    doing: ClassVar[str]  # for the log, with a place for the task's id
+    request: TaskRequest
+    longest: float  # seconds for which the message stays unacknowledged if it cannot go
 
-    def __init__(self, request: TaskRequest, longest: float, announce: Announce) -> None:
-        self._request = request
-        self._longest = longest
-        self._announce = announce
+    @property
+    def name(self) -> str:
+        """The name of the job, for the log."""
+        return self.doing.format(self.request.id)
 
     def lasts(self, error: Exception, tried_for: float) -> bool:
         """Return whether a message that cannot go yet stays unacknowledged, for ``longest`` seconds.
@@ -50,8 +54,8 @@ class MoveJob:
         channel if it holds one for too long (``consumer_timeout``); Celery then ends it. One without a route is
         returned at once.
         """
-        return tried_for < self._longest and not isinstance(error, Unroutable)
+        return tried_for < self.longest and not isinstance(error, Unroutable)
 
     def on_give_up(self) -> None:
         """Return the message to the broker, which may deliver it to another worker."""
-        self._request.return_to_broker()
+        self.request.return_to_broker()

@@ -34,6 +34,15 @@ def a_message(**more: Any) -> Any:
     )
 
 
+def published(publisher: Publisher) -> bool:
+    """Publish a message, if the broker is not known to be away."""
+    try:
+        publisher.publish(a_message(), "celery", header=SENT)
+    except RetryLater:
+        return False
+    return True
+
+
 class Request:
     """Was refused; remembers what became of it."""
 
