@@ -33,6 +33,11 @@ def half_and_most(metric: metrics.Metric) -> tuple[tuple[str, str], ...]:
     )
 
 
+def each_second(metric: metrics.Metric, legend: str, *labels: str) -> tuple[str, str]:
+    """Return the query of a counter's growth in a second, by semaphore and these labels."""
+    return total(rate(metric, semaphore=SHOWN), "semaphore", *labels), f"{{{{semaphore}}}}{legend}"
+
+
 USE = (
     f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
     f" / on (semaphore) ({seen(metrics.CAPACITY, semaphore=SHOWN)} > 0)"  # 0 while nothing uses it
@@ -76,18 +81,13 @@ PANELS = (
     Panel(
         "Permits acquired",
         "In a second, by all workers.",
-        ((total(rate(metrics.ACQUIRED, semaphore=SHOWN), "semaphore"), "{{semaphore}}"),),
+        (each_second(metrics.ACQUIRED, ""),),
         unit="ops",
     ),
     Panel(
         "Attempts refused",
         "In a second. A task that waits is refused once, and again if its message was delivered again.",
-        (
-            (
-                total(rate(metrics.REFUSED, semaphore=SHOWN), "semaphore", "reason"),
-                "{{semaphore}} {{reason}}",
-            ),
-        ),
+        (each_second(metrics.REFUSED, " {{reason}}", "reason"),),
         unit="ops",
     ),
     Panel(
@@ -105,26 +105,15 @@ PANELS = (
         "Lost and restored permits",
         "A lost permit means that more tasks than the limit may have run.",
         (
-            (
-                total(rate(metrics.LOST, semaphore=SHOWN), "semaphore", "reason"),
-                "{{semaphore}} lost: {{reason}}",
-            ),
-            (
-                total(rate(metrics.RESTORED, semaphore=SHOWN), "semaphore"),
-                "{{semaphore}} restored",
-            ),
+            each_second(metrics.LOST, " lost: {{reason}}", "reason"),
+            each_second(metrics.RESTORED, " restored"),
         ),
         unit="ops",
     ),
     Panel(
         "Waits that ended without a run",
         "Dropped, failed, timed out, revoked or expired.",
-        (
-            (
-                total(rate(metrics.ENDED_UNRUN, semaphore=SHOWN), "semaphore", "how"),
-                "{{semaphore}} {{how}}",
-            ),
-        ),
+        (each_second(metrics.ENDED_UNRUN, " {{how}}", "how"),),
         unit="ops",
     ),
     Panel(
@@ -139,7 +128,7 @@ PANELS = (
         "Moves of messages",
         "Messages that were parked, sent to their queue, published again, or dropped as copies.",
         tuple(
-            (total(rate(metric, semaphore=SHOWN), "semaphore"), f"{{{{semaphore}}}} {verb}")
+            each_second(metric, f" {verb}")
             for metric, verb in (
                 (metrics.PARKED, "parked"),
                 (metrics.BROUGHT_BACK, "sent"),

@@ -30,9 +30,9 @@ class PermitAcquiredEvent:
     """A task got its permit, after it had ``waited``; the store took so long to answer. Both are in seconds."""
 
     permit: Permit
-    task: str
-    waited: float  # 0 if it was never refused
-    took: float
+    task: str = ""
+    waited: float = 0.0  # 0 if it was never refused
+    took: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

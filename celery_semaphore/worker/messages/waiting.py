@@ -35,7 +35,7 @@ def ignore(_: MessageEvent) -> None:
 
 
 class MoveJob:
-    """The part of such a job that does not depend on where the message goes."""
+    """Moves the message of a refused request away; a subclass says where to."""
 
     urgent = False
     doing: ClassVar[str]  # for the log, with a place for the task's id

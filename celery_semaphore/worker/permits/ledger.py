@@ -49,22 +49,13 @@ class Ledger:
         """Record that the store will be asked: release at the end, whatever the answer is."""
         self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
 
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Record a permit, and renew it from now on, while the process that holds it lives."""
-        delivery = self._deliveries.get(permit.holder)
+        delivery = self._deliveries.get(acquired.permit.holder)
         if delivery is None:  # already ended
             return
-        delivery.since, delivery.name = since, task
-        delivery.permit = permit = replace(permit, claims=delivery.claims)
+        delivery.since, delivery.name = since, acquired.task
+        delivery.permit = permit = replace(acquired.permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
         if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever
@@ -72,7 +63,7 @@ class Ledger:
         self._tell(permit.holder)
         with suppress(IndexError):  # it was announced already
             delivery.unannounced.pop()
-            self._announce(PermitAcquiredEvent(permit, task, waited, took))
+            self._announce(replace(acquired, permit=permit))
 
     def over(self, holder: str) -> None:
         """Record that the body has ended; its process is about to report the end of the task."""

@@ -20,6 +20,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from ...core.events import PermitAcquiredEvent
 from ...core.permit import Claim, Permit
 from ...core.store import Outgoing
 from ...errors import ConfigurationError
@@ -50,21 +51,16 @@ class NotePipe:
         """Write the note of ``PermitObserver.asked``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Write the note of ``PermitObserver.held``."""
+        permit = acquired.permit
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
-        start, end = f'["held",{_quoted(permit.holder)},{grant},', f",{waited:.3f},{took:.6f}]"
-        note = f"{start}{_quoted(task)}{end}"
+        start, end = (
+            f'["held",{_quoted(permit.holder)},{grant},',
+            f",{acquired.waited:.3f},{acquired.took:.6f}]",
+        )
+        note = f"{start}{_quoted(acquired.task)}{end}"
         if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
             note = f'{start}""{end}'
         self._note(note)
@@ -156,7 +152,7 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
         case ["held", holder, token, epoch, acquired, expires, since, pid, task, waited, took]:
             # The ledger knows the claims from the note before.
             permit = Permit(holder, token, (), acquired, expires, epoch)
-            observer.held(permit, since, pid, task=task, waited=waited, took=took)
+            observer.held(PermitAcquiredEvent(permit, task, waited, took), since, pid)
         case ["over", holder]:
             observer.over(holder)
         case ["released", holder, outgoing]:

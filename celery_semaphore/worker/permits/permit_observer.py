@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...core.permit import Claim, Permit
+from ...core.events import PermitAcquiredEvent
+from ...core.permit import Claim
 from ...core.store import Outgoing
 
 
@@ -15,20 +16,10 @@ class PermitObserver(Protocol):
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """Record that the store will be asked for these claims; from now on they must be released."""
 
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Record a permit; ``since`` is the monotonic time before the acquire.
 
-        The permit ends with the process ``pid``; None stands for the caller's own process. For metrics: the name of
-        the task, how long it waited, and how long the store took to answer, in seconds.
+        The permit ends with the process ``pid``; None stands for the caller's own process.
         """
 
     def over(self, holder: str) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
 from ...core.permit import Answer, Claim, Permit, Refusal
 from ...core.saturation import WaitPolicy
@@ -128,7 +129,7 @@ def _acquire(
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, claims, policy)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
-    observer.held(answer, since, task=task.name, waited=waited, took=took)
+    observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer

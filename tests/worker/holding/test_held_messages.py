@@ -109,7 +109,7 @@ class Request:
         return self.is_revoked
 
     def return_to_broker(self) -> None:
-        self.returned.append("came to nothing")
+        self.returned.append("returned")
 
     def _reject(self, *_: Any, requeue: bool) -> None:
         assert requeue
@@ -121,7 +121,7 @@ def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr("celery_semaphore.worker.holding.redelivery.time", clock)
+    monkeypatch.setattr("celery_semaphore.worker.holding.quorum_redelivery.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
@@ -254,7 +254,7 @@ def test_one_that_cannot_be_run_again_is_the_brokers(
     hold(messages, c, "other", 1.0)
     c.timer.run(1.0)
     assert begun(c) == ["other"]
-    assert broken.returned == ["came to nothing"]
+    assert broken.returned == ["returned"]
     assert "task broken could not be run again" in caplog.text
 
 
@@ -451,7 +451,7 @@ def test_what_could_not_be_handed_over_waits_for_no_process(
     c.on_task_request = lambda _: 1 / 0
     (held,) = messages._messages
     messages.begin(held, granted=True)
-    assert broken.returned == ["came to nothing"]
+    assert broken.returned == ["returned"]
     assert broken not in state.reserved_requests
 
 

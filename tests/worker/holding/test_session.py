@@ -10,6 +10,7 @@ import pytest
 from celery import Celery
 from celery.worker import state
 
+from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
@@ -477,7 +478,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     def ends(name: str, claims: tuple[Claim, ...]) -> list[str]:
         rung.clear()
         ledger.asked(name, claims)
-        ledger.held(Permit(name, 1, claims, 0.0, 0.0, 0), 0.0)
+        ledger.held(PermitAcquiredEvent(Permit(name, 1, claims, 0.0, 0.0, 0)), 0.0)
         ledger.ended(name)
         return rung
 

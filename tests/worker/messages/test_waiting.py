@@ -69,7 +69,7 @@ class Request:
         self.said.append("was parked")
 
     def return_to_broker(self) -> None:
-        self.said.append("came to nothing")
+        self.said.append("returned")
 
 
 class Broker:

@@ -1,5 +1,3 @@
--- End the waits of parked messages.
-
 -- E12: end the waits of parked messages; a granted one goes on, for its message is on its way. `again`: some moved to
 -- another resource meanwhile.
 CREATE FUNCTION celery_semaphore.v1_end(

@@ -1,5 +1,3 @@
--- Promote waits.
-
 -- Move waits before all others in this line, as if they had the highest priority: E11.
 CREATE FUNCTION celery_semaphore.v1_promote(
     _call celery_semaphore.v1_call, _resource text, _nonces text[]
