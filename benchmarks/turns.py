@@ -18,7 +18,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.session import Session
 from tests.support.servers import ValkeyServer
 
@@ -52,7 +52,7 @@ def _shared(sessions: int, seconds: float, bound: float) -> Figure:
     return Figure(label, share, bound, at_least=True, unit="", detail={"tasks a second": a_second})
 
 
-class Waiting:
+class StandIn:
     """Stands for a held message, as far as its session looks at it."""
 
     def __init__(self, wait: HeldWait) -> None:
@@ -100,7 +100,7 @@ class Cluster:
         if isinstance(answer, Refusal) and answer.ticket:
             wait = HeldWait(answer.ticket, CLAIMS)
             turn = time.monotonic() + answer.retry_after
-            session.add(cast("Held", Waiting(wait)), wait, turn, made_at)
+            session.add(cast("HeldMessage", StandIn(wait)), wait, turn, made_at)
 
     def _visit(self, session: Session) -> None:
         """Begin the waits that were granted."""

@@ -22,6 +22,22 @@ class Panel:
     stacked: bool = False
 
 
+def half_and_most(metric: metrics.Metric) -> tuple[tuple[str, str], ...]:
+    """Return the queries of two quantiles: half of the values are below p50, 95 of 100 below p95."""
+    return tuple(
+        (
+            quantile(part, metric, "semaphore", semaphore=SHOWN),
+            f"{{{{semaphore}}}} p{part * 100:.0f}",
+        )
+        for part in (0.5, 0.95)
+    )
+
+
+def each_second(metric: metrics.Metric, legend: str, *labels: str) -> tuple[str, str]:
+    """Return the query of a counter's growth in a second, by semaphore and these labels."""
+    return total(rate(metric, semaphore=SHOWN), "semaphore", *labels), f"{{{{semaphore}}}}{legend}"
+
+
 USE = (
     f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
     f" / on (semaphore) ({seen(metrics.CAPACITY, semaphore=SHOWN)} > 0)"  # 0 while nothing uses it
@@ -59,33 +75,19 @@ PANELS = (
     Panel(
         "Time waited",
         "Of tasks that got their permits: half waited less than p50, 95 of 100 less than p95.",
-        (
-            (
-                quantile(0.5, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p50",
-            ),
-            (
-                quantile(0.95, metrics.WAIT_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p95",
-            ),
-        ),
+        half_and_most(metrics.WAIT_SECONDS),
         unit="s",
     ),
     Panel(
         "Permits acquired",
         "In a second, by all workers.",
-        ((total(rate(metrics.ACQUIRED, semaphore=SHOWN), "semaphore"), "{{semaphore}}"),),
+        (each_second(metrics.ACQUIRED, ""),),
         unit="ops",
     ),
     Panel(
         "Attempts refused",
         "In a second. A task that waits is refused once, and again if its message was delivered again.",
-        (
-            (
-                total(rate(metrics.REFUSED, semaphore=SHOWN), "semaphore", "reason"),
-                "{{semaphore}} {{reason}}",
-            ),
-        ),
+        (each_second(metrics.REFUSED, " {{reason}}", "reason"),),
         unit="ops",
     ),
     Panel(
@@ -102,16 +104,7 @@ PANELS = (
     Panel(
         "Time held",
         "How long tasks held their permits.",
-        (
-            (
-                quantile(0.5, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p50",
-            ),
-            (
-                quantile(0.95, metrics.HELD_SECONDS, "semaphore", semaphore=SHOWN),
-                "{{semaphore}} p95",
-            ),
-        ),
+        half_and_most(metrics.HELD_SECONDS),
         unit="s",
     ),
     Panel(
@@ -123,26 +116,15 @@ PANELS = (
         "Lost and restored permits",
         "A lost permit means that more tasks than the limit may have run.",
         (
-            (
-                total(rate(metrics.LOST, semaphore=SHOWN), "semaphore", "reason"),
-                "{{semaphore}} lost: {{reason}}",
-            ),
-            (
-                total(rate(metrics.RESTORED, semaphore=SHOWN), "semaphore"),
-                "{{semaphore}} restored",
-            ),
+            each_second(metrics.LOST, " lost: {{reason}}", "reason"),
+            each_second(metrics.RESTORED, " restored"),
         ),
         unit="ops",
     ),
     Panel(
         "Waits that ended without a run",
         "Dropped, failed, timed out, revoked or expired.",
-        (
-            (
-                total(rate(metrics.ENDED_UNRUN, semaphore=SHOWN), "semaphore", "how"),
-                "{{semaphore}} {{how}}",
-            ),
-        ),
+        (each_second(metrics.ENDED_UNRUN, " {{how}}", "how"),),
         unit="ops",
     ),
     Panel(
@@ -157,7 +139,7 @@ PANELS = (
         "Moves of messages",
         "Messages that were parked, sent to their queue, published again, or dropped as copies.",
         tuple(
-            (total(rate(metric, semaphore=SHOWN), "semaphore"), f"{{{{semaphore}}}} {verb}")
+            each_second(metric, f" {verb}")
             for metric, verb in (
                 (metrics.PARKED, "parked"),
                 (metrics.BROUGHT_BACK, "sent"),

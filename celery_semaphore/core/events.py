@@ -1,15 +1,11 @@
-"""Announce what happens to permits, waits and messages, for logs, signals and metrics."""
+"""The events of permits, waits and messages that an announcer tells its listeners."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .permit import Permit
-
-logger = logging.getLogger("celery_semaphore")
 
 
 class Loss(StrEnum):
@@ -34,9 +30,9 @@ class PermitAcquiredEvent:
     """A task got its permit, after it had ``waited``; the store took so long to answer. Both are in seconds."""
 
     permit: Permit
-    task: str
-    waited: float  # 0 if it was never refused
-    took: float
+    task: str = ""
+    waited: float = 0.0  # 0 if it was never refused
+    took: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +88,29 @@ class CopyDroppedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageParkedEvent:
+class MessageMovedEvent:
+    """The message of a waiting task was moved."""
+
+    semaphores: tuple[str, ...]
+    task: str
+
+
+class MessageParkedEvent(MessageMovedEvent):
     """The store has the message of a waiting task."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePutBackEvent:
+class MessagePutBackEvent(MessageMovedEvent):
     """The broker has confirmed the message of a waiting task, which will come back later."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBroughtBackEvent:
+class MessageBroughtBackEvent(MessageMovedEvent):
     """The broker has confirmed a message that was parked."""
 
-    semaphores: tuple[str, ...]
-    task: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +132,3 @@ Event = (
     | CopyDroppedEvent
     | StoreCallEvent
 )
-Listener = Callable[[Event], None]
-
-
-class Announcer:
-    """Calls every listener, in the process and the thread where the event happened.
-
-    That thread renews all permits, or is an event loop, and a signal handler may have interrupted it: a listener must
-    not block, take no lock, and not run code of users.
-    An exception of a listener is logged only.
-    """
-
-    def __init__(self) -> None:
-        self._listeners: list[Listener] = []
-
-    def subscribe(self, listener: Listener) -> None:
-        """Add a listener; it is called in the thread where the event happened."""
-        self._listeners.append(listener)
-
-    def __call__(self, event: Event) -> None:
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:
-                logger.exception("a listener failed on %s", type(event).__name__)

@@ -43,7 +43,7 @@ class Forecast:
         heappush(self._heap, (turn, next(self._numbers), wait, known))
 
     def first(self) -> list[HeldWait]:
-        """Take out the waits to ask about now; ``learn`` puts them back."""
+        """Take out the waits to ask about now; ``learn`` adds them again."""
         found: list[HeldWait] = []
         while self._heap and len(found) < EXPECTED:
             wait = heappop(self._heap)[2]

@@ -7,7 +7,8 @@ import os
 import threading
 from collections.abc import Callable
 
-from .events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
+from .announcer import Announcer
+from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .permit import Permit
 from .store import Store

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import StoreUnavailable
+from .announcer import Announcer
 from .background_thread import BackgroundThread
-from .events import Announcer, Loss, PermitLostEvent, PermitRestoredEvent
+from .events import Loss, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
 from .store import Store
 

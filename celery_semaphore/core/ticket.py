@@ -39,7 +39,7 @@ class Ticket:
         return f"{HIGHEST_PRIORITY - self.priority:03}.{self.place:016}.{self.nonce}"
 
     @property
-    def turn(self) -> tuple[int, int, str]:
+    def rank(self) -> tuple[int, int, str]:
         """The sort key of a line; the nonce orders two waits that began in the same microsecond."""
         return -self.priority, self.place, self.nonce
 

@@ -22,7 +22,7 @@ from .models import Semaphore
 from .project import inspector, problem
 from .text import shown as printable
 
-Look = Callable[[Inspector], dict[str, Any]]
+PageContext = Callable[[Inspector], dict[str, Any]]
 
 
 @admin.register(Semaphore)
@@ -114,12 +114,12 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         self.log_change(request, shown, done)
 
     def _seen(
-        self, request: HttpRequest, name: str, context: dict[str, Any], look: Look
+        self, request: HttpRequest, name: str, context: dict[str, Any], context_of: PageContext
     ) -> HttpResponse:
         """Render a page, or only its live part."""
         live, status = "live" in request.GET, 200
         try:
-            context |= look(inspector(ask=live)) | {"note": problem()}
+            context |= context_of(inspector(ask=live)) | {"note": problem()}
         except StoreUnavailable as error:
             context["problem"], status = f"The store is out of reach: {error}", 503
         except UnknownSemaphore as error:

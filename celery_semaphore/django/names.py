@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 
-from ..ops.control import Replies, TaskAt
+from ..ops.replies import Replies, TaskAt
 
 REMEMBER = 15.0  # seconds
 PAUSE_S = 3.0

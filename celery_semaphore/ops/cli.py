@@ -19,7 +19,7 @@ from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
 from .metrics.command import metrics
-from .terminal import inspecting, known, say
+from .terminal import inspecting, known, say, say_in_force
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
@@ -113,7 +113,7 @@ def limit(
         if clear or not force:
             inspector.check(resource)
         inspector.set_limit(limit, resource)
-        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
+        say_in_force(ctx, inspector, resource)
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -128,7 +128,7 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         inspector.pause(resource)
-        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
+        say_in_force(ctx, inspector, resource)
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -143,7 +143,7 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)
         inspector.resume(resource)
-        say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
+        say_in_force(ctx, inspector, resource)
 
 
 @semaphore.command(cls=CeleryCommand)

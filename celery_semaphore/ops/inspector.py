@@ -11,9 +11,10 @@ from ..core.permit import Claim, Kind, Snapshot
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
-from .control import Replies, ask_workers, named, revoke
+from .control import ask_workers, revoke
 from .directory import Directory, declared_by, describe
 from .reader import PAGE, Reader
+from .replies import Replies, named
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
 
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does

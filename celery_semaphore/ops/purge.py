@@ -19,9 +19,9 @@ from ..core.permit import Grant, Kind
 from ..core.store import Store
 from ..core.ticket import Ticket
 from ..settings import Settings
-from ..worker.messages.message import Parked, unpacked
+from ..worker.messages.bring_back import BringBack
+from ..worker.messages.parked import Parked, unpacked
 from ..worker.messages.publisher import Publisher
-from ..worker.messages.waiting import BringBack
 from ..worker.pool_process.revoked import store_revoked
 
 logger = logging.getLogger(__name__)

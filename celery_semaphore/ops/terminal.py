@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
+from . import tables
 from .inspector import Inspector
 
 
@@ -43,6 +44,11 @@ def said_in_one_line(app: Any) -> Iterator[None]:
 
 def say(ctx: click.Context, what: Any) -> None:
     ctx.obj.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
+
+
+def say_in_force(ctx: click.Context, inspector: Inspector, resource: str) -> None:
+    """Print which limit is in force at this resource."""
+    say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
 
 
 def known(inspector: Inspector, name: str, key: str | None) -> str:

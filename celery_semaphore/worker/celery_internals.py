@@ -97,7 +97,7 @@ def unanswered_connection(channel: Any) -> Any:
 
 
 def read_answer(channel: Any) -> None:
-    """Read that answer; kombu puts a message back that has no consumer. Raises ``Empty`` for an answer without one."""
+    """Read that answer; kombu returns a message that has no consumer. Raises ``Empty`` for an answer without one."""
     channel._brpop_read()
 
 

@@ -6,47 +6,33 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from celery import Celery
 
+from ..core.announcer import Announcer
 from ..core.breaker import CircuitBreaker
-from ..core.events import Announcer, Event, PermitReleasedEvent
+from ..core.events import Event, PermitReleasedEvent
 from ..core.lease import LeaseKeeper
 from ..core.store import Outgoing, Store
 from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
+from .messages.broker import is_amqp
+from .messages.granted_queue import granted_queue, home_queue
 from .messages.message_mover import MessageMover
-from .messages.route import granted_queue, home_queue, is_amqp
 from .messages.sweeper import Sweeper
 from .permits.ledger import Ledger
 from .permits.loop_waker import LoopWaker
-from .permits.note import NotePipe, PermitObserver
+from .permits.note import NotePipe
+from .permits.permit_observer import PermitObserver
 from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
 from .permits.releaser import Releaser
+from .process_state import ProcessState
 from .worker_state import WorkerState
 
 LIMITER = "_semaphore_limiter"  # the attribute of an app that holds its limiter
 TERMINATION_GRACE_S = 5.0  # from SIGTERM to SIGKILL
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessState:
-    """The parts that belong to one process: connections, locks and threads cannot be shared across a fork."""
-
-    pid: int
-    store: Store
-    measured: (
-        Store  # the same one, for a worker's own threads: it measures their calls if metrics are on
-    )
-    breaker: CircuitBreaker
-    announce: Announcer
-    ledger: Ledger
-    keeper: LeaseKeeper
-    releaser: Releaser
-    receivers: ReceiverThread
 
 
 class Limiter:

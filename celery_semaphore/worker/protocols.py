@@ -138,16 +138,16 @@ class TaskRequest(Protocol):
     def comes_back_to(self) -> str:
         """Return the name of the queue by which it comes back with a permit; raise ``Unroutable``."""
 
-    def may_go_back(self) -> bool:
+    def may_be_moved(self) -> bool:
         """Return whether a new message would be the only one of this delivery."""
 
-    def went_back(self) -> None:
+    def on_put_back(self) -> None:
         """Acknowledge the old message: the broker has the new one."""
 
-    def was_parked(self) -> None:
+    def on_parked(self) -> None:
         """Acknowledge the message, which is in the store, if that takes it from no other worker."""
 
-    def came_to_nothing(self) -> None:
+    def return_to_broker(self) -> None:
         """Return the message to the broker, because it could not be moved."""
 
 

@@ -10,7 +10,7 @@ from celery import Celery, Task
 from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
 from .celery_types import CeleryTask
-from .messages.headers import KEY, WEIGHT
+from .messages.header_names import KEY, WEIGHT
 from .options.hidden_url import hide_url
 from .options.options import Options
 from .pool_process.gate import BeforeStart

@@ -13,7 +13,7 @@ from .sight import LEASE, Eyes, Sight
 
 CALLS = 300
 LONGEST = 40.0  # seconds of one act
-LOOK = 0.1  # seconds between two looks
+LOOK_PAUSE_S = 0.1  # seconds between two looks
 
 
 @dataclass
@@ -64,4 +64,4 @@ def play(act: Act, app: Celery, eyes: Eyes, show: Callable[[], None]) -> None:
             act.crash.see(act.sight, tasks)
         act.over = act.done == CALLS and not act.sight.messages and not act.sight.holders
         show()
-        time.sleep(LOOK)
+        time.sleep(LOOK_PAUSE_S)

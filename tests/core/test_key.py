@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from celery_semaphore.core.key import KeyTemplate, names_of, resource_name
+from celery_semaphore.core.key import names_of, resource_name
+from celery_semaphore.core.key_template import KeyTemplate
 from celery_semaphore.errors import ConfigurationError
 
 HOSTILE = [

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from celery_semaphore.core.events import Announcer, Event, PermitLostEvent, PermitRestoredEvent
+from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.events import Event, PermitLostEvent, PermitRestoredEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable

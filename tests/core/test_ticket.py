@@ -52,5 +52,5 @@ def test_a_line_is_sorted_by_priority_then_place_then_nonce() -> None:
         Ticket("a", 0, 0),
     ]
     mixed = [*others, first]
-    assert sorted(mixed, key=lambda each: each.turn) == line
+    assert sorted(mixed, key=lambda each: each.rank) == line
     assert sorted(each.text for each in mixed) == [each.text for each in line]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from uuid import uuid4
@@ -18,6 +17,7 @@ from celery_semaphore.stores.postgresql.schema import SchemaName
 from tests.django.conftest import MakeApp
 from tests.support.postgres import PostgresServer
 from tests.support.process import ROOT, Process
+from tests.support.python import python
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
@@ -43,15 +43,7 @@ def env(postgres_server: PostgresServer, name: str, valkey: ValkeyServer) -> dic
 
 
 def run(env: dict[str, str], *command: str, ok: bool = True) -> str:
-    done = subprocess.run(
-        [sys.executable, *command],
-        env=os.environ | env,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(*command, env=env)
     assert (done.returncode == 0) is ok, done.stderr
     return done.stdout + done.stderr
 

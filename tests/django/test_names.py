@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from celery_semaphore.django.names import PAUSE_S, REMEMBER, Names
-from celery_semaphore.ops.control import Replies, TaskAt
+from celery_semaphore.ops.replies import Replies, TaskAt
 from tests.support.process import wait_until
 
 

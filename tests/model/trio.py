@@ -81,4 +81,4 @@ class Trio:
 
 def in_order(grants: Sequence[Any]) -> list[Any]:
     """Sort messages that were taken together: a store may return them in any order."""
-    return sorted(grants, key=lambda grant: (grant.ticket.turn, grant.token))
+    return sorted(grants, key=lambda grant: (grant.ticket.rank, grant.token))

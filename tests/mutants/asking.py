@@ -406,7 +406,7 @@ HELD_MESSAGES = [
     asking(
         "a session asks for what has several queues",
         "likewise, at each of its attempts",
-        "worker/holding/redelivery",
+        "worker/holding/redis_redelivery",
         " and _address(message) not in self._copied",
         "",
         f"{REDELIVERY}::test_redis_remembers_what_leads_to_several_queues",
@@ -471,7 +471,7 @@ HELD_MESSAGES = [
         "the revoked are looked for at each visit",
         "a hundred times in a second, among thousands",
         "worker/holding/held_messages",
-        " and now - self._looked_at >= REVOKED_S:",
+        " and now - self._revoked_checked_at >= REVOKED_S:",
         ":",
         f"{MESSAGES}::test_the_revoked_are_looked_for_now_and_then",
     ),
@@ -486,7 +486,7 @@ HELD_MESSAGES = [
     asking(
         "a quorum queue gets it back at once",
         "it comes before its turn, again and again",
-        "worker/holding/redelivery",
+        "worker/holding/quorum_redelivery",
         "max(held.expected - time.monotonic(), 0.0)",
         "0.0",
         f"{MESSAGES}::test_what_a_quorum_queue_gets_back_is_published",
@@ -494,7 +494,7 @@ HELD_MESSAGES = [
     asking(
         "all of the prefetch of a quorum queue is held",
         "nothing is left for tasks without a limit",
-        "worker/holding/redelivery",
+        "worker/holding/quorum_redelivery",
         "prefetch // 2 if prefetch",
         "prefetch if prefetch",
         f"{REDELIVERY}::test_half_of_the_prefetch_of_a_quorum_queue_is_held",
@@ -513,7 +513,7 @@ WORKERS = [
     asking(
         "a session belongs to a retry too",
         "the next worker would ask in this one's name",
-        "worker/messages/headers",
+        "worker/messages/header_names",
         "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, TICKET)",
         "OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, REFUSALS, TICKET)",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
@@ -521,7 +521,7 @@ WORKERS = [
     asking(
         "a sender names the session",
         "nobody asks for its grants",
-        "worker/messages/headers",
+        "worker/messages/header_names",
         "INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION,",
         "INTERNAL = (HELD_TICKET, HOLDER, EPOCH,",
         f"{HERE}/messages/test_forged_headers.py::test_a_request_has_none_of_them_from_its_message",

@@ -105,14 +105,14 @@ MUTANTS = [
         "an eager run waits for the run that it is part of",
         "each run has a permit of its own",
         "worker/pool_process/eager",
-        "missing = _missing(claims, outer)",
+        "missing = uncovered(claims, outer)",
         "missing = tuple(claims)",
         f"{EAGER}::TestWhatCovers::test_the_permit_of_the_outer_run",
     ),
     beside(
         "a larger weight is covered by a smaller one",
         "the resource is held",
-        "worker/pool_process/eager",
+        "worker/pool_process/outer_permits",
         "if claim.weight > held[claim.resource]",
         "if not held[claim.resource]",
         f"{EAGER}::TestWhatCovers::test_a_larger_weight_asks_for_the_difference",
@@ -120,7 +120,7 @@ MUTANTS = [
     beside(
         "what was given back covers",
         "its run is still on Celery's stack",
-        "worker/pool_process/eager",
+        "worker/pool_process/outer_permits",
         "    if held is None or PENDING_RELEASE not in request.__dict__:\n",
         "    if held is None:\n",
         f"{EAGER}::TestWhatCovers::test_not_one_that_was_given_back",
@@ -128,7 +128,7 @@ MUTANTS = [
     beside(
         "another app's permit covers",
         "its semaphore has the same name",
-        "worker/pool_process/eager",
+        "worker/pool_process/outer_permits",
         "return held.permits[0] if held.store is store else None",
         "return held.permits[0]",
         f"{EAGER}::TestWhatCovers::test_not_another_app",
@@ -144,7 +144,7 @@ MUTANTS = [
     beside(
         "the thread of an eager run stays",
         "it is a daemon",
-        "worker/pool_process/eager",
+        "worker/pool_process/eager_holder",
         "        finally:\n            self._keeper.stop()\n",
         "        finally:\n            pass\n",
         f"{EAGER}::TestLeavesNothing::test_no_thread_stays",
@@ -216,7 +216,7 @@ MUTANTS = [
     beside(
         "an eager run is not renewed",
         "it is short",
-        "worker/pool_process/eager",
+        "worker/pool_process/eager_holder",
         "        self._keeper.start()\n",
         "",
         f"{EAGER}::TestLeavesNothing::test_it_is_renewed_while_it_runs",

@@ -258,10 +258,10 @@ MUTANTS = [
     counts(
         "a message is parked before the store has it",
         "it is about to be",
-        "worker/messages/waiting",
+        "worker/messages/park",
         "        payload = packed(request.message, came_from, way, request.refusals)\n",
         "        payload = packed(request.message, came_from, way, request.refusals)\n"
-        "        self._announce(MessageParkedEvent(request.semaphores, request.name))\n",
+        "        self.announce(MessageParkedEvent(request.semaphores, request.name))\n",
         f"{COUNTS}::test_a_task_that_is_parked",
     ),
 ]

@@ -362,7 +362,7 @@ CLOCK_STEPS = [
     memory(
         "a permit is held for less than no time",
         "what the clock says is so",
-        "permits",
+        "release",
         "max(0, state.now - entry.since)",
         "state.now - entry.since",
     ),

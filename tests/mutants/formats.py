@@ -18,7 +18,7 @@ MUTANTS = (
     formats(
         "a newer header is written anew",
         "the ticket is all that matters, and it has none",
-        "messages/headers",
+        "messages/ticket_header",
         "    if before and before.is_newer:\n",
         "    if before and before.is_newer and ticket:\n",
         "test_a_newer_header_is_passed_on",
@@ -26,7 +26,7 @@ MUTANTS = (
     formats(
         "a newer header goes back as it came",
         "nothing in it is ours to change; then all copies are one message",
-        "messages/headers",
+        "messages/ticket_header",
         'return f"{before.format} {message} {before.rest}"',
         'return f"{before.format} {before.message} {before.rest}"',
         "test_a_newer_header_is_passed_on",
@@ -34,7 +34,7 @@ MUTANTS = (
     formats(
         "a newer header is a foreign one",
         "no worker of this release wrote it",
-        "messages/headers",
+        "messages/ticket_header",
         "        return carried is not None\n",
         "        return carried is not None and not carried.is_newer\n",
         "test_a_newer_header_is_no_foreign_one",
@@ -50,15 +50,15 @@ MUTANTS = (
     formats(
         "what was put back forgets how it came",
         "the refusal has the ticket",
-        "messages/waiting",
-        "self._ticket, request.refusals, came)",
-        "self._ticket, request.refusals)",
+        "messages/put_back",
+        "self.ticket, request.refusals, came)",
+        "self.ticket, request.refusals)",
         "test_a_message_with_a_newer_header_waits",
     ),
     formats(
         "a newer payload is sent as far as it is known",
         "what is new is only added",
-        "messages/message",
+        "messages/parked",
         'check_format("its message", rest.pop("format", FORMAT))',
         '_ = check_format, rest.pop("format", FORMAT), rest.pop("later", None)',
         "test_a_newer_parked_message_stays_in_the_store",
@@ -66,7 +66,7 @@ MUTANTS = (
     formats(
         "what cannot be read is done with",
         "it was taken out of the outbox",
-        "messages/waiting",
+        "messages/bring_back",
         "            return False\n        # Unlike",
         "            return True\n        # Unlike",
         "test_a_newer_parked_message_stays_in_the_store",

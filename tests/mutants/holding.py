@@ -65,7 +65,7 @@ TIMES = [
     holding(
         "the time that it may be kept is over when it is due",
         "only what is due is looked at",
-        "holding/held",
+        "holding/held_message",
         "        return min(self.due, self.keep_until)\n",
         "        return self.due\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
@@ -228,7 +228,7 @@ REQUESTS = [
         "one that cannot be run again stays",
         "it is in no book of anybody's, until the worker ends",
         "holding/held_messages",
-        "            held.request.came_to_nothing()  # M5\n",
+        "            held.request.return_to_broker()  # M5\n",
         "",
         f"{MESSAGES}::test_one_that_cannot_be_run_again_is_the_brokers",
     ),
@@ -267,7 +267,7 @@ REQUESTS = [
     holding(
         "a retry inherits the place",
         "it is another wait, and passes all who came before it",
-        "messages/headers",
+        "messages/header_names",
         "OF_ONE_WAIT = (HELD_TICKET, HOLDER,",
         "OF_ONE_WAIT = (HOLDER,",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
@@ -275,7 +275,7 @@ REQUESTS = [
     holding(
         "a sender may name a place",
         "any header of ours",
-        "messages/headers",
+        "messages/header_names",
         "INTERNAL = (HELD_TICKET, HOLDER,",
         "INTERNAL = (HOLDER,",
         f"{MESSAGES}::test_a_place_that_a_sender_wrote_is_ignored",
@@ -359,7 +359,7 @@ ENDS = [
         "they are given back as they were held",
         "in the order of their last refusals",
         "holding/held_messages",
-        "sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)",
+        "sorted([*self._messages, *self._arrivals], key=lambda held: held.rank)",
         "[*self._messages, *self._arrivals]",
         f"{MESSAGES}::test_they_are_given_back_in_the_order_of_the_line",
     ),
@@ -385,7 +385,7 @@ GIVEN_BACK = [
     holding(
         "the first one is pushed first",
         "then it is taken last",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "for held in reversed(waiting)]\n",
         "for held in waiting]\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -393,7 +393,7 @@ GIVEN_BACK = [
     holding(
         "they go behind the queue",
         "as a new message does",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         '        redis.call("RPUSH",',
         '        redis.call("LPUSH",',
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -401,7 +401,7 @@ GIVEN_BACK = [
     holding(
         "Redis forgets a message that it had no room for",
         "it is taken out first, and the server is full",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         '        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 1])], ARGV[n + 2])\n'
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n',
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n'
@@ -411,7 +411,7 @@ GIVEN_BACK = [
     holding(
         "what another worker has restored is restored again",
         "it runs twice",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         '    if redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then\n',
         "    if true then\n",
         f"{REDELIVERY}::test_what_was_restored_meanwhile_is_not_copied",
@@ -419,7 +419,7 @@ GIVEN_BACK = [
     holding(
         "its time is left behind",
         "kombu looks for it for ever",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         '        redis.call("ZREM", KEYS[2], ARGV[n])\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -427,7 +427,7 @@ GIVEN_BACK = [
     holding(
         "kombu puts the prefix before each key",
         "not of the commands that it does not know",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "            channel.global_keyprefix + key\n",
         "            key\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
@@ -435,7 +435,7 @@ GIVEN_BACK = [
     holding(
         "the queue has no prefix",
         "the message goes to a list that nobody reads",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "                    queue = channel.global_keyprefix + found[0]\n",
         "                    queue = found[0]\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
@@ -451,7 +451,7 @@ GIVEN_BACK = [
     holding(
         "it was never delivered before",
         "its ticket is looked for only if it was",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         '        raw["properties"]["delivery_info"]["redelivered"] = True\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
@@ -459,7 +459,7 @@ GIVEN_BACK = [
     holding(
         "kombu still counts it",
         "against the prefetch; and restores it once more at the end",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "        for tag in (*gone, *arguments[::3]):\n",
         "        for tag in gone:\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
@@ -467,7 +467,7 @@ GIVEN_BACK = [
     holding(
         "kombu still counts what another worker has restored",
         "against the prefetch, for as long as the connection lives",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "        for tag in (*gone, *arguments[::3]):\n",
         "        for tag in arguments[::3]:\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
@@ -475,7 +475,7 @@ GIVEN_BACK = [
     holding(
         "a queue is always there",
         "one message without a queue, and none is given back",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "    if len(queues) != 1:\n        return None\n",
         "",
         f"{REDELIVERY}::test_a_message_whose_queue_is_gone_holds_up_no_other",
@@ -483,7 +483,7 @@ GIVEN_BACK = [
     holding(
         "any message can be given back",
         "kombu restores it through its exchange, into each queue that is bound",
-        "holding/redelivery",
+        "holding/redis_redelivery",
         "        if exchange and len(",
         "        if False and len(",
         f"{REDELIVERY}::test_redis_takes_what_belongs_into_one_queue",
@@ -499,7 +499,7 @@ GIVEN_BACK = [
     holding(
         "RabbitMQ drops what it is given back",
         "reject without requeue is a nack",
-        "holding/redelivery",
+        "holding/amqp_redelivery",
         "requeue=True)",
         "requeue=False)",
         f"{REDELIVERY}::test_rabbitmq_delivers_the_first_one_first",

@@ -22,7 +22,7 @@ IN_MEMORY = (
         "a message whose grant is overdue is not in line",
         "it was granted",
         "state",
-        "        self.drop([ResourceClaim(at.name, 0, 0) for at in found])\n        return found\n",
+        "        self.end_overdue([ResourceClaim(at.name, 0, 0) for at in found])\n        return found\n",
         "        return found\n",
     ),
 )
@@ -83,7 +83,7 @@ SELDOM = (
     postgresql(
         "a message whose grant is overdue is not in line",
         "it was granted",
-        "v1/outbox.sql",
+        "v1/end.sql",
         "AND w.state IN ('in_line', 'set_aside', 'granted'));",
         "AND w.state IN ('in_line', 'set_aside'));",
     ),

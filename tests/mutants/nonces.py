@@ -64,7 +64,7 @@ MUTANTS = (
     nonces(
         "a message is attached where its text says",
         "the ticket was made a moment ago",
-        "outbox",
+        "attach",
         "    ticket = state.known(wanted, ticket.nonce) or ticket\n",
         "",
         CONFORMANCE,
@@ -82,7 +82,7 @@ MUTANTS = (
         "a wait in two lines has the place of the first",
         "both records are the same",
         "state",
-        "min(filter(None, found), key=lambda ticket: ticket.turn, default=None)",
+        "min(filter(None, found), key=lambda ticket: ticket.rank, default=None)",
         "next(filter(None, found), None)",
     ),
     nonces(
@@ -98,14 +98,14 @@ MUTANTS = (
     nonces(
         "a grant is a permit of its name",
         "the names are the same",
-        "permits",
+        "release",
         "at.holders.pop(holder, None)",
         "at.holders.pop(holder, None) or at.grants.pop(holder, None)",
     ),
     nonces(
         "what a holder leaves takes its grant along",
         "nobody knows that it was handed anything",
-        "permits",
+        "release",
         "    return bool(found) and all(",
         "    return all(",
     ),

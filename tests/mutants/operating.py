@@ -70,7 +70,7 @@ MUTANTS = [
     operating(
         "a task runs wherever it is known",
         "a worker knows what it runs",
-        "ops/control",
+        "ops/replies",
         " if at.active is active}",
         "}",
         f"{INSPECTOR}::test_workers_name_tasks",
@@ -126,7 +126,7 @@ MUTANTS = [
     operating(
         "a task waits with any worker that knows it",
         "its worker knows it",
-        "ops/control",
+        "ops/replies",
         " if w.where is Where.HELD else None",
         "",
         f"{INSPECTOR}::test_where_each_one_waits",
@@ -174,7 +174,7 @@ MUTANTS = [
     operating(
         "who is behind a paused task is expected as ever",
         "the store did not say otherwise",
-        "worker/main_process/inspection",
+        "worker/main_process/turns",
         "yield None if resources in still else turn",
         "yield turn",
         "tests/worker/main_process/test_inspection.py",
@@ -182,7 +182,7 @@ MUTANTS = [
     operating(
         "a line that stands still stops all",
         "one of its semaphores is paused",
-        "worker/main_process/inspection",
+        "worker/main_process/turns",
         "yield None if resources in still else turn",
         "yield None if still else turn",
         "tests/worker/main_process/test_inspection.py",

@@ -29,17 +29,17 @@ INTO_THE_STORE = [
     parking(
         "acknowledged before attach",
         "the store was there a moment ago",
-        "messages/waiting",
-        "        try:\n            outgoing = self._store.attach(",
-        "        request.was_parked()\n        try:\n            outgoing = self._store.attach(",
+        "messages/park",
+        "        try:\n            outgoing = self.store.attach(",
+        "        request.on_parked()\n        try:\n            outgoing = self.store.attach(",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
     ),
     parking(
         "what is parked stays unacknowledged",
         "it comes back by the store, and once more when its worker ends",
-        "messages/waiting",
-        "        request.was_parked()\n        self._outgoing(outgoing)\n",
-        "        self._outgoing(outgoing)\n",
+        "messages/park",
+        "        request.on_parked()\n        self.outgoing(outgoing)\n",
+        "        self.outgoing(outgoing)\n",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
     ),
     parking(
@@ -69,32 +69,32 @@ INTO_THE_STORE = [
     parking(
         "any size is parked",
         "a store takes what a broker takes; but it keeps all of it in memory",
-        "messages/waiting",
-        "        if len(payload) > self._largest:\n",
+        "messages/park",
+        "        if len(payload) > self.largest:\n",
         "        if False:\n",
         f"{CAUGHT}::test_what_is_too_large_goes_to_its_queue",
     ),
     parking(
         "a message the store cannot take is given back",
         "the broker delivers it again at once, and again, while the store is away",
-        "messages/waiting",
+        "messages/park",
         '            logger.warning("task %s is requeued, not parked: %s", request.id, error)\n'
-        "            self._instead()\n",
-        "            request.came_to_nothing()\n",
+        "            self.instead()\n",
+        "            request.return_to_broker()\n",
         f"{CAUGHT}::test_what_the_store_cannot_take_goes_to_its_queue",
     ),
     parking(
         "parked after its connection was lost",
         "the broker delivers it again, and it waits twice",
-        "messages/waiting",
-        "        if not request.may_go_back():\n            return\n        came_from",
+        "messages/park",
+        "        if not request.may_be_moved():\n            return\n        came_from",
         "        came_from",
         f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_parked",
     ),
     parking(
         "nobody is revoked while it is being parked",
         "the sweep finds the revoked; but it looks for each once",
-        "messages/waiting",
+        "messages/park",
         "            if request.id in state.revoked:",
         "            if False:",
         f"{CAUGHT}::test_who_was_revoked_meanwhile_is_looked_for_again",
@@ -102,7 +102,7 @@ INTO_THE_STORE = [
     parking(
         "expiration is the transport's",
         "a parked message never expires in its queue",
-        "messages/message",
+        "messages/parked",
         'if name not in OF_THE_TRANSPORT or name == "expiration"',
         "if name not in OF_THE_TRANSPORT",
         f"{CAUGHT}::test_a_message_comes_out_as_it_went_in",
@@ -110,7 +110,7 @@ INTO_THE_STORE = [
     parking(
         "a body is bytes",
         "some transports hand out text",
-        "messages/message",
+        "messages/parked",
         'return Parked(body=body.decode() if rest.pop("text") else body, **rest)',
         'return Parked(body=body if rest.pop("text") else body, **rest)',
         f"{CAUGHT}::test_a_message_comes_out_as_it_went_in",
@@ -161,7 +161,7 @@ OUT_OF_THE_STORE = [
     parking(
         "the store is told before the broker has it",
         "published a moment later; or never, if this worker dies",
-        "messages/waiting",
+        "messages/bring_back",
         "        sent: list[Grant] = []\n        try:\n",
         "        sent: list[Grant] = []\n        self._store.sent(self._grants)\n        try:\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -169,7 +169,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that fails is told with the others",
         "all that was taken was sent",
-        "messages/waiting",
+        "messages/bring_back",
         "                self._store.sent(sent)\n",
         "                self._store.sent([*sent, *self._grants])\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -177,7 +177,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that fails takes the others along",
         "the store is told when all are sent; those before the failure come twice",
-        "messages/waiting",
+        "messages/bring_back",
         "            if sent:\n",
         "            if sent and not self._grants:\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -185,7 +185,7 @@ OUT_OF_THE_STORE = [
     parking(
         "one that cannot be sent holds up the others",
         "in order means in order",
-        "messages/waiting",
+        "messages/bring_back",
         "            self._grants.rotate(-1)  # one that cannot be sent must not delay the others\n",
         "",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -193,7 +193,7 @@ OUT_OF_THE_STORE = [
     parking(
         "taken anew at each attempt",
         "what was taken before is offered to nobody until its grant has ended",
-        "messages/waiting",
+        "messages/bring_back",
         "            self._grants.extend(self._store.take(self._outgoing))\n",
         "            pass\n        self._grants = deque(self._store.take(self._outgoing))\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
@@ -209,7 +209,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what comes back from the broker is tried again",
         "its queue will be there soon; but the worker that made it is gone for good",
-        "messages/waiting",
+        "messages/bring_back",
         "        except Returned:  # the granted queue is gone: no worker consumes it any more\n",
         "        except ZeroDivisionError:\n",
         f"{CAUGHT}::test_who_has_no_queue_any_more_goes_to_its_own",
@@ -217,7 +217,7 @@ OUT_OF_THE_STORE = [
     parking(
         "its own queue is there",
         "it was once; but queues are deleted, too",
-        "messages/waiting",
+        "messages/bring_back",
         "            self._publisher.declare(message.queue)\n",
         "",
         f"{CAUGHT}::test_who_has_no_queue_any_more_goes_to_its_own",
@@ -225,7 +225,7 @@ OUT_OF_THE_STORE = [
     parking(
         "a wait is one message",
         "brought back twice, both are the one that was admitted, and both run",
-        "messages/waiting",
+        "messages/bring_back",
         "sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals)",
         'sent_back("", 1, grant.ticket, message.refusals)',
         f"{CAUGHT}::test_each_that_is_brought_back_is_another_message",
@@ -233,7 +233,7 @@ OUT_OF_THE_STORE = [
     parking(
         "all attempts are one message",
         "one that was not confirmed and arrived nevertheless is no copy of the next",
-        "messages/waiting",
+        "messages/put_back",
         "sent_back(request.holder, self._attempts, ",
         "sent_back(request.holder, 1, ",
         f"{CAUGHT}::test_each_attempt_is_another_message",
@@ -249,7 +249,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what is brought back is not urgent",
         "an errand is an errand",
-        "messages/waiting",
+        "messages/bring_back",
         "    urgent = True  # a permit is reserved for each message\n",
         "    urgent = False\n",
         f"{SCHEDULER}::test_the_urgent_goes_first",
@@ -281,7 +281,7 @@ OUT_OF_THE_STORE = [
     parking(
         "what cannot be sent is taken nevertheless",
         "it is sent when the broker is back; until then no other worker can",
-        "messages/waiting",
+        "messages/bring_back",
         "            self._publisher.check()  # if the broker is away, leave the messages to other workers\n",
         "",
         f"{CAUGHT}::test_what_cannot_be_sent_is_left_to_others",
@@ -475,7 +475,7 @@ QUEUES_BESIDE = [
     parking(
         "whatever is called granted is ours",
         "a queue of the user's may have that name, and its messages go to another",
-        "messages/route",
+        "messages/granted_queue",
         "return home if home in homes else queue",
         "return home",
         f"{COPIES}::test_who_waits_again_goes_to_its_own_queue",
@@ -483,7 +483,7 @@ QUEUES_BESIDE = [
     parking(
         "it comes back by the way that was planned",
         "granted queues were turned off meanwhile, and nobody consumes it",
-        "messages/waiting",
+        "messages/bring_back",
         "way = message.way if self._granted else message.queue",
         "way = message.way",
         f"{CAUGHT}::test_without_granted_queues_it_comes_by_its_own",

@@ -441,7 +441,7 @@ MUTANTS = (
     postgresql(
         "whoever attaches knows the ticket",
         "it was made a moment ago",
-        "v1/outbox.sql",
+        "v1/attach.sql",
         "    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources), ticket);\n",
         "",
         tests=WAITS,
@@ -449,7 +449,7 @@ MUTANTS = (
     postgresql(
         "a grant for another weight is a grant",
         "its ticket is the same",
-        "v1/outbox.sql",
+        "v1/attach.sql",
         "    granted := given.whole;\n",
         "    granted := given.part;\n",
     ),
@@ -549,21 +549,21 @@ MUTANTS = (
     postgresql(
         "only what is in the store can be promoted",
         "nothing is granted to the others",
-        "v1/outbox.sql",
+        "v1/promote.sql",
         "    AND w.state IN ('in_line', 'in_transit', 'set_aside');\n",
         "    AND w.state IN ('in_line', 'set_aside');\n",
     ),
     postgresql(
         "what was granted can be promoted",
         "its grant may lapse",
-        "v1/outbox.sql",
+        "v1/promote.sql",
         "    AND w.state IN ('in_line', 'in_transit', 'set_aside');\n",
         "    AND w.state IN ('in_line', 'in_transit', 'set_aside', 'granted');\n",
     ),
     postgresql(
         "who is first now is granted at the next release",
         "nothing was given back",
-        "v1/outbox.sql",
+        "v1/promote.sql",
         "    RETURN celery_semaphore.v1_mark_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);\n",
         "    RETURN ROW(m.epoch, false, '{}', '{}')::celery_semaphore.v1_handed;\n",
     ),

@@ -76,7 +76,7 @@ POSTGRES = (
     conformance(
         "a parked wait stays its session's",
         "its worker parked it",
-        "v1/outbox.sql",
+        "v1/attach.sql",
         "w.outbox AND _granted,\n        session = excluded.session, keeps = excluded.keeps;",
         "w.outbox AND _granted;",
         noticed_by="is_parked_needs",

@@ -77,7 +77,7 @@ REFUSING = (
     upkeep(
         "any ticket is this task's",
         "its message brought it",
-        "worker/messages/headers.py",
+        "worker/messages/ticket_header.py",
         "    return first == task_id and bool(",
         "    return bool(",
         *HEADERS,

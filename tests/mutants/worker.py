@@ -45,11 +45,11 @@ ACKNOWLEDGING = [
     worker(
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
-        "worker/messages/waiting",
-        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
-        "        request.went_back()\n",
-        "        request.went_back()\n"
-        "        self._publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
+        "worker/messages/put_back",
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
+        "        request.on_put_back()\n",
+        "        request.on_put_back()\n"
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
         "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(
@@ -386,8 +386,8 @@ RENEWING = [
         "a lease begins when the store has answered",
         "the server counted from before",
         "worker/pool_process/gate",
-        "observer.held(answer, since,",
-        "observer.held(answer, time.monotonic(),",
+        "took), since)",
+        "took), time.monotonic())",
         "tests/worker/pool_process/test_gate.py::test_a_lease_counts_from_before_the_store_was_asked",
     ),
     worker(
@@ -737,7 +737,7 @@ LEAVING = [
     worker(
         "the key is on the span",
         "it tells more than the semaphore",
-        "worker/pool_process/tracing",
+        "worker/pool_process/acquired",
         "claim.semaphore for claim",
         "f'{claim.semaphore} {claim.key}' for claim",
         f"{TRACING}::test_a_key_is_on_no_span",
@@ -753,7 +753,7 @@ LEAVING = [
     worker(
         "a parked task was refused once",
         "the count is lost in the store",
-        "worker/messages/waiting",
+        "worker/messages/bring_back",
         "grant.ticket, message.refusals)",
         "grant.ticket, 0)",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-parked]",
@@ -761,9 +761,9 @@ LEAVING = [
     worker(
         "a task that went back was refused once",
         "the count is lost in the broker",
-        "worker/messages/waiting",
-        "self._ticket, request.refusals, came",
-        "self._ticket, 0, came",
+        "worker/messages/put_back",
+        "self.ticket, request.refusals, came",
+        "self.ticket, 0, came",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-published]",
     ),
     worker(
@@ -777,7 +777,7 @@ LEAVING = [
     worker(
         "a retry was refused as often as its first run",
         "it is the same task",
-        "worker/messages/headers",
+        "worker/messages/header_names",
         "SESSION, REFUSALS, TICKET)",
         "SESSION, TICKET)",
         *TRACER,

@@ -12,8 +12,8 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, R
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
-from celery_semaphore.ops.control import Replies, TaskAt
 from celery_semaphore.ops.inspector import Inspector
+from celery_semaphore.ops.replies import Replies, TaskAt
 from celery_semaphore.ops.views import SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore

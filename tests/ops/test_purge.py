@@ -18,7 +18,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.ops.purge import purge
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
-from celery_semaphore.worker.messages.message import packed
+from celery_semaphore.worker.messages.parked import packed
 
 TAKE_UP = 20.0
 

@@ -71,7 +71,7 @@ def test_permits_are_renewed(store: RedisStore, fill: Fill) -> None:
 
 
 @pytest.mark.parametrize("others_came_first", [False, True])
-def test_permits_are_put_back(
+def test_permits_are_restored(
     full_server: RedisServer,
     store: RedisStore,
     open_at: OpenAt,

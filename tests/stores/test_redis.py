@@ -77,7 +77,7 @@ class TestRoundTrips:
     ) -> None:
         """All holders of a key come at once, in the grace, and the server must not stand still for them."""
 
-        def put_back(count: int) -> float:
+        def restore(count: int) -> float:
             store.epoch = None  # there is no grace for who knows of nothing before
             permits = [permit_of(store.acquire(claim(99), str(n))) for n in range(count)]
             with server.client() as client:
@@ -89,7 +89,7 @@ class TestRoundTrips:
                 client.flushall()
             return sum(seen.values()) / len(permits)
 
-        assert put_back(60) <= put_back(20) + 1
+        assert restore(60) <= restore(20) + 1
 
     @pytest.mark.parametrize("dead", [0, 1])
     def test_many_are_renewed_after_a_restart_while_paused(
@@ -303,7 +303,7 @@ class TestPartialLoss:
         assert store.renew([other]) == {"b": Renewal.OK}
         assert list(store.resources()) == ["other"]
 
-    def test_in_the_grace_it_is_put_back(
+    def test_in_the_grace_it_is_restored(
         self, server: RedisServer, store: RedisStore, permit: Permit
     ) -> None:
         with server.client() as client:
@@ -311,7 +311,7 @@ class TestPartialLoss:
         assert store.renew([permit]) == {"a": Renewal.RESTORED}
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
 
-    def test_it_is_put_back_in_its_own_place(self, server: RedisServer, store: RedisStore) -> None:
+    def test_it_is_restored_in_its_own_place(self, server: RedisServer, store: RedisStore) -> None:
         """Above a lowered limit, where it was renewed before the rest of it was lost."""
         permit_of(store.acquire(claim(2), "dead"))
         permit = permit_of(store.acquire(claim(2) + claim(of="disk"), "a"))

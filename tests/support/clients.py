@@ -14,7 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from celery_semaphore.core.events import Announcer, Event, PermitLostEvent
+from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.events import Event, PermitLostEvent
 from celery_semaphore.core.lease import LOST_AFTER, LeaseKeeper
 from celery_semaphore.core.permit import Claim, Kind, Permit, Renewal, Renewals, Wait
 from celery_semaphore.core.store import Store

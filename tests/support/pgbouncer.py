@@ -1,6 +1,5 @@
 """PgBouncer, before a PostgreSQL server of the tests' own."""
 
-import shutil
 from pathlib import Path
 from typing import Self
 
@@ -12,21 +11,13 @@ from .server import Server
 class PgBouncer(Server):
     """A pooler in transaction mode before a server: a client's next transaction may be in another session."""
 
-    name = "pgbouncer"
+    name = command = "pgbouncer"
+    missing = "no PgBouncer: apt-get install pgbouncer"
 
     def __init__(self, server: PostgresServer, **options: str) -> None:
         super().__init__()
         self.server = server
         self.options = {"pool_mode": "transaction", "default_pool_size": "3"} | options
-
-    @classmethod
-    def binary(cls) -> Path | None:
-        found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-        return Path(found) if found else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        return None if cls.binary() else "no PgBouncer: apt-get install pgbouncer"
 
     def start(self) -> Self:
         binary = self.binary()

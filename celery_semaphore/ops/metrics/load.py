@@ -9,7 +9,7 @@ from typing import Any
 
 from ...worker.celery_internals import unacknowledged_on_redis
 from ...worker.main_process.load import COMMAND
-from ...worker.messages.route import granted_queue
+from ...worker.messages.granted_queue import granted_queue
 from ..control import broadcast
 
 ANSWER_S = 1.0  # to wait for the workers

@@ -18,7 +18,7 @@ from ..encoding import (
     seconds,
 )
 from .messages import Messages
-from .waiter import Waiter
+from .stored_wait import StoredWait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Acquisition:
 
     def answer(self) -> Answer:
         self.wanted = resource_claims(self.claims)
-        self.state.drop(self.wanted)  # A3
+        self.state.end_overdue(self.wanted)  # A3
         for ask in self.wanted:  # A4
             self.state.at(ask.resource).declared = ask.limit
         carried = self.wait.ticket if self.wait else None
@@ -129,7 +129,7 @@ class Acquisition:
         before = self.state.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.state.now + retry
         keeps = microseconds(wait.keeps)
-        waiter = Waiter(
+        waiter = StoredWait(
             self.ticket, wait.kind, brief(self.claims), tuple(self.wanted), due, keeps=keeps
         )
         if wait.session and wait.kind is Kind.BLOCK:  # the same process asks for its grants

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...core.store import Outgoing
     from .resource import Resource
     from .state import MemoryState
-    from .waiter import Waiter
+    from .stored_wait import StoredWait
 
 
 def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
@@ -39,11 +39,11 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
     if not needed:
         return outgoing
     together = list(dict.fromkeys([*names, *needed]))
-    state.look_at([ResourceClaim(name, 0, 0) for name in together])
+    state.sweep([ResourceClaim(name, 0, 0) for name in together])
     return outgoing | hand_on(state, together)
 
 
-def _next(state: MemoryState, at: Resource) -> Waiter | None:
+def _next(state: MemoryState, at: Resource) -> StoredWait | None:
     """Return the first in line if there is room for it; else it blocks the line, or heavy waits would starve."""
     head = state.first(at)
     if head and not state.refusal(head.ask_at(at.name), head.ticket):  # H1, H6
@@ -51,7 +51,7 @@ def _next(state: MemoryState, at: Resource) -> Waiter | None:
     return None  # H3: a free permit goes to the next acquire
 
 
-def _grant_or_move(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     for ask in waiter.resource_claims:
         if ask.resource != at.name and state.refusal(ask, waiter.ticket):
             _move(at, state.at(ask.resource), waiter)
@@ -59,15 +59,15 @@ def _grant_or_move(state: MemoryState, at: Resource, waiter: Waiter) -> None:
     _grant(state, at, waiter)
 
 
-def _move(at: Resource, other: Resource, waiter: Waiter) -> None:
+def _move(at: Resource, other: Resource, waiter: StoredWait) -> None:
     """H8: move a wait to another line; a record of a later refusal there stays, for it may have a message."""
     there = other.tickets.get(waiter.nonce, waiter)
-    ticket = min(there.ticket, waiter.ticket, key=lambda each: each.turn)
+    ticket = min(there.ticket, waiter.ticket, key=lambda each: each.rank)
     other.tickets[waiter.nonce] = replace(there, ticket=ticket)
     at.forget(waiter.nonce)
 
 
-def _grant(state: MemoryState, at: Resource, waiter: Waiter) -> None:
+def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     """H9, E4: grant all claims of this wait."""
     token = state.new_token(waiter.resource_claims)
     ends = state.now + (GRANT if waiter.session else state.take_up)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...core.ticket import Ticket
-    from .waiter import Waiter
+    from .stored_wait import StoredWait
 
 
 LATELY = 50  # the mean is that of about so many permits, the last ones released
@@ -52,7 +52,9 @@ class Resource:
     # By nonce, apart from `holders`: a nonce is a holder's name, and may have a permit and a grant at once.
     grants: dict[str, Entry] = field(default_factory=dict)
     released: dict[str, int] = field(default_factory=dict)  # tombstones: holder → expiry
-    tickets: dict[str, Waiter] = field(default_factory=dict)  # by nonce: in line, granted or ended
+    tickets: dict[str, StoredWait] = field(
+        default_factory=dict
+    )  # by nonce: in line, granted or ended
     # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)
     token: int = 0
@@ -63,7 +65,7 @@ class Resource:
     latest: float | None = None
     ceiling: tuple[int, float] = (0, inf)  # an epoch, and the weight that can be alive in it
     touched: int = 0  # time of the last call
-    looked_at: int = 0  # time of the last reaping, which takes the oldest first
+    reaped_at: int = 0  # time of the last reaping, which takes the oldest first
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
@@ -113,22 +115,22 @@ class Resource:
         known = self.tickets.get(nonce) or self.grants.get(nonce)
         return known.ticket if known else None
 
-    def line(self, before: Ticket | None = None) -> list[Waiter]:
+    def line(self, before: Ticket | None = None) -> list[StoredWait]:
         """Return all waits in the order of the line: by priority, then by place."""
         line = [
             waiter
             for nonce, waiter in self.tickets.items()
             if not (nonce in self.grants or waiter.ended)
-            if before is None or waiter.ticket.turn < before.turn
+            if before is None or waiter.ticket.rank < before.rank
         ]
-        return sorted(line, key=lambda waiter: waiter.ticket.turn)
+        return sorted(line, key=lambda waiter: waiter.ticket.rank)
 
     def has_message(self, names: Iterable[str]) -> bool:
         """Return whether a message with one of these names is in line or granted."""
         waits = (each for each in self.tickets.values() if not each.ended)
         return any(each.name and each.name in names for each in waits)
 
-    def parked(self, names: Iterable[str]) -> list[Waiter]:
+    def parked(self, names: Iterable[str]) -> list[StoredWait]:
         """Return the waits in line of the messages with these names."""
         return [each for each in self.line() if each.name and each.name in names]
 
@@ -148,13 +150,13 @@ class Resource:
             for name, entry in entries.items():
                 entries[name] = replace(entry, ends=min(entry.ends, furthest))
 
-    def drop(self, now: int, lease: int, take_up: int) -> list[Entry]:
+    def end_overdue(self, now: int, lease: int, take_up: int) -> list[Entry]:
         """End what is overdue; return the grants that a session did not take up."""
         for holder, entry in list(self.holders.items()):
             if entry.ends <= now:
                 del self.holders[holder]
                 self.mark_released(holder, now + lease)
-        lapsed = self._drop_grants(now)
+        lapsed = self._end_grants(now)
         for nonce, waiter in list(self.tickets.items()):
             if nonce in self.grants:
                 continue
@@ -165,7 +167,7 @@ class Resource:
         self.released = {name: until for name, until in self.released.items() if until > now}
         return lapsed
 
-    def _drop_grants(self, now: int) -> list[Entry]:
+    def _end_grants(self, now: int) -> list[Entry]:
         """End overdue grants, so that waits with a parked message are in line again.
 
         Return the grants that a session did not take up.
@@ -181,11 +183,11 @@ class Resource:
                     self.forget(nonce)  # a record from earlier claims
         return lapsed
 
-    def send_off(self, waiter: Waiter, now: int) -> None:
+    def send_off(self, waiter: StoredWait, now: int) -> None:
         """Put a wait in transit: it keeps its place for a while, and blocks no other."""
         self.tickets[waiter.nonce] = replace(waiter, away=True, due=now, aside=False)
 
-    def set_aside(self, waiter: Waiter) -> None:
+    def set_aside(self, waiter: StoredWait) -> None:
         """H4: set a wait aside, so that no call steps over it again."""
         self.tickets[waiter.nonce] = replace(waiter, aside=True)
 
@@ -198,7 +200,7 @@ class Resource:
     def idle(self) -> bool:
         return not (self.holders or self.grants or self.tickets)
 
-    def forget(self, nonce: str) -> Waiter | None:
+    def forget(self, nonce: str) -> StoredWait | None:
         """Delete a wait from the line and the outbox."""
         self.outbox.pop(nonce, None)
         return self.tickets.pop(nonce, None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...core.ticket import Ticket
     from .messages import Remembered
-    from .waiter import Waiter
+    from .stored_wait import StoredWait
 
 
 GRANT = microseconds(GRANT_S)
@@ -65,11 +65,11 @@ class MemoryState:
         found = self.messages.get(name)
         return found if found and found.until > self.now else None
 
-    def drop(self, wanted: Sequence[ResourceClaim]) -> None:
+    def end_overdue(self, wanted: Sequence[ResourceClaim]) -> None:
         for at in [self.at(ask.resource) for ask in wanted]:
             at.cut(self._furthest)
             if not self.in_grace:  # else the store was away: no holder could renew or come back
-                for lapsed in at.drop(self.now, self.lease, self.take_up):
+                for lapsed in at.end_overdue(self.now, self.lease, self.take_up):
                     self._not_taken_up(at, lapsed)
 
     def _not_taken_up(self, at: Resource, grant: Entry) -> None:
@@ -91,11 +91,11 @@ class MemoryState:
         self.sessions[session] = self.now
         self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
 
-    def is_reachable(self, waiter: Waiter) -> bool:
+    def is_reachable(self, waiter: StoredWait) -> bool:
         awake = not waiter.session or self.is_awake(waiter.session)
         return awake and not waiter.in_transit
 
-    def first(self, at: Resource, before: Ticket | None = None) -> Waiter | None:
+    def first(self, at: Resource, before: Ticket | None = None) -> StoredWait | None:
         """Return the first wait in line that is reachable and fits the limit in force.
 
         Waits of sleeping sessions before it are put in transit (H5); heavier ones are set aside (H4).
@@ -113,12 +113,12 @@ class MemoryState:
                 at.set_aside(waiter)
         return None
 
-    def look_at(self, wanted: Sequence[ResourceClaim]) -> None:
+    def sweep(self, wanted: Sequence[ResourceClaim]) -> None:
         """End what is overdue, as a sweep does.
 
         E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
         """
-        self.drop(wanted)
+        self.end_overdue(wanted)
         for ask in wanted if not self.in_grace else ():
             self._send_off_set_aside(self.at(ask.resource))
 
@@ -206,14 +206,14 @@ class MemoryState:
         Of several records the most urgent counts.
         """
         found = [self.at(ask.resource).ticket_of(nonce) for ask in wanted]
-        return min(filter(None, found), key=lambda ticket: ticket.turn, default=None)
+        return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> list[Resource]:
         """Return the resources where this wait has a record."""
         ats = [self.at(ask.resource) for ask in wanted]
         return [at for at in ats if nonce in at.tickets]
 
-    def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> Waiter | None:
+    def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> StoredWait | None:
         """Delete a wait from all lines; return its last record."""
         found = None
         for ask in wanted:
@@ -240,7 +240,7 @@ class MemoryState:
         Only then a wait with an overdue grant is in line again.
         """
         found = [at for at in self.resources.values() if at.has_message(names)]
-        self.drop([ResourceClaim(at.name, 0, 0) for at in found])
+        self.end_overdue([ResourceClaim(at.name, 0, 0) for at in found])
         return found
 
     def end_part(self, wanted: Sequence[ResourceClaim], holder: str) -> None:

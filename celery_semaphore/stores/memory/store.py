@@ -31,13 +31,17 @@ from ..encoding import (
 )
 from ..non_reentrant_lock import NonReentrantLock
 from ..options import DEFAULTS, StoreOptions
-from . import sessions
 from .acquisition import Acquisition
+from .ask import ask
+from .attach import attach
 from .facts import LOST, about
 from .handing_on import hand_on
+from .name import name as name_waits
 from .newer import release_in_newer, renewed_in_newer
-from .outbox import attach, sent, take
-from .permits import end_wait, release, renewed
+from .outbox import sent, take
+from .reap import reaped
+from .release import end_wait, release
+from .renew import renewed
 from .state import MemoryState
 from .totals import totals
 from .view import view
@@ -123,17 +127,7 @@ class MemoryStore:
                 state = self._entered()
             except NewerFormat:
                 return frozenset()  # newer processes reap
-            forgotten = state.now - 10 * state.lease
-            for name, at in list(state.resources.items()):
-                if at.idle() and at.touched < forgotten:
-                    del state.resources[name]
-            used = [at for at in state.resources.values() if not at.idle()]
-            used.sort(key=lambda at: at.looked_at if at.looked_at <= state.now else 0)
-            for at in used[:limit]:
-                at.looked_at = state.now
-            wanted = [ResourceClaim(at.name, 0, 0) for at in used[:limit]]
-            state.look_at(wanted)
-            return self._handed_on(wanted)
+            return self._handed_on(reaped(state, limit))
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:  # E12
@@ -147,7 +141,7 @@ class MemoryStore:
     def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         with self._lock:
             state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
-            state.drop(wanted)
+            state.end_overdue(wanted)
             at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}  # E11
             for waiter in at.line():
                 if waiter.nonce in nonces:
@@ -170,7 +164,7 @@ class MemoryStore:
     ) -> SessionReply:
         check_name("session", session)
         with self._lock:
-            return sessions.ask(self._entered(), session, begun, to_forecast)
+            return ask(self._entered(), session, begun, to_forecast)
 
     def sleep(self, session: str) -> None:
         with self._lock:
@@ -179,7 +173,7 @@ class MemoryStore:
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         check_name("session", session)
         with self._lock:
-            return sessions.name(self._entered(), session, waits)
+            return name_waits(self._entered(), session, waits)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:
@@ -209,7 +203,7 @@ class MemoryStore:
                 [resource] if keyed else [n for n in state.resources if semaphore_of(n) == resource]
             )
             wanted = [ResourceClaim(name, 0, 0) for name in used]
-            state.look_at(wanted)
+            state.sweep(wanted)
             return self._handed_on(wanted)
 
     def limits(self) -> dict[str, int]:

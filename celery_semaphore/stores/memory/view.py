@@ -10,7 +10,7 @@ from .resource import Resource
 
 if TYPE_CHECKING:
     from .state import MemoryState
-    from .waiter import Waiter as Record
+    from .stored_wait import StoredWait
 
 
 def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
@@ -47,7 +47,7 @@ def _held(state: MemoryState, at: Resource) -> list[Held]:
 
 
 def _waiter(
-    state: MemoryState, at: Resource, limit: int | None, position: int, record: Record
+    state: MemoryState, at: Resource, limit: int | None, position: int, record: StoredWait
 ) -> Waiter:
     weight = record.weight_at(at.name)
     return Waiter(

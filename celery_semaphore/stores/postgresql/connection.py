@@ -47,7 +47,7 @@ INSTALL = "celery -A <your app> semaphore install"
 logger = logging.getLogger(__name__)
 
 
-class Unanswered(psycopg.OperationalError):
+class AnswerTimeout(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
@@ -128,7 +128,7 @@ class Connection:
             selector.register(self._libpq.socket, events)
             if not selector.select(max(0.0, until - time.monotonic())):
                 msg = f"no answer within {self._timeout:g} s"
-                raise Unanswered(msg)
+                raise AnswerTimeout(msg)
 
     @staticmethod
     def _rows(results: list[PGresult]) -> list[Row]:

@@ -94,10 +94,10 @@ class Link:
                 # Close it after an interruption, too: the next call would read the answer of this one.
                 connection.close()
                 raise
-            self._put_back(connection)
+            self._keep_or_close(connection)
         return answer
 
-    def _put_back(self, connection: Connection) -> None:
+    def _keep_or_close(self, connection: Connection) -> None:
         if len(self._idle) < KEPT and self._keeps():
             self._idle.append(connection)
         else:

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...core.permit import Claim, Kind, Permit, Reason, Refusal, Wait
+from ...core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.store import Store
     from ...core.ticket import Ticket
+
+A = TypeVar("A", Permit, Refusal)
 
 
 def claim(
@@ -24,16 +26,17 @@ def claim(
 def admitted(
     store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
 ) -> Permit:
-    answer = store.acquire(claims, holder, wait)
-    assert isinstance(answer, Permit), answer
-    return answer
+    return _expected(Permit, store.acquire(claims, holder, wait))
 
 
 def refused(
     store: Store, claims: Sequence[Claim], holder: str, wait: Wait | None = None
 ) -> Refusal:
-    answer = store.acquire(claims, holder, wait)
-    assert isinstance(answer, Refusal), answer
+    return _expected(Refusal, store.acquire(claims, holder, wait))
+
+
+def _expected(kind: type[A], answer: Answer) -> A:
+    assert isinstance(answer, kind), answer
     return answer
 
 

@@ -111,7 +111,7 @@ class Calling(Suite):
             line.append((parked if n % 2 else calling)(store, claim(4), str(n)))
             clock.advance(0.001)
         assert messages(released(store, "a", claim(4, weight=4))) == [b"1", b"3"]
-        assert sorted(granted(store), key=lambda ticket: ticket.turn) == line[:4]
+        assert sorted(granted(store), key=lambda ticket: ticket.rank) == line[:4]
 
     def test_callers_of_higher_priority_go_first(self, store: Store) -> None:
         admitted(store, claim(), "a")

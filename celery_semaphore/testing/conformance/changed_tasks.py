@@ -17,6 +17,7 @@ from .session_calls import S, held, holding
 from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
+    from ...core.permit import Claim
     from ...core.store import Store
     from ...core.ticket import Ticket
     from ..clock import Clock
@@ -80,22 +81,23 @@ class ChangedTasks(Suite):
         ):
             assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
 
-    @pytest.mark.parametrize("order", [1, -1])
+    @pytest.fixture(params=[1, -1])
+    def both(self, request: pytest.FixtureRequest) -> list[Claim]:
+        """Return the claims on both resources, in each order."""
+        return [*claim(), *DISK][:: request.param]
+
     def test_a_wait_in_two_lines_may_get_two_grants(
-        self, store: Store, clock: Clock, order: int
+        self, store: Store, clock: Clock, both: list[Claim]
     ) -> None:
         """Test that the task which takes up both gets the newer token, whatever the order of its claims."""
         ticket, granted_last = granted_twice(store, clock)
-        both = [*claim(), *DISK][::order]
         assert admitted(store, both, "b3", came_back(ticket)).token == granted_last
 
-    @pytest.mark.parametrize("order", [1, -1])
     def test_a_message_with_two_grants_is_sent_once(
-        self, store: Store, clock: Clock, order: int
+        self, store: Store, clock: Clock, both: list[Claim]
     ) -> None:
         """Test that it is sent when it is attached, whatever the order of its claims."""
         ticket, _ = granted_twice(store, clock)
-        both = [*claim(), *DISK][::order]
         outgoing = store.attach(ticket, both, b"m")
         assert messages(store.take(outgoing)) == [b"m"]
         assert not store.take(frozenset({"api", "disk"}))

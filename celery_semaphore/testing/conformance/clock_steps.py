@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEP = 3600.0
 FURTHEST = 3 * LEASE
 # Seconds until a resource that no call touches is looked at, and the times that are cut there are over.
-LOOK = 16 * LEASE
+LONGEST_UNREAPED_S = 16 * LEASE
 
 
 def waited(store: Store, clock: Clock) -> float:
@@ -94,7 +94,7 @@ class ClockSteps(Suite):
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         clock.advance(-STEP)
-        assert waited(store, clock) <= LOOK
+        assert waited(store, clock) <= LONGEST_UNREAPED_S
 
     def test_reaping_finds_a_grant_that_was_sent_in_vain(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
@@ -104,7 +104,7 @@ class ClockSteps(Suite):
         assert messages(grants) == [b"b"]
         store.sent(grants)
         clock.advance(-STEP)
-        assert waited(store, clock) <= LOOK
+        assert waited(store, clock) <= LONGEST_UNREAPED_S
 
     def test_reaping_finds_a_grant_that_no_session_takes_up(
         self, store: Store, clock: Clock
@@ -117,4 +117,4 @@ class ClockSteps(Suite):
         store.release("a", claim())
         assert granted(store) == [dead.ticket]
         clock.advance(-STEP)
-        assert waited(store, clock) <= LOOK
+        assert waited(store, clock) <= LONGEST_UNREAPED_S

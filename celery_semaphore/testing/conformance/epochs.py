@@ -108,7 +108,7 @@ class Epochs(Suite):
         assert store.renew([permit]) == {"a": Renewal.LOST}
         assert store.snapshot("api").occupied == 0
 
-    def test_never_what_was_put_back_and_released(self, store: Store) -> None:
+    def test_never_what_was_restored_and_released(self, store: Store) -> None:
         permit = admitted(store, claim(), "a")
         self.forget(store)
         store.renew([permit])

@@ -45,7 +45,7 @@ class Leases(Suite):
         store.renew([permit])
         assert admitted(store, claim(9), "c").token > later > permit.token
 
-    def test_renewing_what_was_put_back_changes_nothing_else(
+    def test_renewing_what_was_restored_changes_nothing_else(
         self, store: Store, clock: Clock
     ) -> None:
         permit = admitted(store, claim(9), "a")

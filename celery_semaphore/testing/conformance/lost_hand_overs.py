@@ -71,7 +71,7 @@ class LostHandOvers(HandedOver):
         assert names(store) == ["b"]
 
     @pytest.mark.parametrize("renewed", [False, True])
-    def test_what_was_put_back_is_not_remembered(self, store: Store, *, renewed: bool) -> None:
+    def test_what_was_restored_is_not_remembered(self, store: Store, *, renewed: bool) -> None:
         """Exceed the limit only beside permits that the store remembers: all of those were admitted once."""
         for holder in ("a", "b", "c"):
             admitted(store, claim(3), holder)
@@ -145,7 +145,7 @@ class LostHandOvers(HandedOver):
         store.set_limit(1, "api")
         assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
 
-    def test_no_more_than_fits_is_put_back_beside_the_living(self, store: Store) -> None:
+    def test_no_more_than_fits_is_restored_beside_the_living(self, store: Store) -> None:
         living = admitted(store, claim(3), "a")
         lose_the_rest = self.remember(store)
         others = [admitted(store, claim(3), holder) for holder in "bc"]

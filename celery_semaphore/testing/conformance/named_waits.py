@@ -15,10 +15,10 @@ from .session_calls import (
     HOUR,
     S,
     T,
+    examine_line,
     forgotten_after,
     held,
     holding,
-    looked_at,
     nonces,
     reachable,
     tickets,
@@ -37,7 +37,7 @@ class NamedWaits(Suite):
         admitted(store, claim(), "a")
         wait = held(store, "b")
         store.sleep(S)
-        looked_at(store)
+        examine_line(store)
         assert reachable(store) == []
         assert store.ask(S).slept
         assert reachable(store) == [], "it was put in transit at the head of the line"

@@ -150,9 +150,9 @@ class Parking(Suite):
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == [b"c"]
 
-    @pytest.mark.parametrize("looked_at", [False, True])
+    @pytest.mark.parametrize("examined", [False, True])
     def test_one_heavier_than_its_own_limit_goes_on_under_a_higher_one(
-        self, store: Store, clock: Clock, *, looked_at: bool
+        self, store: Store, clock: Clock, *, examined: bool
     ) -> None:
         """Attach its message before any other call, after the store forgot which limit was declared."""
         heavy = claim(1, weight=2)
@@ -161,7 +161,7 @@ class Parking(Suite):
         self.forget(store)
         assert not store.attach(ticket, heavy, b"b")
         clock.advance(LEASE)
-        if looked_at:
+        if examined:
             assert reaped(store) == []
         assert why(store, claim(2), "c") is Reason.SATURATED
         assert messages(reaped(store)) == [b"b"]

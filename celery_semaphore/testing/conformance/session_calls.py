@@ -62,7 +62,7 @@ def reachable(store: Store, resource: str = "api") -> list[Ticket]:
     return [waiter.ticket for waiter in store.snapshot(resource).waiters if waiter.reachable]
 
 
-def looked_at(store: Store) -> None:
+def examine_line(store: Store) -> None:
     """Let the store look at the line; a reap may find that it need not."""
     assert not store.release("unknown", claim())
 

@@ -10,7 +10,7 @@ import pytest
 
 from .acquisition import admitted, came_back, claim, parked, refused, requeued
 from .grants import messages, released
-from .session_calls import HOUR, S, holding
+from .session_calls import HOUR, S, forgotten_after, holding
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
@@ -99,11 +99,7 @@ class SetAside(Suite):
         store.sleep(S)
         clock.advance(LEASE)
         store.reap()
-        clock.advance(HOUR - 0.001)
-        store.reap()
-        assert store.snapshot("api").waiting == 1
-        clock.advance(0.001)
-        store.reap()
+        forgotten_after(HOUR, store, clock)
         assert list(store.resources()) == []
 
     def test_one_behind_one_that_fits_is_seen_when_it_is_the_first(

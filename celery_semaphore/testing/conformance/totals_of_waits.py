@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Wait
 from ...core.session import GRANT_S
 from .acquisition import admitted, claim, parked, refused, requeued
-from .session_calls import S, held, holding, looked_at
+from .session_calls import S, examine_line, held, holding
 from .suite import Suite
 from .totals import counted, line
 
@@ -47,7 +47,7 @@ class WaitTotals(Suite):
         assert line(counted(store)) == (1, 1, 0, 0)
         store.sleep(S)
         assert line(counted(store)) == (1, 1, 0, 0)
-        looked_at(store)
+        examine_line(store)
         assert line(counted(store)) == (1, 0, 1, 0)
 
     def test_what_was_set_aside_is_counted_where_it_waits(self, store: Store) -> None:

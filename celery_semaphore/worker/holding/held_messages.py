@@ -19,7 +19,7 @@ from ...core.permit import Claim
 from ...core.ticket import Ticket
 from ..celery_types import Consumer
 from ..protocols import HeldRequest, TaskMessage
-from .held import Held
+from .held_message import HeldMessage
 from .pool_line import goes_first
 from .prefetch import Prefetch
 from .redelivery import Redelivery
@@ -50,11 +50,11 @@ class HeldMessages:
         self._leave_line = leave
         self._prefetch = Prefetch(c)
         self._redelivery = redelivery
-        self._arrivals: deque[Held] = deque()
-        self._messages: set[Held] = set()
+        self._arrivals: deque[HeldMessage] = deque()
+        self._messages: set[HeldMessage] = set()
         self._timetable = Timetable()
         self._wakes_at = inf
-        self._looked_at = 0.0  # when it last checked for revoked tasks
+        self._revoked_checked_at = 0.0  # when it last checked for revoked tasks
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -64,9 +64,9 @@ class HeldMessages:
         if self._redelivery is not None:
             self.session.start()
 
-    def line(self) -> list[Held]:
+    def line(self) -> list[HeldMessage]:
         """Return all held messages, the first in line first."""
-        return sorted([*self._messages, *self._arrivals], key=lambda held: held.turn)
+        return sorted([*self._messages, *self._arrivals], key=lambda held: held.rank)
 
     def session_for(self, message: TaskMessage) -> str:
         """Return the name of the session that would ask for this message's grant; empty if it would not be held."""
@@ -75,7 +75,7 @@ class HeldMessages:
             return ""
         return self.session.name if self._has_room() else ""
 
-    def hold(self, held: Held) -> bool:
+    def hold(self, held: HeldMessage) -> bool:
         """Hold a message, and return whether that is possible. Any thread may call this."""
         if not self._takes(held.request.message) or not (held.wait or self._has_room()):
             return False
@@ -83,7 +83,7 @@ class HeldMessages:
         self._in_loop(self._receive)
         return True
 
-    def begin(self, held: Held, *, granted: bool = False) -> None:
+    def begin(self, held: HeldMessage, *, granted: bool = False) -> None:
         """Run a held message again, by a fresh request that acquires as a new holder."""
         self._leave(held)
         request: HeldRequest | None = None
@@ -99,9 +99,9 @@ class HeldMessages:
             logger.exception(
                 "task %s could not be run again, the broker delivers it", held.request.id
             )
-            held.request.came_to_nothing()  # M5
+            held.request.return_to_broker()  # M5
 
-    def _hand_over(self, held: Held, request: HeldRequest, *, granted: bool) -> None:
+    def _hand_over(self, held: HeldMessage, request: HeldRequest, *, granted: bool) -> None:
         state.task_reserved(request)
         hand_over = partial(self._c.on_task_request, request)
         request.granted = granted
@@ -163,8 +163,8 @@ class HeldMessages:
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
         now = time.monotonic()
-        if (state.revoked or state.revoked_stamps) and now - self._looked_at >= REVOKED_S:
-            self._looked_at = now
+        if (state.revoked or state.revoked_stamps) and now - self._revoked_checked_at >= REVOKED_S:
+            self._revoked_checked_at = now
             self._end_revoked()
 
     def _end_revoked(self) -> None:
@@ -180,7 +180,7 @@ class HeldMessages:
             except Exception:
                 logger.exception("task %s was revoked, but could not be ended", request.id)
 
-    def _end_wait(self, held: Held) -> None:
+    def _end_wait(self, held: HeldMessage) -> None:
         """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""
         if held.wait is not None:
             self._leave_line(held.wait.ticket, held.wait.claims)
@@ -202,7 +202,7 @@ class HeldMessages:
     def _window(self) -> int | None:
         return None if self._redelivery is None else self._redelivery.window
 
-    def _leave(self, held: Held) -> None:
+    def _leave(self, held: HeldMessage) -> None:
         self._messages.discard(held)
         self._timetable.tidy(self._messages)
         self.session.discard(held)
@@ -221,7 +221,7 @@ class HeldMessages:
         if at != self._wakes_at:
             return
         self._wakes_at = inf
-        late: list[Held] = []
+        late: list[HeldMessage] = []
         for held in self._timetable.due(time.monotonic()):
             if held not in self._messages:
                 continue
@@ -232,11 +232,11 @@ class HeldMessages:
         self._give_back(late)
         self._set_timer()
 
-    def _give_back(self, late: list[Held]) -> None:
+    def _give_back(self, late: list[HeldMessage]) -> None:
         """Return messages to the broker before it redelivers them, or closes the channel because of them."""
         if not (late and self._redelivery):
             return
-        late.sort(key=lambda held: held.turn)
+        late.sort(key=lambda held: held.rank)
         try:
             self._redelivery.give_back(late)
         except Exception as error:  # noqa: BLE001 - if the connection is lost, Celery notices it

@@ -7,25 +7,25 @@ from collections.abc import Iterable, KeysView
 
 from ...core.permit import Claim
 from ...core.session import HeldWait
-from .held import Held
+from .held_message import HeldMessage
 
 
 class HeldWaits:
     """Holds the messages of each wait. Changed by atomic operations, without a lock: the loop must not wait."""
 
     def __init__(self) -> None:
-        self._by_nonce: dict[str, list[Held]] = {}
+        self._by_nonce: dict[str, list[HeldMessage]] = {}
         self._count = Counter[str]()  # of messages, by resource
 
     def __len__(self) -> int:
         return len(self._by_nonce)
 
-    def add(self, held: Held, wait: HeldWait) -> None:
+    def add(self, held: HeldMessage, wait: HeldWait) -> None:
         nonce = wait.ticket.nonce
         self._by_nonce[nonce] = [*self._by_nonce.get(nonce, ()), held]
         self._count.update(claim.resource for claim in wait.claims)
 
-    def discard(self, held: Held) -> None:
+    def discard(self, held: HeldMessage) -> None:
         if held.wait is None:
             return
         nonce = held.wait.ticket.nonce
@@ -44,7 +44,7 @@ class HeldWaits:
         """Return a view: `set & view` costs as much as the smaller one, `set.intersection(view)` as the view."""
         return self._by_nonce.keys()
 
-    def messages(self, nonce: str) -> Iterable[Held]:
+    def messages(self, nonce: str) -> Iterable[HeldMessage]:
         """Return the messages of one wait: it has two if the broker delivered it again."""
         return self._by_nonce.get(nonce, ())
 

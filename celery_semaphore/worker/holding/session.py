@@ -27,7 +27,7 @@ from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
 from ..permits.signal_safe_event import SignalSafeEvent
-from .held import Held
+from .held_message import HeldMessage
 from .held_waits import HeldWaits
 from .unstarted import Unstarted
 
@@ -84,7 +84,7 @@ class Session:
 
     # -- for the loop
 
-    def add(self, held: Held, wait: HeldWait, turn: float, made_at: float) -> None:
+    def add(self, held: HeldMessage, wait: HeldWait, turn: float, made_at: float) -> None:
         """Ask for the grant of a refused wait from now on.
 
         ``turn`` is the monotonic time when its turn is expected, and ``made_at`` the one when its request was made.
@@ -99,11 +99,11 @@ class Session:
         if nonce in self._granted or now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
             self._event.set()
 
-    def discard(self, held: Held) -> None:
+    def discard(self, held: HeldMessage) -> None:
         """Ask no more for a message that is not held any more."""
         self._held.discard(held)
 
-    def granted(self) -> Iterable[Held]:
+    def granted(self) -> Iterable[HeldMessage]:
         """Yield each granted message once. If one wait has two messages, both begin, and one runs."""
         for nonce in self._granted & self._held.nonces():
             self._granted.discard(nonce)

@@ -24,7 +24,7 @@ from ..holding.session import Session
 from ..holding.shutdown import ends_cold
 from ..holding.unread import give_back_unread, give_up_unanswered
 from ..limiter import Limiter, limiter_of
-from ..messages.route import is_amqp
+from ..messages.broker import is_amqp
 from ..options.task_checks import any_parks, check_tasks, warnings_of
 from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends

@@ -18,8 +18,12 @@ from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
 from ..limiter import Limiter
-from ..messages.route import granted_queue, home_queue, is_amqp
+from ..messages.broker import is_amqp
+from ..messages.granted_queue import granted_queue, home_queue
 from ..protocols import TaskMessage
+
+# The properties that a granted queue has in common with its queue.
+SHARED = ("durable", "queue_arguments", "max_priority", "auto_delete", "exclusive", "expires")
 
 
 class GrantedQueues:
@@ -64,7 +68,7 @@ class GrantedQueues:
         """Consume one more queue, and its granted queue."""
         self._add(queue, *args, **options)
         queues, limiter = self._c.app.amqp.queues, self._limiter
-        # Search all queues, not consume_from: Celery 5.5 does not put back a queue that was cancelled before.
+        # Search all queues, not consume_from: Celery 5.5 does not add a queue again that was cancelled before.
         home, name = queues.get(queue), granted_queue(queue)
         if (
             home is None
@@ -114,12 +118,4 @@ def _only_for_a_free_process(qos: Any, most: int) -> None:
 
 
 def _beside(home: Any) -> Queue:
-    return Queue(
-        granted_queue(home.name),
-        durable=home.durable,
-        queue_arguments=home.queue_arguments,
-        max_priority=home.max_priority,
-        auto_delete=home.auto_delete,
-        exclusive=home.exclusive,
-        expires=home.expires,
-    )
+    return Queue(granted_queue(home.name), **{name: getattr(home, name) for name in SHARED})

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from celery.worker.control import Panel
 
 from ...core.names import task_id_of
 from .load import add_load_command
+from .turns import expected_turns
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
-    from ..holding.held import Held
+    from ..holding.held_message import HeldMessage
     from ..limiter import Limiter
-    from ..permits.ledger import Delivery
+    from ..permits.delivery import Delivery
 
 SHOWN = 100  # of each list: one answer must not fill the broker
 HELP = "Show the tasks that have permits, and those that are held until they are granted one."
@@ -62,21 +63,7 @@ def _permit(delivery: Delivery, now: float) -> dict[str, object]:
     }
 
 
-def expected_turns(line: Sequence[Held], told: dict[str, float | None]) -> Iterator[float | None]:
-    """Yield the expected time of each turn; None if it is unknown, as in a pause, and for the waits behind that one."""
-    still = set[tuple[str, ...]]()  # the resources of a wait that does not move
-    for held in line:
-        if held.wait is None:
-            yield held.due
-            continue
-        resources = tuple(claim.resource for claim in held.wait.claims)
-        turn = told.get(held.wait.ticket.nonce, held.expected)
-        if turn is None:
-            still.add(resources)
-        yield None if resources in still else turn
-
-
-def _waiting(held: Held, turn: float | None, now: float) -> dict[str, object]:
+def _waiting(held: HeldMessage, turn: float | None, now: float) -> dict[str, object]:
     claims = held.wait.claims if held.wait else ()
     return {
         "id": held.request.id,

@@ -25,7 +25,7 @@ def add_load_command() -> None:
 def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, ...]]]:
     """Return for each queue that this worker consumes how many tasks run, are prefetched, and wait for their eta.
 
-    Tasks without a limit count, too. Held messages do not: Celery forgot their requests when they were refused.
+    Tasks without a limit count, too. HeldMessage messages do not: Celery forgot their requests when they were refused.
     """
     from ..limiter import LIMITER  # the command line loads this module with each of its commands
 
@@ -46,7 +46,7 @@ def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, ...]]
 
 def _queue_of(request: Any, consumer: Any, limiter: Limiter | None) -> str | None:
     """Return the queue of a request, for one of a granted queue the queue that it belongs to; None if unknown."""
-    from ..messages.route import Unroutable, queue_by_tag, queue_of
+    from ..messages.own_queue import Unroutable, queue_by_tag, queue_of
 
     came_by = request.message.delivery_info
     try:

@@ -21,10 +21,10 @@ from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ..holding.broker_reply import BrokerReply
-from ..holding.held import Held
-from ..holding.redelivery import leave_to_broker
-from ..messages.headers import SESSION, put_held_wait
-from ..messages.route import queue_of
+from ..holding.held_message import HeldMessage
+from ..holding.redis_redelivery import leave_to_broker
+from ..messages.header_names import SESSION, put_held_wait
+from ..messages.own_queue import queue_of
 from ..pool_process.refused import Disposition, Failure, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
@@ -66,15 +66,15 @@ class RefusedRequestMixin(EventsMixin):
         """Return the name of the queue by which the message comes back with a permit."""
         return self._limiter.comes_back_to(self.came_from())
 
-    def may_go_back(self) -> bool:
+    def may_be_moved(self) -> bool:
         """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""
         return self._connection == self._limiter.worker.connections
 
-    def went_back(self) -> None:
+    def on_put_back(self) -> None:
         """Acknowledge the message: the broker has the one that replaces it."""
         self.acknowledge()
 
-    def was_parked(self) -> None:
+    def on_parked(self) -> None:
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
         after = self._limiter.redelivered_after
         if after and time.monotonic() - self._since > REDELIVERED * after:
@@ -82,7 +82,7 @@ class RefusedRequestMixin(EventsMixin):
         else:
             self.acknowledge()
 
-    def came_to_nothing(self) -> None:
+    def return_to_broker(self) -> None:
         """Return the message to the broker, because it could not be published again."""
         self.reject(requeue=True)
 
@@ -193,10 +193,10 @@ class RefusedRequestMixin(EventsMixin):
         """Hold the message, and return whether that is possible."""
         limiter, now = self._limiter, time.monotonic()
         messages = limiter.worker.held  # another thread may set it to None
-        if messages is None or not self.may_go_back():
+        if messages is None or not self.may_be_moved():
             return False
         ends_in = self._ends_in(refused.left)
-        held = Held(
+        held = HeldMessage(
             self,
             refused.ticket,
             due=now + min(refused.delay, inf if ends_in is None else ends_in),

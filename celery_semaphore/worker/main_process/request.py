@@ -25,19 +25,10 @@ from celery.worker.request import Request
 from ...errors import PermitLost
 from ..holding.broker_reply import BrokerReply
 from ..limiter import limiter_of
-from ..messages.headers import (
-    EPOCH,
-    FANOUT,
-    HOLDER,
-    OF_ONE_WAIT,
-    SESSION,
-    TICKET,
-    drop_internal,
-    is_sent_back,
-    message_id_of,
-    refusals_of,
-)
-from ..messages.route import came_by_fanout, queue_by_tag
+from ..messages.fanout import came_by_fanout
+from ..messages.header_names import EPOCH, FANOUT, HOLDER, OF_ONE_WAIT, SESSION, remove_internal
+from ..messages.own_queue import queue_by_tag
+from ..messages.ticket_header import TICKET, is_sent_back, message_id_of, refusals_of
 from ..permits.process import is_gone
 from ..pool_process.refused import Refused
 from .refused_request import RefusedRequestMixin
@@ -71,7 +62,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
         sent = self._request_dict
         self._waits = TICKET in sent
-        drop_internal(sent)  # a sender's header called semaphore_permit must not pass for a permit
+        remove_internal(sent)  # a sender's semaphore_permit must not pass for a permit
         expire = self._limiter.settings.copies_expire
         self._message_id = message_id_of(sent, came_by["redelivered"], expire)
         self.refusals = refusals_of(sent)  # the attempts without a permit in this wait

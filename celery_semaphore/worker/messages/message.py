@@ -6,15 +6,11 @@ places. Here body, headers and properties are passed on as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from kombu.utils.json import dumps, loads
-
-from ...core.formats import FORMAT, check_format
 from ..protocols import Fields, MessageContent
-from .headers import TICKET
 from .route import Route
+from .ticket_header import TICKET
 
 # Properties that the transport sets on each message that it publishes; all others are kept as they are.
 OF_THE_TRANSPORT = {
@@ -26,56 +22,6 @@ OF_THE_TRANSPORT = {
     "delivery_tag",
     "expiration",  # given in another unit
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """A message in the store, with its queue and, as ``way``, the queue by which it comes back."""
-
-    queue: str
-    way: str
-    refusals: int  # of its task in this wait
-    headers: Fields
-    properties: Fields
-    content_type: str | None
-    content_encoding: str | None
-    body: bytes | str
-
-
-def packed(message: MessageContent, queue: str, way: str, refusals: int) -> bytes:
-    """Return the message for the store: all but the body as JSON, which keeps dates and bytes, a line feed, the body.
-
-    In all formats the first line is JSON that contains the ``format`` of the whole.
-    """
-    body = message.body
-    rest = {
-        "format": FORMAT,
-        "queue": queue,
-        "way": way,
-        "refusals": refusals,
-        "headers": message.headers,
-        "properties": {
-            name: value
-            for name, value in message.properties.items()
-            if name not in OF_THE_TRANSPORT or name == "expiration"
-        },
-        "content_type": message.content_type,
-        "content_encoding": message.content_encoding,
-        "text": isinstance(body, str),
-    }
-    head: str = dumps(rest)
-    return head.encode() + b"\n" + (body.encode() if isinstance(body, str) else bytes(body))
-
-
-def unpacked(payload: bytes) -> Parked:
-    """Return what ``packed`` was given; the headers are as they came, so that they can be sent again.
-
-    Raise ``NewerFormat`` for a message that a later release packed: this release might send only a part of it.
-    """
-    head, _, body = payload.partition(b"\n")
-    rest = loads(head.decode())
-    check_format("its message", rest.pop("format", FORMAT))
-    return Parked(body=body.decode() if rest.pop("text") else body, **rest)
 
 
 def publish_arguments(

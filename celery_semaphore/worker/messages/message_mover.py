@@ -11,9 +11,12 @@ from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
 from ...settings import Settings
 from ..protocols import TaskRequest
+from .bring_back import BringBack
+from .park import Park
 from .publisher import Publisher
+from .put_back import PutBack
 from .scheduler import Scheduler
-from .waiting import Announce, BringBack, Park, PutBack, ignore
+from .waiting import Announce, ignore
 
 
 class MessageMover:

@@ -12,9 +12,10 @@ from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
 from ..protocols import MessageContent
+from .job import RetryLater
 from .message import publish_arguments
-from .route import Unroutable, route_to
-from .scheduler import RetryLater
+from .own_queue import Unroutable
+from .route import route_to
 
 logger = logging.getLogger(__name__)
 

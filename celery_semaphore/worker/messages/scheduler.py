@@ -8,38 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 from ...core.background_thread import BackgroundThread
+from .job import Job, RetryLater
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.2  # before the second attempt; it doubles with each further one
 LONGEST_PAUSE_S = 5.0  # between two attempts
-
-
-class RetryLater(Exception):
-    """The job was not tried, and need not be retried for ``left`` seconds."""
-
-    def __init__(self, why: str, left: float) -> None:
-        super().__init__(why)
-        self.left = left
-
-
-class Job(Protocol):
-    """A unit of work that may fail for a while."""
-
-    urgent: bool  # runs before jobs that are not urgent
-    name: str  # for the log
-
-    def run(self) -> None:
-        """Do the work; called again after an exception, which may be ``RetryLater``."""
-
-    def lasts(self, error: Exception, tried_for: float) -> bool:
-        """Return whether to retry after this error, ``tried_for`` seconds after the first attempt."""
-
-    def on_give_up(self) -> None:
-        """Clean up after the job has failed for too long."""
 
 
 @dataclass(slots=True, order=True)

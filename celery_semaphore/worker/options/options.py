@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Task
 
-from ...core.limit import Call, Limit
+from ...core.call import Call
+from ...core.limit import Limit
 from ...core.permit import Claim
 from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.seconds import positive

@@ -12,7 +12,8 @@ from kombu.entity import Queue
 from ...core.saturation import OnSaturated
 from ...errors import ConfigurationError
 from ...settings import Settings
-from ..messages.route import is_amqp, is_fanout
+from ..messages.broker import is_amqp
+from ..messages.fanout import is_fanout
 from ..protocols import BoundTask
 from .misspelt import misspelt
 from .options import Options

@@ -10,48 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
-from ...core.events import Announcer, PermitAcquiredEvent, PermitReleasedEvent
+from ...core.announcer import Announcer
+from ...core.events import PermitAcquiredEvent, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.store import Outgoing
 from ..protocols import BoundTask
+from .delivery import Delivery, Watcher
 from .process import is_gone
 from .releaser import Releaser
-
-
-class Watcher(Protocol):
-    """A request that must act when its delivery gets or loses its permit."""
-
-    @property
-    def task(self) -> BoundTask:
-        """The task of the delivery."""
-
-    def permit_held(self, since: float) -> None:
-        """Handle the note of a permit, acquired at this monotonic time: the message may be acknowledged."""
-
-    def permit_lost(self, reason: str) -> None:
-        """Handle the end of the lease while the task runs."""
-
-
-@dataclass(slots=True)
-class Delivery:
-    """One delivery that asked for a permit."""
-
-    holder: str
-    claims: tuple[Claim, ...]
-    permit: Permit | None = None
-    since: float = 0.0  # monotonic time before the permit was acquired
-    over: bool = False  # its process noted that the body has ended
-    released: bool = False  # by the process that ran the task
-    told: bool = False  # the watcher knows of the permit
-    task: BoundTask | None = None  # the watcher's, once it is notified
-    name: str = ""  # of the task, once the permit is noted
-    # Emptied by the thread that announces the permit: a note may be entered twice, also by a signal handler.
-    unannounced: list[bool] = field(default_factory=lambda: [True])
 
 
 class Ledger:
@@ -79,22 +49,13 @@ class Ledger:
         """Record that the store will be asked: release at the end, whatever the answer is."""
         self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
 
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Record a permit, and renew it from now on, while the process that holds it lives."""
-        delivery = self._deliveries.get(permit.holder)
+        delivery = self._deliveries.get(acquired.permit.holder)
         if delivery is None:  # already ended
             return
-        delivery.since, delivery.name = since, task
-        delivery.permit = permit = replace(permit, claims=delivery.claims)
+        delivery.since, delivery.name = since, acquired.task
+        delivery.permit = permit = replace(acquired.permit, claims=delivery.claims)
         gone = None if pid is None else partial(is_gone, pid)
         self._keeper.add(permit, since, gone)
         if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever
@@ -102,7 +63,7 @@ class Ledger:
         self._tell(permit.holder)
         with suppress(IndexError):  # it was announced already
             delivery.unannounced.pop()
-            self._announce(PermitAcquiredEvent(permit, task, waited, took))
+            self._announce(replace(acquired, permit=permit))
 
     def over(self, holder: str) -> None:
         """Record that the body has ended; its process is about to report the end of the task."""

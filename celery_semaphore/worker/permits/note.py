@@ -18,12 +18,14 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
+from ...core.events import PermitAcquiredEvent
 from ...core.permit import Claim, Permit
 from ...core.store import Outgoing
 from ...errors import ConfigurationError
 from ...stores.encoding import brief
+from .permit_observer import PermitObserver
 
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
@@ -33,38 +35,6 @@ _quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder().raw_decode
 
 logger = logging.getLogger(__name__)
-
-
-class PermitObserver(Protocol):
-    """Records the permits of deliveries: the ledger itself, or a pipe that leads to it."""
-
-    def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """Record that the store will be asked for these claims; from now on they must be released."""
-
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
-        """Record a permit; ``since`` is the monotonic time before the acquire.
-
-        The permit ends with the process ``pid``; None stands for the caller's own process. For metrics: the name of
-        the task, how long it waited, and how long the store took to answer, in seconds.
-        """
-
-    def over(self, holder: str) -> None:
-        """Record that the body has ended; its process releases the permit, and then reports the end."""
-
-    def released(self, holder: str, outgoing: Outgoing) -> None:
-        """Record that the store has confirmed the release; the messages that it handed on must be sent."""
-
-    def unreleased(self, holder: str) -> None:
-        """Record that the task has ended but the store did not confirm: the permit must end with its lease."""
 
 
 class NotePipe:
@@ -81,21 +51,16 @@ class NotePipe:
         """Write the note of ``PermitObserver.asked``."""
         self._note(f'["asked",{_quoted(holder)},{_packed(brief(claims))}]')
 
-    def held(
-        self,
-        permit: Permit,
-        since: float,
-        pid: int | None = None,
-        *,
-        task: str = "",
-        waited: float = 0.0,
-        took: float = 0.0,
-    ) -> None:
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Write the note of ``PermitObserver.held``."""
+        permit = acquired.permit
         times = f"{permit.acquired_at!r},{permit.expires_at!r},{since!r}"
         grant = f"{permit.token},{permit.epoch},{times},{pid or os.getpid()}"
-        start, end = f'["held",{_quoted(permit.holder)},{grant},', f",{waited:.3f},{took:.6f}]"
-        note = f"{start}{_quoted(task)}{end}"
+        start, end = (
+            f'["held",{_quoted(permit.holder)},{grant},',
+            f",{acquired.waited:.3f},{acquired.took:.6f}]",
+        )
+        note = f"{start}{_quoted(acquired.task)}{end}"
         if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
             note = f'{start}""{end}'
         self._note(note)
@@ -187,7 +152,7 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
         case ["held", holder, token, epoch, acquired, expires, since, pid, task, waited, took]:
             # The ledger knows the claims from the note before.
             permit = Permit(holder, token, (), acquired, expires, epoch)
-            observer.held(permit, since, pid, task=task, waited=waited, took=took)
+            observer.held(PermitAcquiredEvent(permit, task, waited, took), since, pid)
         case ["over", holder]:
             observer.over(holder)
         case ["released", holder, outgoing]:

@@ -16,21 +16,25 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
+from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
 from ...core.permit import Answer, Claim, Permit, Refusal
 from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
-from ..messages.headers import FANOUT, OUTCOME, PENDING_RELEASE, PERMIT, Headers
+from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE, PERMIT
+from ..messages.headers import Headers
 from ..protocols import BoundTask
 from ..signals import permit_acquired
+from .acquired import Acquired, seconds_waited
 from .eager import acquire_here
+from .pending_release import PendingRelease
 from .permit import TaskPermit, permit_of
-from .postrun import PendingRelease, watch_ends
+from .postrun import watch_ends
 from .refusal import refusal_of
 from .refused import Disposition, Refused, RefusedAttempt, Unasked
 from .result import tell_started, tell_waiting
-from .tracing import Acquired, put_on_span, seconds_waited
+from .tracing import put_on_span
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +152,7 @@ def _acquire(
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, claims, policy)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
-    observer.held(answer, since, task=task.name, waited=waited, took=took)
+    observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer

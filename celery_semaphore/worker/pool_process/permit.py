@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ...core.permit import Permit, Renewal
 from ...core.store import Store
 from ...errors import PermitLost, StoreUnavailable
-from ..messages.headers import PERMIT
+from ..messages.header_names import PERMIT
 from ..protocols import TaskContext
 
 

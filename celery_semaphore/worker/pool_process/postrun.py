@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from celery.signals import task_postrun
@@ -17,22 +16,13 @@ from celery.states import REJECTED
 from ...core.permit import Claim, MessageId
 from ...errors import StoreUnavailable
 from ..limiter import Limiter, limiter_of
-from ..messages.headers import PENDING_RELEASE
+from ..messages.header_names import PENDING_RELEASE
 from ..permits.note import NotePipe
 from ..protocols import BoundTask
-from .eager import EagerHolder
+from .eager_holder import EagerHolder
+from .pending_release import PendingRelease
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class PendingRelease:
-    """The release that is due when the task ends; recorded before the acquire, since its answer may be lost."""
-
-    holder: str
-    claims: Sequence[Claim]
-    message_id: MessageId | None = None
-    begun: bool = False
 
 
 def watch_ends() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...core.permit import Claim, Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
@@ -91,19 +92,18 @@ def _parked(
 def _other_message(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
     """Return the attempt of a task that has, or had, a permit by another of its messages."""
     where = f"{task.name}[{task.request.id}]"
-    if refusal.reason is Reason.COPY:
-        logger.info("task %s is not run twice: this is a copy", where)
-        return RefusedAttempt(
-            reason=refusal.reason,
-            why=refusal.reason,
-            semaphore=refusal.claim.semaphore,
-            disposition=Disposition.DROP,
-        )
-    logger.info("task %s waits: another message of it may be running", where)
-    return RefusedAttempt(
+    dropped = RefusedAttempt(
         reason=refusal.reason,
         why=refusal.reason,
         semaphore=refusal.claim.semaphore,
+        disposition=Disposition.DROP,
+    )
+    if refusal.reason is Reason.COPY:
+        logger.info("task %s is not run twice: this is a copy", where)
+        return dropped
+    logger.info("task %s waits: another message of it may be running", where)
+    return replace(
+        dropped,
         disposition=Disposition.HOLD,
         delay=min(max(refusal.retry_after, policy.shortest), policy.longest),
         ticket=refusal.ticket,

@@ -17,7 +17,7 @@ from typing import Any
 from celery.app.task import Context
 
 from ..celery_internals import running_tasks
-from ..messages.headers import OUTCOME
+from ..messages.header_names import OUTCOME
 from ..protocols import BoundTask
 from .gate import acquire_permit
 from .postrun import release_unreleased

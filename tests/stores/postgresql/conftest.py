@@ -13,6 +13,7 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.schema import SchemaName
 from celery_semaphore.stores.postgresql.url import parameters_from_url
+from celery_semaphore.testing.clock import Clock
 from tests.conftest import need
 from tests.stores.conftest import claim
 from tests.support.calling import Inside
@@ -55,6 +56,11 @@ def open_at() -> Iterator[OpenAt]:
 
     with ExitStack() as stack:
         yield open_at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

@@ -41,11 +41,6 @@ WHERE relnamespace = 'celery_semaphore'::regnamespace AND relkind IN ('r', 'i')
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def store(server: PostgresServer, open_at: OpenAt, clock: Clock) -> Any:
     return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP, timeout=1.0)
 

@@ -29,11 +29,6 @@ FROM generate_series(1, %d) AS n, generate_series(0, 1) AS r
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def store(server: PostgresServer, open_at: OpenAt, clock: Clock) -> Any:
     return open_at(server.url, now=clock, lease=LEASE, take_up=TAKE_UP, timeout=2.0)
 

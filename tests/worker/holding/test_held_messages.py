@@ -21,7 +21,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.holding import held_messages as module
 from celery_semaphore.worker.holding.broker_reply import BrokerReply
-from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.held_messages import (
     RETRY_DELAY_S,
     REVOKED_S,
@@ -108,8 +108,8 @@ class Request:
     def revoked(self) -> bool:
         return self.is_revoked
 
-    def came_to_nothing(self) -> None:
-        self.returned.append("came to nothing")
+    def return_to_broker(self) -> None:
+        self.returned.append("returned")
 
     def _reject(self, *_: Any, requeue: bool) -> None:
         assert requeue
@@ -121,7 +121,7 @@ def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr("celery_semaphore.worker.holding.redelivery.time", clock)
+    monkeypatch.setattr("celery_semaphore.worker.holding.quorum_redelivery.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
@@ -254,7 +254,7 @@ def test_one_that_cannot_be_run_again_is_the_brokers(
     hold(messages, c, "other", 1.0)
     c.timer.run(1.0)
     assert begun(c) == ["other"]
-    assert broken.returned == ["came to nothing"]
+    assert broken.returned == ["returned"]
     assert "task broken could not be run again" in caplog.text
 
 
@@ -451,7 +451,7 @@ def test_what_could_not_be_handed_over_waits_for_no_process(
     c.on_task_request = lambda _: 1 / 0
     (held,) = messages._messages
     messages.begin(held, granted=True)
-    assert broken.returned == ["came to nothing"]
+    assert broken.returned == ["returned"]
     assert broken not in state.reserved_requests
 
 
@@ -652,7 +652,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     """The others are tried again when they are due: a copy of a task that runs, or one that no store was asked for."""
     app = Celery("held", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    request, held = request_of(limited(app)), list[Held]()
+    request, held = request_of(limited(app)), list[HeldMessage]()
     request._request_dict["semaphore_session"] = "s"
     request._limiter.worker.held = SimpleNamespace(hold=held.append)
     attempt = RefusedAttempt(

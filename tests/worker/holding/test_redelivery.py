@@ -13,13 +13,11 @@ from kombu import Connection, Consumer, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from celery_semaphore.worker.holding.held import Held
-from celery_semaphore.worker.holding.redelivery import (
-    AmqpRedelivery,
-    QuorumRedelivery,
-    RedisRedelivery,
-    redelivery_of,
-)
+from celery_semaphore.worker.holding.amqp_redelivery import AmqpRedelivery
+from celery_semaphore.worker.holding.held_message import HeldMessage
+from celery_semaphore.worker.holding.quorum_redelivery import QuorumRedelivery
+from celery_semaphore.worker.holding.redelivery import redelivery_of
+from celery_semaphore.worker.holding.redis_redelivery import RedisRedelivery
 from tests.support.servers import ValkeyServer
 
 PREFIX: dict[str, Any] = {"global_keyprefix": "ours:"}
@@ -50,8 +48,8 @@ def received(
         yield channel, messages
 
 
-def waiting(messages: list[Any]) -> list[Held]:
-    return [Held(SimpleNamespace(message=each), None, 0.0, 0.0, 0.0) for each in messages]
+def waiting(messages: list[Any]) -> list[HeldMessage]:
+    return [HeldMessage(SimpleNamespace(message=each), None, 0.0, 0.0, 0.0) for each in messages]
 
 
 def drained(url: str, count: int, queue: str = "tasks", **options: Any) -> list[Any]:

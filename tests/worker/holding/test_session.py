@@ -10,6 +10,7 @@ import pytest
 from celery import Celery
 from celery.worker import state
 
+from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
@@ -18,7 +19,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.holding import session as module, unstarted
-from celery_semaphore.worker.holding.held import Held
+from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.session import BUSY_S, Session
 from celery_semaphore.worker.limiter import Limiter
 from tests.support.process import wait_until
@@ -75,7 +76,7 @@ class Worker:
             self.session.unstarted.add(held.wait, cast("Any", request))
             self.begun.append(name)
 
-    def refused(self, name: str, *, asleep: bool = False) -> Held:
+    def refused(self, name: str, *, asleep: bool = False) -> HeldMessage:
         """Ask for a permit that is not free; the message is not held yet."""
         how = Wait(Kind.REQUEUE, session="" if asleep else self.session.name)
         answer = self.store.acquire(CLAIMS, name, how)
@@ -85,7 +86,9 @@ class Worker:
         wait = HeldWait(self.tickets[name], CLAIMS)
         return held_for(name, answer.ticket, 0.0, 0.0, 0.0, wait)
 
-    def hold(self, held: Held, *, made_at: float | None = None, turn: float = 1.0) -> Held:
+    def hold(
+        self, held: HeldMessage, *, made_at: float | None = None, turn: float = 1.0
+    ) -> HeldMessage:
         assert held.wait is not None
         now = self.clock.now
         self.session.add(held, held.wait, now + turn, now if made_at is None else made_at)
@@ -475,7 +478,7 @@ def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
     def ends(name: str, claims: tuple[Claim, ...]) -> list[str]:
         rung.clear()
         ledger.asked(name, claims)
-        ledger.held(Permit(name, 1, claims, 0.0, 0.0, 0), 0.0)
+        ledger.held(PermitAcquiredEvent(Permit(name, 1, claims, 0.0, 0.0, 0)), 0.0)
         ledger.ended(name)
         return rung
 

@@ -122,7 +122,7 @@ def test_nothing_came(asking: Connection) -> None:
     assert not list(unanswered(asking))
 
 
-def test_is_put_back_into_its_queue(asking: Connection, valkey: ValkeyServer) -> None:
+def test_is_returned_to_its_queue(asking: Connection, valkey: ValkeyServer) -> None:
     with Connection(valkey.url) as sender:
         SimpleQueue(sender, "unread").put("a message")
         give_back_unread(asking)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.events import (
-    Announcer,
     Event,
     Loss,
+    PermitAcquiredEvent,
     PermitLostEvent,
     PermitRestoredEvent,
 )
@@ -42,7 +43,7 @@ def test_a_line_names_the_task(
     )
     ledger.watch(HOLDER, watcher)
     ledger.asked(HOLDER, [CLAIM])
-    ledger.held(PERMIT, 0.0, task=noted)
+    ledger.held(PermitAcquiredEvent(PERMIT, noted), 0.0)
     Announcements(ledger, ReceiverThread(lambda _: None))(event)
     (line,) = caplog.messages
     assert line.startswith("task shop.export[4711-aa]")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.worker.holding.held import Held
-from celery_semaphore.worker.main_process.inspection import expected_turns
+from celery_semaphore.worker.holding.held_message import HeldMessage
+from celery_semaphore.worker.main_process.turns import expected_turns
 from tests.worker.requests import held_for
 
 
-def held(name: str, *semaphores: str) -> Held:
+def held(name: str, *semaphores: str) -> HeldMessage:
     claims = tuple(Claim(each, None, 1) for each in semaphores)
     wait = HeldWait(Ticket(name, 0, 1795325987266815), claims)
     return held_for(None, wait.ticket, due=0.0, keep_until=0.0, expected=30.0, wait=wait)

@@ -13,7 +13,7 @@ from celery.exceptions import WorkerLostError
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
+from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.worker.requests import limited, message_of, request_of
 
@@ -49,9 +49,9 @@ def test_what_a_lost_connection_delivered_is_not_put_back(app: Celery) -> None:
     """The broker delivers it again; a copy would run twice."""
     task = limited(app)
     request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
-    assert request.may_go_back()
+    assert request.may_be_moved()
     limiter_of(app).worker.connections += 1
-    assert not request.may_go_back()
+    assert not request.may_be_moved()
 
 
 @pytest.mark.parametrize(

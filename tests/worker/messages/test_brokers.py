@@ -13,7 +13,6 @@ from celery import Celery
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.messages.publisher import Publisher
-from celery_semaphore.worker.messages.scheduler import RetryLater
 from tests.support.process import free_port, wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
@@ -21,9 +20,10 @@ from tests.support.servers import ValkeyServer
 
 from ..conftest import Site
 from .test_parking import BROKERS, ONE, PARK, done, ran_once
-from .test_waiting import SENT, a_message
+from .test_waiting import published
 
 PUBLISHED: dict[str, Any] = {"semaphore_hold": False}
+EITHER_WAY = pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
 
 
 def another(broker: str, request: pytest.FixtureRequest) -> str:
@@ -46,7 +46,7 @@ def wait_and_run(count: int, site: Site, conf: dict[str, Any], brokers: dict[str
     ran_once(site, "w", results, 1, parked=conf is PARK)
 
 
-@pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
+@EITHER_WAY
 @pytest.mark.parametrize("broker", BROKERS)
 def test_what_waits_stays_with_the_broker_that_workers_read(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -63,7 +63,7 @@ def at_port(url: str, port: int) -> str:
     return re.sub(r":\d+/", f":{port}/", url)
 
 
-@pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
+@EITHER_WAY
 @pytest.mark.parametrize("broker", BROKERS)
 def test_the_first_two_of_three_urls_are_down(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
@@ -79,14 +79,6 @@ def publisher_to(*ports: int, timeout: float = 5.0) -> Publisher:
     return Publisher(app, timeout)
 
 
-def publish(publisher: Publisher) -> bool:
-    try:
-        publisher.publish(a_message(), "celery", header=SENT)
-    except RetryLater:
-        return False
-    return True
-
-
 def test_the_url_that_worked_is_tried_first(
     valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
 ) -> None:
@@ -94,10 +86,10 @@ def test_the_url_that_worked_is_tried_first(
     first = start_proxy(valkey.port)
     first.cut()
     publisher = publisher_to(first.port, free_port(), valkey.port)
-    assert publish(publisher)
+    assert published(publisher)
     first.restore()
     publisher.disconnect()
-    assert publish(publisher)
+    assert published(publisher)
     assert first.requests == 0
     publisher.disconnect()
 
@@ -110,7 +102,7 @@ def test_a_url_that_hangs_does_not_keep_from_the_next(
     for proxy in proxies:
         proxy.hang()
     publisher = publisher_to(*(proxy.port for proxy in proxies), valkey.port, timeout=0.2)
-    wait_until(lambda: publish(publisher), 15, "the third is reached")
+    wait_until(lambda: published(publisher), 15, "the third is reached")
     publisher.disconnect()
 
 
@@ -124,10 +116,10 @@ def test_an_outage_is_said_once(
         for _ in range(3):
             publisher._breaker.succeeded()
             publisher._breaker._until = 0.0
-            assert not publish(publisher)
+            assert not published(publisher)
         proxy.restore()
-        wait_until(lambda: publish(publisher), 10, "it is asked again")
-        assert publish(publisher)
+        wait_until(lambda: published(publisher), 10, "it is asked again")
+        assert published(publisher)
     said = [each.message.partition(":")[0] for each in caplog.records]
     assert said == [
         "waiting tasks stay here until the broker can be reached",

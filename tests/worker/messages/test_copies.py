@@ -16,7 +16,8 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, TICKET
+from celery_semaphore.worker.messages.header_names import HOLDER
+from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refused import (
     Disposition,

@@ -10,14 +10,14 @@ from celery import Celery
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import (
+from celery_semaphore.worker.messages.header_names import (
     INTERNAL,
     KEY,
     PENDING_RELEASE,
     PERMIT,
-    TICKET,
     WEIGHT,
 )
+from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refused import Refused

@@ -14,8 +14,8 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.worker.messages.headers import TICKET, Carried, sent_back
-from celery_semaphore.worker.messages.message import packed, unpacked
+from celery_semaphore.worker.messages.parked import packed, unpacked
+from celery_semaphore.worker.messages.ticket_header import TICKET, Carried, sent_back
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 

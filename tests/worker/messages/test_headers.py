@@ -9,7 +9,8 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.worker.messages.headers import TICKET, Headers, sent_back
+from celery_semaphore.worker.messages.headers import Headers
+from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
 
 from ..conftest import Site
 from ..requests import limited, request_of

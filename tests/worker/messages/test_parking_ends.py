@@ -11,7 +11,7 @@ from celery.worker.state import revoked
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Outgoing
-from celery_semaphore.worker.messages.waiting import Park
+from celery_semaphore.worker.messages.park import Park
 from tests.support.process import wait_until
 
 from ..conftest import Site
@@ -153,16 +153,16 @@ class Delivered:
 
     comes_back_to = came_from
 
-    def may_go_back(self) -> bool:
+    def may_be_moved(self) -> bool:
         return True
 
-    def went_back(self) -> None:
+    def on_put_back(self) -> None:
         raise AssertionError
 
-    def was_parked(self) -> None:
+    def on_parked(self) -> None:
         self.acknowledged = True
 
-    def came_to_nothing(self) -> None:
+    def return_to_broker(self) -> None:
         raise AssertionError
 
 

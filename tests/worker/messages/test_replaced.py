@@ -8,7 +8,7 @@ import pytest
 from celery import chain, chord
 from kombu import Queue
 
-from celery_semaphore.worker.messages.headers import message_id_of
+from celery_semaphore.worker.messages.ticket_header import message_id_of
 from tests.support.process import wait_until
 
 from ..conftest import Site

@@ -15,18 +15,21 @@ import redis
 from celery import Celery
 
 from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.job import RetryLater
+from celery_semaphore.worker.messages.own_queue import Unroutable
+from celery_semaphore.worker.messages.park import Park
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
-from celery_semaphore.worker.messages.route import Unroutable
-from celery_semaphore.worker.messages.scheduler import RetryLater, Scheduler, pause_after
+from celery_semaphore.worker.messages.put_back import PutBack
+from celery_semaphore.worker.messages.scheduler import Scheduler, pause_after
 from celery_semaphore.worker.messages.sweeper import Sweeper
-from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
-from .test_waiting import SENT, Store, a_message, parked, three_granted
+from .test_waiting import SENT, Store, a_message, parked, published, three_granted
 
 
 class Job:
@@ -159,7 +162,7 @@ def test_what_lasts_for_a_time_is_given_up_then(scheduler: Scheduler) -> None:
 def test_a_message_is_kept_unless_it_has_no_way_back(job: Any) -> None:
     """Nor for so long that the broker ends its channel, which ends the worker."""
     own = job.__new__(job)
-    own._longest = 450.0
+    own.longest = 450.0
     assert own.lasts(OSError("the broker is away"), 449.0)
     assert own.lasts(Returned("its queue is gone"), 60.0)
     assert not own.lasts(Unroutable("which queue?"), 60.0)
@@ -190,16 +193,8 @@ def test_a_broker_that_hangs_holds_up_one_message(
     assert time.monotonic() - began < 0.5
     assert 0 < refused.value.left <= 1
     proxy.restore()
-    wait_until(lambda: _published(publisher), 10, "it is asked again")
+    wait_until(lambda: published(publisher), 10, "it is asked again")
     publisher.disconnect()
-
-
-def _published(publisher: Publisher) -> bool:
-    try:
-        publisher.publish(a_message(), "celery", header=SENT)
-    except RetryLater:
-        return False
-    return True
 
 
 # -- what must be sent although nobody releases

@@ -12,12 +12,15 @@ from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.messages.headers import sent_back
-from celery_semaphore.worker.messages.message import packed, publish_arguments, unpacked
+from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.job import RetryLater
+from celery_semaphore.worker.messages.message import publish_arguments
+from celery_semaphore.worker.messages.park import Park
+from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
+from celery_semaphore.worker.messages.put_back import PutBack
 from celery_semaphore.worker.messages.route import Route
-from celery_semaphore.worker.messages.scheduler import RetryLater
-from celery_semaphore.worker.messages.waiting import BringBack, Park, PutBack
+from celery_semaphore.worker.messages.ticket_header import sent_back
 
 ONE = Claim("one", None, 1)
 OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)
@@ -31,15 +34,24 @@ def a_message(**more: Any) -> Any:
     )
 
 
+def published(publisher: Publisher) -> bool:
+    """Publish a message, if the broker is not known to be away."""
+    try:
+        publisher.publish(a_message(), "celery", header=SENT)
+    except RetryLater:
+        return False
+    return True
+
+
 class Request:
     """Was refused; remembers what became of it."""
 
     id, name, holder, refusals = "x", "task", "x:0123", 3
     semaphores = ("one",)
 
-    def __init__(self, *, may_go_back: bool = True) -> None:
+    def __init__(self, *, may_be_moved: bool = True) -> None:
         self.message, self.said = a_message(), list[str]()
-        self._may_go_back = may_go_back
+        self._may_be_moved = may_be_moved
 
     def came_from(self) -> str:
         return "celery"
@@ -47,17 +59,17 @@ class Request:
     def comes_back_to(self) -> str:
         return "celery.granted"
 
-    def may_go_back(self) -> bool:
-        return self._may_go_back
+    def may_be_moved(self) -> bool:
+        return self._may_be_moved
 
-    def went_back(self) -> None:
+    def on_put_back(self) -> None:
         self.said.append("went back")
 
-    def was_parked(self) -> None:
+    def on_parked(self) -> None:
         self.said.append("was parked")
 
-    def came_to_nothing(self) -> None:
-        self.said.append("came to nothing")
+    def return_to_broker(self) -> None:
+        self.said.append("returned")
 
 
 class Broker:
@@ -170,7 +182,7 @@ def test_what_is_too_large_goes_to_its_queue(store: Store) -> None:
 
 
 def test_what_a_lost_connection_delivered_is_not_parked(store: Store) -> None:
-    assert park(store, Request(may_go_back=False)) == []
+    assert park(store, Request(may_be_moved=False)) == []
     store.set_limit(None, "one")
     assert store.take(frozenset({"one"})) == []
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from celery_semaphore.core.events import Announcer
+from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.permits.ledger import Ledger
@@ -97,8 +98,8 @@ class PermitObserver:
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         self.enter(f"asked {holder}")
 
-    def held(self, permit: Permit, since: float, pid: int | None = None, **figures: Any) -> None:
-        self.enter(f"held {permit.holder}")
+    def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
+        self.enter(f"held {acquired.permit.holder}")
 
     def over(self, holder: str) -> None:
         self.enter(f"over {holder}")
@@ -112,7 +113,7 @@ class PermitObserver:
 
 def note_three(pipe: NotePipe, holder: str) -> list[str]:
     pipe.asked(holder, [ONE])
-    pipe.held(Permit(holder, 1, (), 0.0, 30.0, 1), 0.0)
+    pipe.held(PermitAcquiredEvent(Permit(holder, 1, (), 0.0, 30.0, 1)), 0.0)
     pipe.released(holder, frozenset())
     return [f"{what} {holder}" for what in ("asked", "held", "released")]
 
@@ -211,7 +212,7 @@ def test_entered_twice_changes_nothing() -> None:
     ledger, released = ledger_of(keeper)
     for _ in range(2):
         ledger.asked("a", [ONE])
-        ledger.held(Permit("a", 1, (), 0.0, 30.0, 1), 0.0)
+        ledger.held(PermitAcquiredEvent(Permit("a", 1, (), 0.0, 30.0, 1)), 0.0)
     ledger.asked("a", [ONE])
     assert ledger.holds("a")
     assert keeper.kept == {"a"}
@@ -225,7 +226,7 @@ def test_an_end_while_the_permit_is_entered() -> None:
     ledger, released = ledger_of(keeper)
     ledger.asked("a", [ONE])
     keeper.meanwhile = lambda: ledger.ended("a")
-    ledger.held(Permit("a", 1, (), 0.0, 30.0, 1), 0.0)
+    ledger.held(PermitAcquiredEvent(Permit("a", 1, (), 0.0, 30.0, 1)), 0.0)
     assert (keeper.kept, released) == (set(), ["a"])
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from celery_semaphore.core.events import Announcer, Event, PermitAcquiredEvent, PermitReleasedEvent
+from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.testing import Clock, MemoryStore
@@ -25,7 +26,7 @@ def test_permits_are_of_those_that_have_them() -> None:
     for since, holder in ((2.0, "c"), (1.0, "b")):
         permit = store.acquire(API, holder)
         assert isinstance(permit, Permit)
-        ledger.held(permit, since)
+        ledger.held(PermitAcquiredEvent(permit), since)
     assert [each.holder for each in ledger.permits()] == ["b", "c"]
     ledger.refused("b")
     assert [each.holder for each in ledger.permits()] == ["c"]
@@ -40,7 +41,7 @@ def test_what_ended_is_not_announced_as_lost() -> None:
     ledger = Ledger(keeper, releaser, announce, lambda _: None)
     for holder in "ab":
         ledger.asked(holder, API)
-        ledger.held(permit(holder), clock.now)
+        ledger.held(PermitAcquiredEvent(permit(holder)), clock.now)
     ledger.ended("a")
     clock.now += 11
     keeper.tick()
@@ -61,7 +62,7 @@ def test_a_permit_is_announced_once_though_its_note_is_entered_twice() -> None:
     ledger = a_ledger(events)
     ledger.asked("a", API)
     for _ in range(2):
-        ledger.held(permit("a"), 0.0, task="call", waited=2.0, took=0.1)
+        ledger.held(PermitAcquiredEvent(permit("a"), "call", 2.0, 0.1), 0.0)
     (event,) = events
     assert isinstance(event, PermitAcquiredEvent)
     assert (event.task, event.waited, event.took) == ("call", 2.0, 0.1)
@@ -74,7 +75,7 @@ def test_a_permit_is_announced_before_its_task_is_watched() -> None:
     events = list[Event]()
     ledger = a_ledger(events)
     ledger.asked("a", API)
-    ledger.held(permit("a"), 0.0)
+    ledger.held(PermitAcquiredEvent(permit("a")), 0.0)
     ledger.ended("a")
     assert [type(event) for event in events] == [PermitAcquiredEvent, PermitReleasedEvent]
 
@@ -83,7 +84,8 @@ def test_the_time_of_a_permit_does_not_depend_on_the_clock_of_the_store() -> Non
     events = list[Event]()
     ledger = a_ledger(events)
     ledger.asked("a", API)
-    ledger.held(replace(permit("a"), acquired_at=time.time() + 3600), time.monotonic() - 5)
+    late = replace(permit("a"), acquired_at=time.time() + 3600)
+    ledger.held(PermitAcquiredEvent(late), time.monotonic() - 5)
     ledger.ended("a")
     assert isinstance(events[1], PermitReleasedEvent)
     assert 5 <= events[1].held < 60

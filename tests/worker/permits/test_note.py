@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.key import MAX_NAME_BYTES
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.worker.permits.note import NotePipe
@@ -46,12 +47,12 @@ def test_a_note_of_a_permit_arrives_whatever_the_name_of_its_task_is(
     name: str, arrives: bool
 ) -> None:
     found: list[Any] = []
-    observer: Any = SimpleNamespace(held=lambda *_, **figures: found.append(figures))
+    observer: Any = SimpleNamespace(held=lambda acquired, *_: found.append(acquired))
     pipe = NotePipe()
     try:
         permit = Permit("x" * 36, 1, (), 1.5, 31.5, 7)
-        pipe.held(permit, 2.0, task=name, waited=1.25, took=0.001)
+        pipe.held(PermitAcquiredEvent(permit, name, 1.25, 0.001), 2.0)
         assert pipe.drain(observer)
     finally:
         pipe.close()
-    assert found == [{"task": name if arrives else "", "waited": 1.25, "took": 0.001}]
+    assert found == [PermitAcquiredEvent(permit, name if arrives else "", 1.25, 0.001)]

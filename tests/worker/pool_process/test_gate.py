@@ -10,7 +10,7 @@ from celery import Celery
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import EPOCH, HOLDER
+from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER
 from celery_semaphore.worker.pool_process.refused import Refused
 from celery_semaphore.worker.signals import permit_acquired
 from tests.worker.main_process.test_request import request_dict

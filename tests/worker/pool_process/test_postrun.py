@@ -12,7 +12,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER
+from celery_semaphore.worker.messages.header_names import HOLDER
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 

@@ -20,7 +20,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.headers import HOLDER, REFUSALS
+from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process.postrun import watch_ends
 from celery_semaphore.worker.pool_process.refused import Disposition

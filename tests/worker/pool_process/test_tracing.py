@@ -23,14 +23,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.worker.pool_process import tracing
-from celery_semaphore.worker.pool_process.tracing import Acquired, put_on_span
+from celery_semaphore.worker.pool_process import acquired, tracing
+from celery_semaphore.worker.pool_process.acquired import Acquired
+from celery_semaphore.worker.pool_process.tracing import put_on_span
 from tests.support.process import wait_until
 
 from ..conftest import Site
 from ..requests import limited
 
-ALL_THREE = {tracing.WAIT_SECONDS, tracing.SEMAPHORE, tracing.ATTEMPTS}
+ALL_THREE = {acquired.WAIT_SECONDS, acquired.SEMAPHORE, acquired.ATTEMPTS}
 WAYS: dict[str, dict[str, Any]] = {
     "held": {},
     "published": {"semaphore_hold": False},
@@ -123,9 +124,9 @@ def test_a_run_is_one_span_however_often_it_was_refused(
         assert (span["name"], span["status"]) == ("run/hold", "UNSET")
         assert span["parent"] is not None
         attributes = span["attributes"]
-        assert attributes[tracing.SEMAPHORE] == "one"
-        assert attributes[tracing.ATTEMPTS] == traced.attempts(worker, result) > 1
-        waited = attributes[tracing.WAIT_SECONDS]
+        assert attributes[acquired.SEMAPHORE] == "one"
+        assert attributes[acquired.ATTEMPTS] == traced.attempts(worker, result) > 1
+        waited = attributes[acquired.WAIT_SECONDS]
         assert let_go - waiting - CLOCKS_S < waited < time.time() - begun + CLOCKS_S
         assert traced.signals(result) == ["prerun", "postrun"]
 
@@ -138,9 +139,9 @@ def test_a_run_without_a_wait(traced: Traced, sender: Sender) -> None:
     (span,) = traced.sent(trace=trace_id)
     found = {name: span["attributes"].get(name) for name in ALL_THREE}
     assert found == {
-        tracing.WAIT_SECONDS: 0.0,
-        tracing.SEMAPHORE: "total,each",
-        tracing.ATTEMPTS: 1,
+        acquired.WAIT_SECONDS: 0.0,
+        acquired.SEMAPHORE: "total,each",
+        acquired.ATTEMPTS: 1,
     }
 
 
@@ -156,7 +157,7 @@ def test_a_retry_is_another_wait(traced: Traced, sender: Sender) -> None:
     runs = "run/early"
     wait_until(lambda: len(traced.sent(trace=trace_id, name=runs)) == 2, 10, "its spans")
     first, second = traced.sent(trace=trace_id, name=runs)
-    attempts = [each["attributes"][tracing.ATTEMPTS] for each in (first, second)]
+    attempts = [each["attributes"][acquired.ATTEMPTS] for each in (first, second)]
     assert attempts[0] > 1
     # The retry may come before the permit of the first run is back.
     assert sum(attempts) == traced.attempts(worker, result) + 1
@@ -194,9 +195,9 @@ def test_sentry_knows_of_no_refusal(traced: Traced, way: str) -> None:
     (context,) = [each for each in contexts if each["trace_id"] == trace_id]
     assert context["status"] == "ok"
     data = context["data"]
-    assert data[tracing.ATTEMPTS] == traced.attempts(worker, result) > 1
-    assert data[tracing.SEMAPHORE] == "one"
-    assert data[tracing.WAIT_SECONDS] > 0.0
+    assert data[acquired.ATTEMPTS] == traced.attempts(worker, result) > 1
+    assert data[acquired.SEMAPHORE] == "one"
+    assert data[acquired.WAIT_SECONDS] > 0.0
 
 
 def test_sentry_sees_no_error_of_an_acquire(traced: Traced) -> None:
@@ -231,7 +232,7 @@ def test_spans_that_sentry_streams(traced: Traced) -> None:
         ]
 
     wait_until(lambda: len(runs()) == 2, 20, "a span of each")
-    attempts = [each["attributes"][tracing.ATTEMPTS]["value"] for each in runs()]
+    attempts = [each["attributes"][acquired.ATTEMPTS]["value"] for each in runs()]
     assert sorted(attempts) == [1, 2]
 
 
@@ -259,9 +260,9 @@ ACQUIRED = Acquired.by(
 def test_a_key_is_on_no_span() -> None:
     """Keys come from arguments, which this library tells nobody."""
     assert ACQUIRED.attributes == {
-        tracing.WAIT_SECONDS: 7.5,
-        tracing.SEMAPHORE: "api,all",
-        tracing.ATTEMPTS: 3,
+        acquired.WAIT_SECONDS: 7.5,
+        acquired.SEMAPHORE: "api,all",
+        acquired.ATTEMPTS: 3,
     }
 
 
@@ -276,7 +277,7 @@ def test_datadog_has_numbers_as_metrics(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ddtrace.trace", SimpleNamespace(tracer=tracer))
     put_on_span(ACQUIRED)
     assert Counter(kind for kind, _ in put.values()) == {"metric": 2, "tag": 1}
-    assert put[tracing.SEMAPHORE] == ("tag", "api,all")
+    assert put[acquired.SEMAPHORE] == ("tag", "api,all")
 
 
 @pytest.mark.parametrize("name", tracing.PACKAGES)

@@ -1,4 +1,4 @@
-"""Held: one message that is held for a refused task."""
+"""HeldMessage: one message that is held for a refused task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..protocols import HeldRequest
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldMessage:
     """One held message: its last request, and what its next request needs. Times are monotonic."""
 
     request: HeldRequest
@@ -27,6 +27,6 @@ class Held:
         return min(self.due, self.keep_until)
 
     @property
-    def turn(self) -> tuple[bool, Any]:
+    def rank(self) -> tuple[bool, Any]:
         """The sort key that puts the first in line first; messages without a ticket are in no line and come last."""
-        return (True, self.due) if self.ticket is None else (False, self.ticket.turn)
+        return (True, self.due) if self.ticket is None else (False, self.ticket.rank)

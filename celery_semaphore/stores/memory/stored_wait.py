@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Waiter:
+class StoredWait:
     """The claims of a wait, its state, and the message that it parked."""
 
     ticket: Ticket  # its nonce names the wait; priority and place give the order in line
@@ -49,6 +49,6 @@ class Waiter:
     def ask_at(self, resource: str) -> ResourceClaim:
         return next(ask for ask in self.resource_claims if ask.resource == resource)
 
-    def promoted(self) -> Waiter:
+    def promoted(self) -> StoredWait:
         """Return the same wait with the highest priority, at its place."""
         return replace(self, ticket=self.ticket.promoted())

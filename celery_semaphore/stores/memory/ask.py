@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.session import EXPECTED, NAMED, SessionReply, Standing
-from ..encoding import DEFAULT_MEAN, brief, microseconds, resource_claims, seconds
+from ...core.session import EXPECTED, SessionReply
+from ..encoding import DEFAULT_MEAN, resource_claims, seconds
 from .state import GRANT
-from .waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.session import HeldWait
-    from ...core.ticket import Ticket
-    from ..encoding import ResourceClaim
     from .resource import Resource
     from .state import MemoryState
 
@@ -35,10 +32,6 @@ def ask(
         if (turn := _turn_of(state, wait)) is not None  # Q5
     }
     return SessionReply(state.epoch.id, slept, len(state.sessions), granted, expected)
-
-
-def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
-    return {wait.ticket: _named(state, session, wait) for wait in waits[:NAMED]}
 
 
 def _granted(state: MemoryState, session: str) -> frozenset[str]:
@@ -76,37 +69,3 @@ def _hold(at: Resource) -> int:
     if at.mean is None:
         return DEFAULT_MEAN
     return round(at.mean if at.latest is None else min(at.mean, at.latest))
-
-
-def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
-    """E6: put the wait back into line, unless another message of it was refused since."""
-    ticket, wanted = wait.ticket, resource_claims(wait.claims)
-    found = state.standing(wanted, ticket.nonce)
-    if not found and _was_sent(state, wanted, ticket.nonce):
-        return Standing.ELSEWHERE  # N4
-    if not found:  # N1
-        # End an overdue grant now: its end would put this wait in transit (E7).
-        state.end_grant(wanted, ticket.nonce)
-        waiter = Waiter(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
-        waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
-        _stand(state, state.at(wanted[0].resource), waiter)
-        return Standing.WAITS
-    at = found[-1]
-    waiter = at.tickets[ticket.nonce]
-    if waiter.session != session:  # N4
-        return Standing.ELSEWHERE
-    if waiter.away:  # N2, else N3
-        _stand(state, at, waiter)
-    return Standing.WAITS
-
-
-def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> bool:
-    """Return whether its message was sent, with a grant that has not ended."""
-    grants = (state.at(each.resource).grants.get(nonce) for each in wanted)
-    return any(each and (each.ends > state.now or state.in_grace) for each in grants)
-
-
-def _stand(state: MemoryState, at: Resource, waiter: Waiter) -> None:
-    away = not state.is_awake(waiter.session)
-    at.tickets[waiter.nonce] = replace(waiter, away=away, due=state.now if away else waiter.due)
-    at.looked_at = 0  # the next reaper hands on

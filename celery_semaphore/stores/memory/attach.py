@@ -1,0 +1,54 @@
+"""Attach a parked message to its wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from ...core.permit import Kind
+from ..encoding import brief, resource_claims
+from .stored_wait import StoredWait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim
+    from ...core.ticket import Ticket
+    from .resource import Resource
+    from .state import MemoryState
+
+
+def attach(
+    state: MemoryState,
+    ticket: Ticket,
+    claims: Sequence[Claim],
+    payload: bytes,
+    *,
+    name: str,
+    ends_in: int | None,
+) -> None:
+    """Attach the message to its wait; if the wait was deleted, put it into the line of the first claim."""
+    wanted = resource_claims(claims)
+    state.end_overdue(wanted)
+    ticket = state.known(wanted, ticket.nonce) or ticket
+    at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]
+    before = at.tickets.get(ticket.nonce)
+    ends = inf if ends_in is None else state.now + ends_in
+    waiter = StoredWait(
+        ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, ends
+    )
+    at.tickets[waiter.nonce] = waiter
+    entry, whole = state.grant_to(wanted, waiter.nonce)
+    if entry and not whole:
+        state.end_grant(wanted, waiter.nonce)
+    elif entry and before and before.payload is None:  # E3: the outbox sends it
+        _send(state, at, waiter)
+
+
+def _send(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+    """Put the message into the outbox, with the grant of its wait."""
+    for ask in waiter.resource_claims:
+        grants = state.at(ask.resource).grants
+        grants[waiter.nonce] = replace(grants[waiter.nonce], ends=state.now + state.take_up)
+    at.outbox[waiter.nonce] = at.grants[waiter.nonce].token

@@ -1,0 +1,57 @@
+"""Let a session name what it holds: docs/maintain/architecture.md, chapter 8."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...core.session import NAMED, Standing
+from ..encoding import brief, microseconds, resource_claims
+from .stored_wait import StoredWait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.session import HeldWait
+    from ...core.ticket import Ticket
+    from ..encoding import ResourceClaim
+    from .resource import Resource
+    from .state import MemoryState
+
+
+def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
+    return {wait.ticket: _named(state, session, wait) for wait in waits[:NAMED]}
+
+
+def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
+    """E6: put the wait back into line, unless another message of it was refused since."""
+    ticket, wanted = wait.ticket, resource_claims(wait.claims)
+    found = state.standing(wanted, ticket.nonce)
+    if not found and _was_sent(state, wanted, ticket.nonce):
+        return Standing.ELSEWHERE  # N4
+    if not found:  # N1
+        # End an overdue grant now: its end would put this wait in transit (E7).
+        state.end_grant(wanted, ticket.nonce)
+        waiter = StoredWait(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
+        waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
+        _stand(state, state.at(wanted[0].resource), waiter)
+        return Standing.WAITS
+    at = found[-1]
+    waiter = at.tickets[ticket.nonce]
+    if waiter.session != session:  # N4
+        return Standing.ELSEWHERE
+    if waiter.away:  # N2, else N3
+        _stand(state, at, waiter)
+    return Standing.WAITS
+
+
+def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> bool:
+    """Return whether its message was sent, with a grant that has not ended."""
+    grants = (state.at(each.resource).grants.get(nonce) for each in wanted)
+    return any(each and (each.ends > state.now or state.in_grace) for each in grants)
+
+
+def _stand(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+    away = not state.is_awake(waiter.session)
+    at.tickets[waiter.nonce] = replace(waiter, away=away, due=state.now if away else waiter.due)
+    at.reaped_at = 0  # the next reaper hands on

@@ -1,0 +1,42 @@
+"""Release a permit, or end a wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.permit import MessageId
+from ..encoding import ResourceClaim
+from .messages import Messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.ticket import Ticket
+    from .state import MemoryState
+
+
+def release(
+    state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
+) -> None:
+    """End the permit of this holder, and prevent that it gets one later."""
+    Messages(state, wanted[0].resource, message_id).ran(holder)  # R5
+    state.end_overdue(wanted)  # R2
+    for ask in wanted:
+        at = state.at(ask.resource)
+        if entry := at.holders.pop(holder, None):  # R3
+            at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
+        at.mark_released(holder, state.now + state.lease)  # R4
+    if _is_unheard(state, wanted, holder):  # R6
+        state.taken_up(wanted, holder)
+
+
+def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
+    """R6, E14: end the wait of this ticket, and its grant."""
+    state.end_overdue(wanted)
+    state.taken_up(wanted, ticket.nonce)
+
+
+def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
+    """Return whether the holder has a wait from an acquire that lost its answer, without a parked message."""
+    found = [at.tickets[holder] for at in state.standing(wanted, holder)]
+    return bool(found) and all(waiter.payload is None for waiter in found)

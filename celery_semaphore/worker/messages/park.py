@@ -1,0 +1,70 @@
+"""Park: move the message of a waiting task into the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from celery.worker import state
+
+from ...core.events import MessageParkedEvent
+from ...core.permit import Claim
+from ...core.store import Outgoing, Store
+from ...core.ticket import Ticket
+from ...errors import SemaphoreError
+from ..protocols import TaskRequest
+from .parked import packed
+from .waiting import Announce, MoveJob, ignore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Park(MoveJob):
+    """Parks a message: attaches it to its ticket in the store."""
+
+    doing = "parking task {}"
+
+    store: Store
+    request: TaskRequest
+    ticket: Ticket
+    claims: Sequence[Claim]
+    _: KW_ONLY
+    ends_in: float | None
+    largest: int
+    longest: float
+    instead: Callable[[], None]
+    outgoing: Callable[[Outgoing], None]
+    announce: Announce = ignore
+
+    def run(self) -> None:
+        """Attach the message, and acknowledge it only when the store has it."""
+        request = self.request
+        if not request.may_be_moved():
+            return
+        came_from, way = request.came_from(), request.comes_back_to()
+        payload = packed(request.message, came_from, way, request.refusals)
+        if len(payload) > self.largest:
+            logger.error(
+                "task %s is requeued, not parked: its message takes %d bytes, and semaphore_park_max_size"
+                " is %d; pass large arguments by reference, or raise it",
+                request.id,
+                len(payload),
+                self.largest,
+            )
+            self.instead()
+            return
+        try:
+            outgoing = self.store.attach(
+                self.ticket, self.claims, payload, name=request.id, ends_in=self.ends_in
+            )
+            if request.id in state.revoked:  # a sweep that looked for it before found nothing
+                outgoing |= self.store.end([request.id])
+        except SemaphoreError as error:
+            logger.warning("task %s is requeued, not parked: %s", request.id, error)
+            self.instead()
+            return
+        request.on_parked()
+        self.outgoing(outgoing)
+        self.announce(MessageParkedEvent(request.semaphores, request.name))
