@@ -1044,7 +1044,7 @@ PROMOTING = [
         "nobody else has a message here",
         "promote",
         'if call("ZREM", key, ticket) == 1 then',
-        'if call("ZREM", key, ticket) == 1 or line == at.line then',
+        'if call("ZREM", key, ticket) == 1 or key == at.line then',
     ),
     lua(
         "only what is in the store can be promoted",

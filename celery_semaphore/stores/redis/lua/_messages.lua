@@ -18,7 +18,7 @@ if ticket == "" and said then
     ticket = said.ticket
 end
 
--- carried: the ticket of the task's record  own: the message of this call  is_first: whether it is the task's first
+-- carried: the ticket of the call or of the record, or empty  own: the message of the call  is_first: of its task
 local messages = {carried = ticket, own = message, is_first = is_first}
 
 function messages.remember(ticket, admitted)
