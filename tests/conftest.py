@@ -12,13 +12,14 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
 from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.server import Server
-from tests.support.servers import ClusterServer, RedisServer, ValkeyServer, in_ci
+from tests.support.servers import RedisServer, ValkeyServer, in_ci
 from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
@@ -133,7 +134,8 @@ def redis(redis_server: RedisServer) -> RedisServer:
 
 @pytest.fixture
 def cluster(cluster_server: ClusterServer) -> ClusterServer:
-    """The session's one-node Cluster, empty."""
+    """The session's Redis Cluster, whole and empty. A test that hurts it says so: ``cluster.hurt = True``."""
+    cluster_server.heal()
     cluster_server.flush()
     return cluster_server
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import redis
 
-from .process import Process, free_port
+from .process import Process
 from .server import Server
 
 
@@ -127,27 +127,6 @@ class ValkeyServer(RedisServer):
         if cls.binary():
             return None
         return "no embedded Valkey: `make test` installs it; it has no build for this platform?"
-
-
-class ClusterServer(ValkeyServer):
-    """One node that owns all hash slots: like any other it refuses what concerns more than one slot."""
-
-    name = "cluster"
-
-    def __init__(self) -> None:
-        super().__init__(cluster_enabled="yes", cluster_port=str(free_port()))
-
-    def start(self) -> Self:
-        super().start()
-        with self.client() as client:
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        assert self.process
-        self.process.wait_until(self._serves, 10, "a cluster with all its slots")
-        return self
-
-    def _serves(self) -> bool:
-        with self.client() as client:
-            return b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO")
 
 
 def in_ci() -> bool:

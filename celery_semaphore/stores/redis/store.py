@@ -32,6 +32,7 @@ from ..encoding import (
 )
 from ..options import DEFAULTS, StoreOptions
 from . import answers, scripts
+from .cluster import NodeFinder
 from .connection import Link, Word, pack, plain
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
+    from .cluster import Address
 
 
 class RedisStore:
@@ -58,10 +60,16 @@ class RedisStore:
     A store can be shared between threads and greenlets, and across a fork.
     """
 
-    def __init__(self, pool: ConnectionPool, options: StoreOptions = DEFAULTS) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        options: StoreOptions = DEFAULTS,
+        nodes: Iterable[Address] = (),  # of a Redis Cluster, as far as known
+    ) -> None:
         self.lease = options.lease
-        self._link = Link(pool)
         self._keys = Keys(options.prefix)
+        remap = options.transport_options.get("address_remap")
+        self._link = Link(pool, NodeFinder(pool, self._keys.slot, nodes, remap))
         self._runner = Runner(self._link, self._keys, options)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
@@ -78,9 +86,10 @@ class RedisStore:
 
     def check(self, *, parks: bool = False) -> list[str]:
         with denied_is_misconfigured():
-            warnings = self._link.ask(partial(examine, parks=parks))
+            # First a command with a key: in a Redis Cluster it leads to the node that shall be examined.
             command = ("HGET", self._keys.common("epoch"), "format")
             found = self._link.ask(partial(plain, command=command))
+            warnings = self._link.ask(partial(examine, parks=parks))
         return warnings + format_warnings(int(found) if found and found.isdigit() else FORMAT)
 
     def acquire(
