@@ -14,7 +14,8 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
-from tests.support.servers import RedisServer, free_port, in_ci
+from tests.support.process import free_port
+from tests.support.servers import RedisServer, in_ci
 
 from .conftest import claim
 

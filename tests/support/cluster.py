@@ -149,8 +149,7 @@ class ClusterServer(Server):
         return [node for node in self.nodes if node.info("INFO", "replication")["role"] == "master"]
 
     def flush(self) -> None:
-        for node in self.primaries():
-            node.flush()
+        self.owner().flush()
 
     def owner(self) -> Node:
         """The node that serves the default prefix, as most of the others see it."""
@@ -168,6 +167,52 @@ class ClusterServer(Server):
                 if first <= SLOT <= last:
                     return int(port)
         return 0
+
+    def kill_owner(self) -> Node:
+        """End the owner with SIGKILL; it is started again by ``heal()``."""
+        owner = self._to_be_hurt()
+        owner.kill()
+        return owner
+
+    def pause_owner(self) -> Node:
+        owner = self._to_be_hurt()
+        owner.pause()
+        return owner
+
+    def fail_over(self) -> None:
+        """Let the replica take the owner's place, as an operator does."""
+        owner = self._to_be_hurt()
+        self.replica().ask("CLUSTER FAILOVER")
+        self.wait_owner_is_not(owner)
+
+    def wait_owner_is_not(self, node: Node, timeout: float = READY_TIMEOUT_S) -> None:
+        wait_until(lambda: self.owner() is not node, timeout, "another node serves the slot")
+
+    def begin_migration(self) -> tuple[Node, Node]:
+        """Begin to move the slot of the default prefix to another primary, key by key."""
+        source = self._to_be_hurt()
+        target = self.another()
+        target.ask("CLUSTER SETSLOT", SLOT, "IMPORTING", source.id)
+        source.ask("CLUSTER SETSLOT", SLOT, "MIGRATING", target.id)
+        return source, target
+
+    def end_migration(self, source: Node, target: Node) -> None:
+        while keys := source.ask("CLUSTER GETKEYSINSLOT", SLOT, 100):
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        for node in (target, source):
+            node.ask("CLUSTER SETSLOT", SLOT, "NODE", target.id)
+        self.wait_owner_is_not(source)
+
+    def migrate_at_once(self) -> None:
+        """Move the slot as Valkey 9 can, in one step for its clients."""
+        source = self._to_be_hurt()
+        source.ask("CLUSTER MIGRATESLOTS", "SLOTSRANGE", SLOT, SLOT, "NODE", self.another().id)
+        self.wait_owner_is_not(source)
+
+    def _to_be_hurt(self) -> Node:
+        owner = self.owner()
+        self.hurt = True
+        return owner
 
     def replica(self) -> Node:
         """The replica of the owner."""

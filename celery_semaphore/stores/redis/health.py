@@ -79,10 +79,11 @@ def _of_cluster(connection: Any, info: dict[str, str]) -> list[str]:
     covered = state.get("cluster_slots_ok", "0")
     if covered == SLOTS:
         return []
-    return [
+    warning = (
         f"The Redis Cluster serves {covered} of its {SLOTS} slots, says {place} (CLUSTER INFO): unless it has"
         " cluster-require-full-coverage no, it refuses all calls. Give each slot a node, or replace the lost node."
-    ]
+    )
+    return [warning]
 
 
 def _info(connection: Any) -> dict[str, str] | None:
