@@ -22,6 +22,7 @@ from . import (
     asking,
     beside,
     canaries,
+    cluster,
     counts,
     epochs,
     exporting,
@@ -71,6 +72,7 @@ ALL: Sequence[Mutant] = (
     *exporting.MUTANTS,
     *totals.MUTANTS,
     *counts.MUTANTS,
+    *cluster.MUTANTS,
 )
 
 

@@ -147,8 +147,7 @@ class TestAnnouncedAddresses:
             open_store(url, timeout=1.0).acquire(claim(), "a")
         store = open_store(url, address_remap=lambda address: ("127.0.0.1", address[1]))
         permit_of(store.acquire(claim(), "a"))
-        cluster.fail_over()
-        assert store.acquire(claim(2), "b")
+        assert {host for host, _ in store._link._finder.nodes} == {"127.0.0.1"}
 
     def test_a_remap_that_fails(self, cluster: ClusterServer, open_store: Open) -> None:
         store = open_store(address_remap=lambda address: {}[address])
@@ -271,18 +270,19 @@ class TestMoves:
         self, cluster: ClusterServer, open_store: Open, used: bool
     ) -> None:
         store = open_store(timeout=1.0)
-        permit = permit_of(store.acquire(claim(2), "a")) if used else None
-        migration = cluster.begin_migration()
-        since = time.monotonic()
+        permit = permit_of(store.acquire(claim(2), "a"))
+        if not used:
+            cluster.flush()
+        source, _ = migration = cluster.begin_migration()
+        since, error = time.monotonic(), "TRYAGAIN" if used else "ASK"
+        before = answers_of(source, error)
         with pytest.raises(StoreUnavailable, match=r"(TRYAGAIN|ASK).*being moved"):
             store.acquire(claim(2), "b")
         assert time.monotonic() - since < 2
+        assert answers_of(source, error) - before == 1 + 4
         cluster.end_migration(*migration)
-        if permit:
-            assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
-            assert store.renew([permit]) == {"a": Renewal.OK}
-        else:
-            permit_of(store.acquire(claim(2), "b"))
+        assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
+        assert store.renew([permit]) == {"a": Renewal.OK if used else Renewal.RESTORED}
 
     def test_a_slot_that_moves_at_once(self, cluster: ClusterServer, open_store: Open) -> None:
         store = open_store()
@@ -323,6 +323,31 @@ class TestOutages:
         with pytest.raises(StoreUnavailable):
             store.acquire(claim(2), "b")
         assert time.monotonic() - since < 2 * 0.4 + 0.2
+
+    def test_a_call_to_nodes_that_all_hang_is_bounded(
+        self, cluster: ClusterServer, open_store: Open
+    ) -> None:
+        store = open_store(timeout=0.4)
+        permit_of(store.acquire(claim(2), "a"))
+        cluster.hurt = True
+        for node in cluster.nodes:
+            node.pause()
+        since = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            store.acquire(claim(2), "b")
+        assert time.monotonic() - since < 2 * 0.4 + 0.2
+
+    def test_a_user_without_info_and_cluster(
+        self, cluster: ClusterServer, open_store: Open
+    ) -> None:
+        """It finds its way by MOVED alone, and asks any node that it was told of."""
+        for node in cluster.nodes:
+            node.ask("ACL SETUSER worker on nopass ~* +@all -info -cluster")
+        store = open_store(cluster.url.replace("//", "//worker:any@"), timeout=1.0)
+        permit_of(store.acquire(claim(2), "a"))
+        lost = cluster.kill_owner()
+        cluster.wait_owner_is_not(lost)
+        permit_of(store.acquire(claim(2), "b"))
 
 
 @pytest.fixture

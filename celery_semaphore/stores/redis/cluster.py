@@ -85,9 +85,9 @@ class NodeFinder:
                 continue
             finally:
                 connection.disconnect()
-            if connection.semaphore_serving:
-                self._go(connection.semaphore_serving)
-                return
+            # If it does not know, or CLUSTER is forbidden, it answers the call itself, by MOVED perhaps.
+            self._go(connection.semaphore_serving or node)
+            return
 
     def _meet(self, connection: Any) -> None:
         """Introduce the connection, and learn from a node of a Cluster which others there are."""
