@@ -12,7 +12,7 @@ from typing import Any, Self
 import redis
 from redis.crc import key_slot
 
-from .process import free_port, wait_until
+from .process import free_port, free_ports, wait_until
 from .server import Server
 from .servers import ValkeyServer
 
@@ -26,16 +26,17 @@ READY_TIMEOUT_S = 30.0
 class Node(ValkeyServer):
     name = "node"
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, port: int = 0, bus_port: int = 0, **options: str) -> None:
         given = {
             "cluster_enabled": "yes",
-            "cluster_port": str(free_port()),
+            "cluster_port": str(bus_port or free_port()),
             "cluster_node_timeout": str(int(NODE_TIMEOUT_S * 1000)),
             "cluster_replica_validity_factor": "0",
             "cluster_allow_replica_migration": "no",
             "repl_diskless_sync_delay": "0",
         }
         super().__init__(**given | options)
+        self.port = port or self.port
 
     def ask(self, *words: Any) -> Any:
         with self.client() as client:
@@ -74,7 +75,8 @@ class ClusterServer(Server):
     name = "cluster"
 
     def __init__(self, **options: str) -> None:
-        self.nodes = [Node(**options) for _ in range(2 * PRIMARIES)]
+        ports = iter(free_ports(4 * PRIMARIES))
+        self.nodes = [Node(port, bus, **options) for port, bus in zip(ports, ports, strict=True)]
         self.directory = Path(tempfile.mkdtemp(prefix="cluster-"))
         self.process = None
         self.hurt = False

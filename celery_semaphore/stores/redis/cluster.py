@@ -55,7 +55,7 @@ class NodeFinder:
         return given.get("host", "localhost"), int(given.get("port", 6379))
 
     def follow(self, error: redis.RedisError, deadline: float) -> None:
-        """After this error, let the pool connect to the node that serves the slot now."""
+        """Let the pool connect to the node that serves the slot now, after this error."""
         if not self._moves:
             return
         before = self.place
