@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that differ, and that no outgoing connection takes while their server is away, as those of the system's do."""
+    """Ports that differ, and that no outgoing connection takes while their server is away."""
     with contextlib.ExitStack() as probes:
         found = list[int]()
         while len(found) < count:
