@@ -14,10 +14,26 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
-from tests.support.process import free_port
+from tests.support.cluster import ClusterServer, Node
+from tests.support.process import free_port, free_ports
 from tests.support.servers import RedisServer, in_ci
 
 from .conftest import claim
+
+
+class TlsClusterServer(ClusterServer):
+    """A Redis Cluster with TLS, without which only the tests' own clients come in."""
+
+    node = Node
+
+    def __init__(self, authority: Path) -> None:
+        super().__init__(tls_cluster="yes", tls_replication="yes", **options(authority))
+        for node, port in zip(self.nodes, free_ports(len(self.nodes)), strict=True):
+            node.options["tls_port"] = str(port)
+
+    def place(self) -> str:
+        """The address of a node that does not serve the slot."""
+        return f"127.0.0.1:{self.another().options['tls_port']}"
 
 
 def openssl(*arguments: str) -> None:
@@ -48,15 +64,24 @@ def place(authority: Path) -> Iterator[str]:
     """Host and port of a Redis that answers over TLS."""
     need(RedisServer)
     port = free_port()
-    options = {
-        "tls_port": str(port),
+    with RedisServer(tls_port=str(port), **options(authority)):
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def tls_cluster(authority: Path) -> Iterator[TlsClusterServer]:
+    need(RedisServer)
+    with TlsClusterServer(authority) as server:
+        yield server
+
+
+def options(authority: Path) -> dict[str, str]:
+    return {
         "tls_cert_file": str(authority / "cert.pem"),
         "tls_key_file": str(authority / "key.pem"),
         "tls_ca_cert_file": str(authority / "ca.pem"),
         "tls_auth_clients": "no",
     }
-    with RedisServer(**options):
-        yield f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
@@ -78,4 +103,19 @@ def test_a_server_that_nobody_vouches_for_is_not_asked(place: str) -> None:
     store = store_from_url(f"rediss://{place}/1")
     with pytest.raises(StoreUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
         store.acquire(claim(), "a")
+    store.close()
+
+
+@pytest.mark.parametrize("scheme", ["rediss+cluster", "valkeys+cluster", "rediss"])
+def test_permits_in_a_cluster_over_tls(
+    scheme: str, tls_cluster: TlsClusterServer, authority: Path
+) -> None:
+    tls_cluster.heal()
+    tls_cluster.flush()
+    url = f"{scheme}://{tls_cluster.place()}/0?ssl_ca_certs={authority / 'ca.pem'}"
+    store = store_from_url(url, StoreOptions())
+    assert store.check() == []
+    assert isinstance(store.acquire(claim(9), scheme), Permit)
+    tls_cluster.fail_over()
+    assert isinstance(store.acquire(claim(9), scheme), Permit)
     store.close()

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 
 from .process import free_port, free_ports, wait_until
 from .server import Server
-from .servers import ValkeyServer
+from .servers import RedisServer, ValkeyServer
 
 SLOTS = 16384
 PRIMARIES = 3
@@ -23,7 +23,9 @@ SLOT = key_slot(b"{celery-semaphore}")  # of all keys of a store with the defaul
 READY_TIMEOUT_S = 30.0
 
 
-class Node(ValkeyServer):
+class Node(RedisServer):
+    """One of Redis, as Debian packages it."""
+
     name = "node"
 
     def __init__(self, port: int = 0, bus_port: int = 0, **options: str) -> None:
@@ -69,14 +71,27 @@ class Node(ValkeyServer):
         return False
 
 
+class ValkeyNode(Node):
+    @classmethod
+    def binary(cls) -> Path | None:
+        return ValkeyServer.binary()
+
+    @classmethod
+    def why_missing(cls) -> str | None:
+        return ValkeyServer.why_missing()
+
+
 class ClusterServer(Server):
     """Six nodes on loopback. A test may kill, stop and move what it likes: ``heal()`` mends it."""
 
     name = "cluster"
+    node: type[Node] = ValkeyNode
 
     def __init__(self, **options: str) -> None:
         ports = iter(free_ports(4 * PRIMARIES))
-        self.nodes = [Node(port, bus, **options) for port, bus in zip(ports, ports, strict=True)]
+        self.nodes = [
+            self.node(port, bus, **options) for port, bus in zip(ports, ports, strict=True)
+        ]
         self.directory = Path(tempfile.mkdtemp(prefix="cluster-"))
         self.process = None
         self.hurt = False
@@ -84,7 +99,7 @@ class ClusterServer(Server):
 
     @classmethod
     def why_missing(cls) -> str | None:
-        return ValkeyServer.why_missing()
+        return cls.node.why_missing()
 
     def start(self) -> Self:
         for node in self.nodes:
@@ -218,9 +233,11 @@ class ClusterServer(Server):
 
     def replica(self) -> Node:
         """The replica of the owner."""
-        port = str(self.owner().port)
-        found = [n for n in self.nodes if n.info("INFO", "replication").get("master_port") == port]
-        return found[0]
+        owner = self.owner()
+        ports = {str(owner.port), owner.options.get("tls_port")}
+        return next(
+            n for n in self.nodes if n.info("INFO", "replication").get("master_port") in ports
+        )
 
     def another(self) -> Node:
         """A primary that does not serve the default prefix."""
