@@ -20,7 +20,7 @@ from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.connection import exchanged
 from celery_semaphore.stores.redis.health import examine
 from tests.conftest import need
-from tests.support.cluster import SLOT, ClusterServer, Node
+from tests.support.cluster import SLOT, ClusterServer, Node, ValkeyNode
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
@@ -354,7 +354,7 @@ class TestOutages:
 def node() -> Iterator[Node]:
     """One node, to which no slot belongs yet."""
     need(ValkeyServer)
-    with Node(cluster_require_full_coverage="no") as node:
+    with ValkeyNode(cluster_require_full_coverage="no") as node:
         yield node
 
 
@@ -382,7 +382,7 @@ class TestHealth:
 
     def test_another_database(self, cluster: ClusterServer) -> None:
         """Valkey 9 can have several in a Cluster."""
-        with Node(cluster_databases="4") as node:
+        with ValkeyNode(cluster_databases="4") as node:
             node.ask("CLUSTER ADDSLOTSRANGE", 0, 16383)
             wait_until(lambda: node.info("CLUSTER INFO")["cluster_state"] == "ok", 10)
             store = store_from_url(node.database(3))

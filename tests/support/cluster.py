@@ -234,7 +234,7 @@ class ClusterServer(Server):
     def replica(self) -> Node:
         """The replica of the owner."""
         owner = self.owner()
-        ports = {str(owner.port), owner.options.get("tls_port")}
+        ports = {str(owner.port), owner.options.get("tls_port", "")}
         return next(
             n for n in self.nodes if n.info("INFO", "replication").get("master_port") in ports
         )
