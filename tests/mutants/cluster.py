@@ -31,6 +31,14 @@ FOLLOWING = (
         f"{MOVES}::test_while_the_slot_migrates",
     ),
     cluster(
+        "whoever migrates the slot says where it is",
+        "another node knows more",
+        "cluster",
+        "        elif self.nodes and not isinstance(error, (AskError, TryAgainError)):",
+        "        elif self.nodes:",
+        f"{MOVES}::test_while_the_slot_migrates",
+    ),
+    cluster(
         "a call follows as often as it is sent on",
         "it arrives in the end",
         "connection",
@@ -101,8 +109,8 @@ NODES = (
         "a node without an address is on this host",
         "where else",
         "cluster",
-        "        address = (same if name is None",
-        '        address = ("127.0.0.1" if name is None',
+        "        address = (same if name in",
+        '        address = ("127.0.0.1" if name in',
         f"{ADDRESSES}::test_no_host_is_the_same_host",
     ),
     cluster(

@@ -54,6 +54,12 @@ def answers_of(node: Node, error: str) -> int:
     return int("".join(digit for digit in stats if digit.isdigit()))
 
 
+def questions(cluster: ClusterServer) -> int:
+    """How often nodes were asked for the others."""
+    stats = [node.ask("INFO", "commandstats") for node in cluster.nodes]
+    return sum(each.get("cmdstat_cluster|slots", {}).get("calls", 0) for each in stats)
+
+
 def set_on_all(cluster: ClusterServer, **settings: str) -> None:
     for node in cluster.nodes:
         for name, value in settings.items():
@@ -275,11 +281,14 @@ class TestMoves:
             cluster.flush()
         source, _ = migration = cluster.begin_migration()
         since, error = time.monotonic(), "TRYAGAIN" if used else "ASK"
-        before = answers_of(source, error)
+        before, asked = answers_of(source, error), questions(cluster)
         with pytest.raises(StoreUnavailable, match=r"(TRYAGAIN|ASK).*being moved"):
             store.acquire(claim(2), "b")
         assert time.monotonic() - since < 2
         assert answers_of(source, error) - before == 1 + 4
+        assert (
+            questions(cluster) - asked <= 4
+        )  # by the connections that replace those with an error
         cluster.end_migration(*migration)
         assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
         assert store.renew([permit]) == {"a": Renewal.OK if used else Renewal.RESTORED}

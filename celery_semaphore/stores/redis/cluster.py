@@ -18,7 +18,6 @@ Remap = Callable[[Address], Address]
 
 PAUSE_S = 0.05  # before the same node is called again
 QUESTION_TIMEOUT_S = 0.5  # of one node that is asked for the others
-SAME_HOST = {None, "", "?"}  # a node that does not know its own address
 
 
 class NodeFinder:
@@ -39,7 +38,9 @@ class NodeFinder:
         self._pool = pool
         self._slot = slot
         self._remap = remap
-        self._seeds = self.nodes = tuple(seeds)
+        self.nodes = tuple(seeds)
+        # Their names may lead to other addresses, when all nodes have been replaced.
+        self._seeds = self.nodes or (self.place,)
         self._introduce = pool.connection_kwargs["redis_connect_func"]
         # Sentinels say where their primary is, and no other server is behind a unix socket.
         self._moves = not (
@@ -61,7 +62,7 @@ class NodeFinder:
         before = self.place
         if isinstance(error, MovedError):
             self._go(self._address(error.host, error.port, before[0]))
-        elif self.nodes:
+        elif self.nodes and not isinstance(error, (AskError, TryAgainError)):  # while it migrates
             self._ask_nodes(deadline)
         if self.nodes and self.place == before:
             time.sleep(min(PAUSE_S, max(0.0, deadline - time.monotonic())))
@@ -112,7 +113,8 @@ class NodeFinder:
 
     def _address(self, host: bytes | str | None, port: int, same: str) -> Address:
         name = host.decode() if isinstance(host, bytes) else host
-        address = (same if name is None or name in SAME_HOST else name, port)
+        # A node that does not know its own address announces nothing, or a question mark.
+        address = (same if name in {None, "", "?"} else str(name), port)
         if self._remap is None:
             return address
         try:

@@ -66,8 +66,8 @@ class Link:
         for repeats in range(MOST_REPEATS):
             if not _worth_another(error) or (repeats and not self._finder.nodes):
                 break
-            self.close()  # the others are connected to the same lost server
             self._finder.follow(error, deadline)
+            self.close()  # the others are connected to the same lost server
             if (left := deadline - time.monotonic()) <= 0:
                 break
             try:
