@@ -240,8 +240,9 @@ def _where(conf: Any) -> Place:
     if isinstance(backend, str) and backend.startswith(_BACKENDS):
         options = conf.get("result_backend_transport_options") or {}
         return backend, options, conf.get("redis_backend_use_ssl")
+    hint = " For a Redis Cluster Celery has no transport." if "+cluster:" in broker else ""
     msg = (
-        "semaphore_url is not set, and neither the broker nor the result backend can keep permits."
+        f"semaphore_url is not set, and neither the broker nor the result backend can keep permits.{hint}"
         " Set it to where permits shall be kept, for instance redis://localhost:6379/0"
         " (Django: CELERY_SEMAPHORE_URL)."
     )

@@ -12,13 +12,14 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
 from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.server import Server
-from tests.support.servers import ClusterServer, OldestRedisServer, RedisServer, ValkeyServer, in_ci
+from tests.support.servers import OldestRedisServer, RedisServer, ValkeyServer, in_ci
 from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
@@ -117,11 +118,17 @@ def emptied(server: str, empty: Callable[[Any], object]) -> Any:
     return emptied_server
 
 
-# None of these is to be killed: `start_valkey`, `start_redis` and `start_postgres` are for that.
+def whole_and_empty(cluster: ClusterServer) -> None:
+    cluster.heal()
+    cluster.flush()
+
+
+# A test that hurts the Cluster says so: ``cluster.hurt = True``.
+# None of the others is to be killed: `start_valkey`, `start_redis` and `start_postgres` are for that.
 valkey = emptied("valkey_server", ValkeyServer.flush)
 redis = emptied("redis_server", RedisServer.flush)
 oldest_redis = emptied("oldest_redis_server", OldestRedisServer.flush)
-cluster = emptied("cluster_server", ClusterServer.flush)
+cluster = emptied("cluster_server", whole_and_empty)
 postgres = emptied("postgres_server", PostgresServer.forget)
 embedded_postgres = emptied("embedded_postgres_server", PostgresServer.forget)
 

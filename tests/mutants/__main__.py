@@ -22,6 +22,7 @@ from . import (
     asking,
     beside,
     canaries,
+    cluster,
     counts,
     epochs,
     exporting,
@@ -73,6 +74,7 @@ ALL: Sequence[Mutant] = (
     *totals.MUTANTS,
     *counts.MUTANTS,
     *rights.MUTANTS,
+    *cluster.MUTANTS,
 )
 
 

@@ -13,12 +13,13 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, scripts
-from celery_semaphore.stores.redis.url import pool_from_url
+from celery_semaphore.stores.redis.url import nodes_from_url, pool_from_url
 from celery_semaphore.testing.conformance import StoreConformance
 from celery_semaphore.testing.conformance.formats import Formats
 from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
 from celery_semaphore.testing.conformance.parts import Acquisition, Losses, SessionWaits
+from tests.support.cluster import ClusterServer
 from tests.support.postgres import KeptLink, PostgresServer
 from tests.support.rights import as_role, as_user
 from tests.support.servers import RedisServer
@@ -50,7 +51,8 @@ class OnServer(StoreConformance):
     def open_store(self) -> Any:
         def open_store(**options: Any) -> RedisStore:
             given = StoreOptions(timeout=5.0, **options)
-            return RedisStore(pool_from_url(self.url(), given), given)
+            url = self.url()
+            return RedisStore(pool_from_url(url, given), given, nodes_from_url(url))
 
         return open_store
 
@@ -98,13 +100,15 @@ class TestOldestRedisStore(OnServer):
 
 
 class TestClusterStore(OnServer):
-    """One node of a Cluster, and scripts that may touch only what they were given, which needs one more right."""
+    """A Redis Cluster, which each store enters at a wrong node; scripts may touch only what they were given."""
+
+    server: ClusterServer  # type: ignore[assignment]
 
     def url(self) -> str:
         return self.server.url
 
     @pytest.fixture(autouse=True)
-    def on(self, cluster: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def on(self, cluster: ClusterServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         self.server = cluster
         for name, script in vars(scripts).items():
             if isinstance(script, scripts.Script):

@@ -17,7 +17,6 @@ from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis.connection import plain
 from celery_semaphore.stores.redis.health import examine
-from tests.support.process import free_port
 from tests.support.servers import RedisServer
 
 from .conftest import OpenAt, claim
@@ -203,12 +202,6 @@ def test_an_old_server() -> None:
         examine(
             Answers("redis_version:6.0.16\r\nrole:master\r\nredis_mode:standalone\r\n"), "{p}:check"
         )
-
-
-def test_a_cluster(start_redis: StartServer) -> None:
-    server = start_redis(cluster_enabled="yes", cluster_port=str(free_port()))
-    with pytest.raises(ConfigurationError, match="Cluster"):
-        store_from_url(server.url).check()
 
 
 def test_nobody_answers() -> None:

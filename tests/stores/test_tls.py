@@ -16,9 +16,11 @@ from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
 from tests.support import authority
 from tests.support.authority import Authority, Certificate, postgres_query, redis_query
+from tests.support.cluster import ClusterServer, Node
 from tests.support.postgres import PostgresServer, belongs_to_its_user
+from tests.support.process import free_port, free_ports
 from tests.support.rights import as_role
-from tests.support.servers import RedisServer, free_port, in_ci
+from tests.support.servers import RedisServer, in_ci
 
 from .conftest import claim
 
@@ -37,6 +39,30 @@ class Certificates:
         self.mixed = Certificate(self.client.cert, self.foreign.key)
 
 
+def server_options(certificates: Certificates) -> dict[str, str]:
+    return {
+        "tls_cert_file": str(certificates.server.cert),
+        "tls_key_file": str(certificates.server.key),
+        "tls_ca_cert_file": str(certificates.ca),
+    }
+
+
+class TlsClusterServer(ClusterServer):
+    """A Redis Cluster with TLS, without which only the tests' own clients come in."""
+
+    node = Node
+
+    def __init__(self, certificates: Certificates) -> None:
+        given = server_options(certificates) | {"tls_auth_clients": "no"}
+        super().__init__(tls_cluster="yes", tls_replication="yes", **given)
+        for node, port in zip(self.nodes, free_ports(len(self.nodes)), strict=True):
+            node.options["tls_port"] = str(port)
+
+    def place(self) -> str:
+        """The address of a node that does not serve the slot."""
+        return f"127.0.0.1:{self.another().options['tls_port']}"
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     if missing := authority.why_missing():
@@ -47,14 +73,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def redis_over_tls(certificates: Certificates, **options: str) -> Iterator[str]:
     need(RedisServer)
     port = free_port()
-    given = {
-        "tls_port": str(port),
-        "tls_cert_file": str(certificates.server.cert),
-        "tls_key_file": str(certificates.server.key),
-        "tls_ca_cert_file": str(certificates.ca),
-    } | options
+    given = server_options(certificates) | {"tls_port": str(port)} | options
     with RedisServer(**given):
         yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def tls_cluster(certificates: Certificates) -> Iterator[TlsClusterServer]:
+    need(RedisServer)
+    with TlsClusterServer(certificates) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +224,18 @@ def test_postgresql_without_tls(postgres: PostgresServer, certificates: Certific
     error = refusal(f"{postgres.url}?{postgres_query(certificates.ca)}")
     assert isinstance(error, ConfigurationError)
     assert "sslmode" in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["rediss+cluster", "valkeys+cluster", "rediss"])
+def test_permits_in_a_cluster_over_tls(
+    scheme: str, tls_cluster: TlsClusterServer, certificates: Certificates
+) -> None:
+    tls_cluster.heal()
+    tls_cluster.flush()
+    url = f"{scheme}://{tls_cluster.place()}/0?ssl_ca_certs={certificates.ca}"
+    store = store_from_url(url, StoreOptions())
+    assert store.check() == []
+    assert isinstance(store.acquire(claim(9), scheme), Permit)
+    tls_cluster.fail_over()
+    assert isinstance(store.acquire(claim(9), scheme), Permit)
+    store.close()

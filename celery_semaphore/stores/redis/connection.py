@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,50 +20,70 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
+    from .cluster import Address, NodeFinder
+
 T = TypeVar("T")
 Word = bytes | str | int
 
 NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
 POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
+MOST_REPEATS = 4  # of one call in a Redis Cluster
 
-# After one of these a call is repeated over a new connection: the server has changed its role, or starts.
-_MOVED = ("READONLY", "LOADING", "MASTERDOWN")
+# After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
+_MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
 
 class Link:
     """Connections to one server, each used by one call at a time.
 
     Unlike redis-py's client it makes no health check and no retry of its own: each call carries the ``run_id`` of
-    the server behind its connection, which would be stale after a reconnect.
+    the server behind its connection, which would be stale after a reconnect. In a Redis Cluster that server is the
+    node which the finder names.
     """
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool, finder: NodeFinder) -> None:
         self._pool = pool
+        self._finder = finder
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Any] = []
-        timeout = self._pool.connection_kwargs.get("socket_timeout") or POOL_TIMEOUT_S
-        self._connection_limit = ConnectionLimit(self._pool.max_connections, timeout)
+        self._timeout = self._pool.connection_kwargs.get("socket_timeout") or POOL_TIMEOUT_S
+        self._connection_limit = ConnectionLimit(self._pool.max_connections, self._timeout)
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
-        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent."""
+        """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
         try:
             return self._ask(exchange)
         except redis.RedisError as error:
             with translated():
-                if not _worth_another(error):
-                    raise
-                self.close()  # the others are connected to the same lost server
-                return self._ask(exchange)
+                return self._repeat(exchange, error)
 
-    def _ask(self, exchange: Callable[[Any], T]) -> T:
+    def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError) -> T:
+        """Repeat once, or in a Cluster until the node is found that serves the slot, within one more timeout."""
+        deadline = time.monotonic() + self._timeout
+        for repeats in range(MOST_REPEATS):
+            if not _worth_another(error) or (repeats and not self._finder.nodes):
+                break
+            self._finder.follow(error, deadline)
+            self.close()  # the others are connected to the same lost server
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            try:
+                return self._ask(exchange, left)
+            except redis.RedisError as later:
+                error = later
+        self._finder.explain(error)
+        raise error
+
+    def _ask(self, exchange: Callable[[Any], T], timeout: float | None = None) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
         with self._connection_limit:
-            connection = self._taken()
+            idle = self._idle
+            connection = self._taken(idle, timeout)
             try:
                 connection.connect()
                 answer = exchange(connection)
@@ -70,23 +91,34 @@ class Link:
                 # Disconnect after an interruption, too: the next call would read the answer of this one.
                 connection.disconnect()
                 raise
-            self._idle.append(connection)
+            if timeout is None and idle is self._idle:
+                idle.append(connection)
+            else:  # it has a shorter timeout, or leads to a server that was left meanwhile
+                connection.disconnect()
         return answer
 
-    def _taken(self) -> Any:
+    def _taken(self, idle: list[Any], timeout: float | None) -> Any:
         try:
-            return self._idle.pop()
+            return idle.pop()
         except IndexError:
-            return new_connection(self._pool)
+            return new_connection(self._pool, timeout)
 
     def close(self) -> None:
-        for connection in list(self._idle):
+        idle, self._idle = self._idle, []
+        for connection in idle:
             connection.disconnect()
 
 
-def new_connection(pool: ConnectionPool) -> Any:
+def new_connection(
+    pool: ConnectionPool, timeout: float | None = None, address: Address | None = None
+) -> Any:
     """Make a connection as the pool does, which must not count it: an interrupted one would be counted for ever."""
-    return pool.connection_class(**pool.connection_kwargs)
+    given = pool.connection_kwargs
+    if timeout is not None:
+        given = given | {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    if address is not None:
+        given = given | {"host": address[0], "port": address[1]}
+    return pool.connection_class(**given)
 
 
 def run_id_of(connection: Any) -> str:
@@ -104,6 +136,8 @@ def introduce(connection: Any, url: str) -> None:
     except redis.ResponseError as error:
         if "DB index" in str(error) or "SELECT" in str(error):
             msg = f"{url} names a database that the server does not have ({error})"
+            if "cluster" in str(error):
+                msg = f"{url} names a database, and a Redis Cluster has database 0 only ({error})"
             raise NoSuchDatabase(msg) from error
         raise
     connection.send_command("INFO", "server")
@@ -114,6 +148,12 @@ def introduce(connection: Any, url: str) -> None:
     text = info.decode() if isinstance(info, bytes) else str(info)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     connection.semaphore_run_id = fields.get("run_id", "")
+    connection.semaphore_is_node = is_node(fields)
+
+
+def is_node(info: Mapping[str, str]) -> bool:
+    """Return whether the server with this INFO is a node of a Redis Cluster; Valkey has another name for the field."""
+    return "cluster" in {info.get("redis_mode"), info.get("server_mode")}
 
 
 def _worth_another(error: redis.RedisError) -> bool:
@@ -152,6 +192,10 @@ def said(error: Exception) -> str:
         redis.exceptions.MasterDownError: "MASTERDOWN ",
         redis.exceptions.NoScriptError: "NOSCRIPT ",
         redis.exceptions.OutOfMemoryError: "OOM ",
+        redis.exceptions.MovedError: "MOVED ",
+        redis.exceptions.AskError: "ASK ",
+        redis.exceptions.TryAgainError: "TRYAGAIN ",
+        redis.exceptions.ClusterDownError: "CLUSTERDOWN ",
     }
     return codes.get(type(error), "") + str(error)
 
@@ -187,7 +231,8 @@ def translated() -> Iterator[None]:
             raise SemaphoreError(msg) from error
         if reason.startswith(NEWER):
             raise NewerFormat("the store", int(reason.removeprefix(NEWER))) from error
-        msg = f"The store did not answer: {reason}"
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        msg = f"The store did not answer: {reason}{notes}"
         raise StoreUnavailable(msg, reason) from error
 
 

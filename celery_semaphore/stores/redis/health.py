@@ -10,11 +10,12 @@ import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
-from .connection import NoSuchDatabase, passes, plain, said
+from .connection import NoSuchDatabase, is_node, passes, plain, said
 from .rights import check_rights, denied
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
+SLOTS = "16384"  # of each Redis Cluster
 OLDEST = (6, 2)  # for ZADD LT, and scripts that replicate their effects
 
 
@@ -48,7 +49,8 @@ def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
     """
     info = info_of(connection)
     warnings = [] if info.get("run_id") else [_no_run_id(info)]
-    _check_server(info)
+    _check_version(info)
+    warnings += _of_cluster(connection, info) if is_node(info) else _of_single(info)
     check_rights(connection, key)
     return warnings + _eviction(connection, info) + (_forgetful(connection, info) if parks else [])
 
@@ -61,21 +63,50 @@ def _no_run_id(info: dict[str, str]) -> str:
     )
 
 
-def _check_server(info: dict[str, str]) -> None:
-    """Raise for a server that is too old, a Cluster or a replica."""
+def _check_version(info: dict[str, str]) -> None:
     version = info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         msg = f"The store runs Redis {version}; it must be 6.2 or newer, or Valkey."
         raise ConfigurationError(msg)
-    if info.get("redis_mode") == "cluster":
-        msg = "The store is a Redis Cluster (redis_mode=cluster), which is not supported yet; use a single server or Sentinel."
-        raise ConfigurationError(msg)
+
+
+def _of_single(info: dict[str, str]) -> list[str]:
     if info.get("role") == "slave":
         msg = (
             f"The store is a replica (role=slave) of {info.get('master_host')}:{info.get('master_port')}:"
             " name the primary in semaphore_url, or the sentinels (sentinel://...)."
         )
         raise ConfigurationError(msg)
+    return []
+
+
+def _of_cluster(connection: Any, info: dict[str, str]) -> list[str]:
+    """Return the warnings about a Redis Cluster, seen from the node that serves the store's slot."""
+    place = f"{getattr(connection, 'host', 'the node')}:{getattr(connection, 'port', '')}"
+    if getattr(connection, "db", 0):
+        msg = (
+            f"semaphore_url names database {connection.db} of a Redis Cluster, where permits are in database 0 only:"
+            " take the number after its last / away."
+        )
+        raise ConfigurationError(msg)
+    if info.get("role") == "slave":
+        msg = (
+            f"{place} serves the store's slot, but is a replica in its Redis Cluster (role=slave): if this is no"
+            " failover, which ends by itself, see whether address_remap leads to the right node."
+        )
+        raise StoreUnavailable(msg)
+    try:
+        state = _fields(plain(connection, ("CLUSTER", "INFO")))
+    except redis.ResponseError:  # it is forbidden, and all else worked
+        return []
+    covered = state.get("cluster_slots_ok", "0")
+    if covered == SLOTS:
+        return []
+    warning = (
+        f"The Redis Cluster serves {covered} of its {SLOTS} slots, says {place} (CLUSTER INFO): unless it has"
+        " cluster-require-full-coverage no, it refuses all calls. Give each slot a node, or replace the lost node."
+    )
+    return [warning]
 
 
 def info_of(connection: Any) -> dict[str, str]:
@@ -86,6 +117,10 @@ def info_of(connection: Any) -> dict[str, str]:
         if passes(said(error)) and not isinstance(error, redis.exceptions.NoPermissionError):
             raise
         return {}
+    return _fields(raw)
+
+
+def _fields(raw: Any) -> dict[str, str]:
     text = raw.decode() if isinstance(raw, bytes) else str(raw)
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from redis.crc import key_slot
+
 from ...errors import ConfigurationError
 
 
@@ -24,6 +26,7 @@ class Keys:
             )
             raise ConfigurationError(msg)
         self._start = f"{{{prefix}}}:"
+        self.slot = key_slot(self._start.encode())
 
     def common(self, name: str) -> str:
         """Return a key that exists once for the prefix."""

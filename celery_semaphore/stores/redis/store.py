@@ -33,10 +33,12 @@ from ..encoding import (
 from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
+from .cluster import NodeFinder
 from .connection import Link, Word, pack, plain
 from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
+from .index import Index
 from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
+    from .cluster import Address
 
 
 class RedisStore:
@@ -61,13 +64,20 @@ class RedisStore:
     A store can be shared between threads and greenlets, and across a fork.
     """
 
-    def __init__(self, pool: ConnectionPool, options: StoreOptions = DEFAULTS) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        options: StoreOptions = DEFAULTS,
+        nodes: Iterable[Address] = (),  # of a Redis Cluster, as far as known
+    ) -> None:
         self.lease = options.lease
-        self._link = Link(pool)
         self._keys = Keys(options.prefix)
+        remap = options.transport_options.get("address_remap")
+        self._link = Link(pool, NodeFinder(pool, self._keys.slot, nodes, remap))
         self._runner = Runner(self._link, self._keys, options)
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])
+        self._index = Index(self._link, self._keys)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
@@ -84,12 +94,12 @@ class RedisStore:
     def check(self, *, parks: bool = False) -> list[str]:
         absent = self._keys.common("check")
         with denied_is_misconfigured(absent):
-            warnings = self._link.ask(partial(examine, key=absent, parks=parks))
+            # First a command with a key: in a Redis Cluster it leads to the node that shall be examined.
             found = self._link.ask(partial(format_of, epoch=self._keys.common("epoch")))
+            warnings = self._link.ask(partial(examine, key=absent, parks=parks))
         return warnings + format_warnings(FORMAT if found is None else found)
 
     def about(self) -> StoreFacts:
-        """Return what the server says of itself, for operators."""
         return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
 
     def acquire(
@@ -208,19 +218,7 @@ class RedisStore:
         return totals(self._runner, self._keys, resources)
 
     def resources(self) -> Iterator[str]:
-        return self._found("*")
-
-    def _found(self, pattern: str) -> Iterator[str]:
-        """Yield the names of resources in use that match the pattern; the server scans all of them."""
-        cursor, seen = b"0", set[bytes]()
-        scan = ("ZSCAN", self._keys.common("index"))
-        while True:
-            command = (*scan, cursor, "MATCH", pattern, "COUNT", 1000)
-            cursor, found = self._link.ask(partial(plain, command=command))
-            yield from (name.decode() for name in found[::2] if name not in seen)
-            seen.update(found[::2])
-            if cursor == b"0":
-                return
+        return self._index.names()
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
@@ -229,7 +227,7 @@ class RedisStore:
             return self._hand_on.reap_all([resource])
         # Names are percent-encoded, so they have no special characters of a pattern.
         return self._hand_on.reap_all(
-            [n for n in self._found(f"{resource}*") if semaphore_of(n) == resource]
+            [n for n in self._index.names(f"{resource}*") if semaphore_of(n) == resource]
         )
 
     def processes(self) -> dict[int, int]:

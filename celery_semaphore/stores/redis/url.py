@@ -14,6 +14,7 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from ...errors import ConfigurationError
 from ..options import StoreOptions
+from .cluster import Address
 from .connection import introduce
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ _SCHEMES = {
     "unix": "unix",
     "socket": "unix",
     "redis+socket": "unix",
+}
+# schemes of a Redis Cluster, and how one of its nodes is reached
+_CLUSTER = {
+    "redis+cluster": "redis",
+    "rediss+cluster": "rediss",
+    "valkey+cluster": "redis",
+    "valkeys+cluster": "rediss",
 }
 _SEVERAL = re.compile(";(?=[a-z+]+://)")  # alternative brokers; permits are kept in the first
 # The transport options of a broker that concern the connection.
@@ -50,10 +58,49 @@ def pool_from_url(url: str, given: StoreOptions) -> ConnectionPool:
     try:
         if url.startswith("sentinel://"):
             return _sentinel(url, options, given.transport_options)
-        return _plain(url, options, tls=bool(given.ssl))
+        return _plain(_of_one_node(url), options, tls=bool(given.ssl))
     except (ValueError, TypeError) as error:
         msg = f"semaphore_url {redacted(url)!r} cannot be read: {error}"
         raise ConfigurationError(msg) from None  # the cause would show the password
+
+
+def nodes_from_url(url: str) -> list[Address]:
+    """Return the addresses of the nodes in the URL of a Redis Cluster; none for other URLs."""
+    if url.partition("://")[0] not in _CLUSTER:
+        return []
+    parts = [urlsplit(f"//{host}") for host in _hosts(url)]
+    return [(part.hostname or "localhost", part.port or 6379) for part in parts]
+
+
+def _of_one_node(url: str) -> str:
+    """Return the URL of the first node of a Redis Cluster, and any other URL as it is."""
+    scheme = url.partition("://")[0]
+    if scheme not in _CLUSTER:
+        return url
+    first, *others = _SEVERAL.split(url)
+    if others and {_split(other)[0] for other in others} - {"", _split(first)[0]}:
+        msg = "all nodes of a Redis Cluster have one user name and password"
+        raise ValueError(msg)
+    for host in _hosts(url):
+        _check_place(urlsplit(f"//{host}"))
+    userinfo, hosts, rest = _split(first)
+    place = urlsplit(rest)
+    if {unquote(place.path).strip("/"), *parse_qs(place.query).get("db", [])} - {"", "0"}:
+        msg = "a Redis Cluster has database 0 only, so nothing but /0 may follow its nodes"
+        raise ValueError(msg)
+    return f"{_CLUSTER[scheme]}://{userinfo}{hosts[0]}{rest}"
+
+
+def _hosts(url: str) -> list[str]:
+    return [host for part in _SEVERAL.split(url) for host in _split(part)[1]]
+
+
+def _split(url: str) -> tuple[str, list[str], str]:
+    """Return the user name and password of a URL, its hosts, and what follows them."""
+    everything = url.partition("://")[2]
+    netloc = re.split("[/?#]", everything, maxsplit=1)[0]
+    userinfo, at, hosts = netloc.rpartition("@")
+    return userinfo + at, re.split("[;,]", hosts), everything.removeprefix(netloc)
 
 
 def _options(timeout: float, transport_options: Mapping[str, Any]) -> Options:
@@ -127,9 +174,7 @@ def _check_place(url: SplitResult) -> None:
 
 def redacted(url: str) -> str:
     """Return the URL without its passwords."""
-    return ";".join(
-        _without_password(part) for part in _SEVERAL.split(url)
-    )  # a password may have a ;
+    return ";".join(_without_password(part) for part in _SEVERAL.split(url))
 
 
 def _without_password(url: str) -> str:

@@ -484,6 +484,14 @@ def test_the_default_is_the_broker_that_celery_uses(
     assert Settings.from_app(app).url == "redis://four/0"
 
 
+def test_a_cluster_is_no_broker(app: Celery) -> None:
+    app.conf.update(semaphore_url=None, broker_url="redis+cluster://one", result_backend=None)
+    with pytest.raises(ConfigurationError, match=r"Redis Cluster.*no transport.*Set it to where"):
+        Settings.from_app(app)
+    app.conf.update(semaphore_url="redis+cluster://one;two:1", broker_url="amqp://one")
+    assert Settings.from_app(app).url == "redis+cluster://one;two:1"
+
+
 def test_two_brokers_that_keep_no_permits_leave_the_backend(app: Celery) -> None:
     urls = {"broker_read_url": "amqp://one", "broker_write_url": "amqp://two"}
     app.conf.update(urls, semaphore_url=None, result_backend="redis://three/0")
