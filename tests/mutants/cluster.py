@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from .mutant import Group
 
-TESTS = "tests/stores/test_cluster.py"
-ENTRANCE = f"{TESTS}::TestEntrance"
-ADDRESSES = f"{TESTS}::TestAnnouncedAddresses"
-MOVES = f"{TESTS}::TestMoves"
-OUTAGES = f"{TESTS}::TestOutages"
+TESTS = "tests/stores/cluster"
+ENTRANCE = f"{TESTS}/test_entrance.py"
+ADDRESSES = f"{TESTS}/test_addresses.py::TestAnnouncedAddresses"
+MOVES = f"{TESTS}/test_moves.py::TestMoves"
+OUTAGES = f"{TESTS}/test_outages.py::TestOutages"
+HEALTH = f"{TESTS}/test_health.py"
 URLS = "tests/stores/test_url.py"
 
 cluster = Group("cluster", "celery_semaphore/stores/redis")
@@ -103,7 +104,7 @@ NODES = (
         "cluster",
         "        if not connection.semaphore_is_node and not self.nodes:\n            return\n",
         "",
-        f"{ENTRANCE}::test_a_single_server_is_asked_for_no_nodes",
+        f"{ENTRANCE}::TestEntrance::test_a_single_server_is_asked_for_no_nodes",
     ),
     cluster(
         "a node without an address is on this host",
@@ -174,7 +175,7 @@ CHECKING = (
         "health",
         "    if covered == SLOTS:\n",
         "    if True:\n",
-        f"{TESTS}::TestHealth",
+        HEALTH,
     ),
     cluster(
         "a database is the server's business",
@@ -182,7 +183,7 @@ CHECKING = (
         "health",
         '    if getattr(connection, "db", 0):\n',
         "    if False:\n",
-        f"{TESTS}::TestHealth",
+        HEALTH,
     ),
     cluster(
         "the first node has the password",

@@ -50,8 +50,9 @@ def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
     info = info_of(connection)
     warnings = [] if info.get("run_id") else [_no_run_id(info)]
     _check_version(info)
-    warnings += _of_cluster(connection, info) if is_node(info) else _of_single(info)
+    # A node of a Cluster that does not serve the store's slot answers MOVED here, and the call is repeated at another.
     check_rights(connection, key)
+    warnings += _of_cluster(connection) if is_node(info) else _of_single(info)
     return warnings + _eviction(connection, info) + (_forgetful(connection, info) if parks else [])
 
 
@@ -80,7 +81,7 @@ def _of_single(info: dict[str, str]) -> list[str]:
     return []
 
 
-def _of_cluster(connection: Any, info: dict[str, str]) -> list[str]:
+def _of_cluster(connection: Any) -> list[str]:
     """Return the warnings about a Redis Cluster, seen from the node that serves the store's slot."""
     place = f"{getattr(connection, 'host', 'the node')}:{getattr(connection, 'port', '')}"
     if getattr(connection, "db", 0):
@@ -89,12 +90,6 @@ def _of_cluster(connection: Any, info: dict[str, str]) -> list[str]:
             " take the number after its last / away."
         )
         raise ConfigurationError(msg)
-    if info.get("role") == "slave":
-        msg = (
-            f"{place} serves the store's slot, but is a replica in its Redis Cluster (role=slave): if this is no"
-            " failover, which ends by itself, see whether address_remap leads to the right node."
-        )
-        raise StoreUnavailable(msg)
     try:
         state = _fields(plain(connection, ("CLUSTER", "INFO")))
     except redis.ResponseError:  # it is forbidden, and all else worked

@@ -94,9 +94,8 @@ class RedisStore:
     def check(self, *, parks: bool = False) -> list[str]:
         absent = self._keys.common("check")
         with denied_is_misconfigured(absent):
-            # First a command with a key: in a Redis Cluster it leads to the node that shall be examined.
-            found = self._link.ask(partial(format_of, epoch=self._keys.common("epoch")))
             warnings = self._link.ask(partial(examine, key=absent, parks=parks))
+            found = self._link.ask(partial(format_of, epoch=self._keys.common("epoch")))
         return warnings + format_warnings(FORMAT if found is None else found)
 
     def about(self) -> StoreFacts:
