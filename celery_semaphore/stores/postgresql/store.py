@@ -40,6 +40,7 @@ from .answers import texts
 from .connection import Composite
 from .facts import facts_of
 from .health import examine
+from .index import Index
 from .link import Link
 from .names import stored
 from .questions import acquisition, brought_by, columns, published
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
-PAGE = 1000  # names in one call
 
 
 class PostgresStore:
@@ -224,14 +224,7 @@ class PostgresStore:
         return [totals_of(*each) for each in zip(resources, said, strict=True)]
 
     def resources(self) -> Iterator[str]:
-        last = ""
-        while True:
-            ((found,),) = self._runner.call("resources", last, PAGE)
-            names = texts(found)
-            yield from names
-            if len(names) < PAGE:
-                return
-            last = names[-1]
+        return Index(self._runner).names()
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
