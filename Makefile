@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick test-postgres test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
+.PHONY: help demo example test test-quick test-postgres test-cluster test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -48,6 +48,9 @@ test-postgres: $(READY) ## the tests of processes that die beside a step of the 
 	TESTS_STORE=postgres $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
 	  tests/worker/test_windows.py tests/worker/messages/test_parking_windows.py \
 	  -k "acquire or release or attach or take or sent"
+
+test-cluster: $(READY) ## the tests of workers, with their permits in a Redis Cluster
+	TESTS_STORE=cluster $(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal tests/worker $(ARGS)
 
 # In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.
 test-all: ## test and test-postgres on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed

@@ -160,16 +160,6 @@ NODES = (
 
 CHECKING = (
     cluster(
-        "the server of the URL is examined",
-        "that is the one that was named",
-        "store",
-        "            found = self._link.ask(partial(plain, command=command))\n"
-        "            warnings = self._link.ask(partial(examine, parks=parks))\n",
-        "            warnings = self._link.ask(partial(examine, parks=parks))\n"
-        "            found = self._link.ask(partial(plain, command=command))\n",
-        ENTRANCE,
-    ),
-    cluster(
         "slots of others are of no interest",
         "ours is served",
         "health",

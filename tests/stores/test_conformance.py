@@ -42,7 +42,7 @@ class TestMemoryStore(StoreConformance):
         store.set_format(number)
 
 
-class OnServer(StoreConformance):
+class OnServer:
     """A server of the Redis family, by a user with the documented rights."""
 
     server: RedisServer
@@ -81,25 +81,30 @@ class OnServer(StoreConformance):
             client.hset("{celery-semaphore}:epoch", "format", str(number))
 
 
-class TestValkeyStore(OnServer):
+class TestValkeyStore(OnServer, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, valkey: RedisServer) -> None:
         self.server = valkey
 
 
-class TestRedisStore(OnServer):
+class TestRedisStore(OnServer, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
         self.server = redis
 
 
-class TestOldestRedisStore(OnServer):
+class TestOldestRedisStore(OnServer, Acquisition, SessionWaits, Outbox, Operators, Losses):
+    """The parts that together call each script: what its commands do is the same on newer servers.
+
+    ``TESTS_REDIS=<path of its redis-server>`` runs all of ``TestRedisStore`` on it.
+    """
+
     @pytest.fixture(autouse=True)
     def on(self, oldest_redis: RedisServer) -> None:
         self.server = oldest_redis
 
 
-class TestClusterStore(OnServer):
+class TestClusterStore(OnServer, StoreConformance):
     """A Redis Cluster, which each store enters at a wrong node; scripts may touch only what they were given."""
 
     server: ClusterServer  # type: ignore[assignment]

@@ -45,6 +45,7 @@ class Autoscaler:
     history: list[tuple[float, dict[str, Any], int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.polling = threading.Lock()  # for a test that must not be polled
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -71,7 +72,8 @@ class Autoscaler:
 
     def _run(self) -> None:
         while not self._over.wait(self.pause):
-            self.poll()
+            with self.polling:
+                self.poll()
 
     def poll(self) -> None:
         status, body = get(self.port, f"/scale?queue={self.queue}")

@@ -18,7 +18,8 @@ from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
-from tests.conftest import need
+from tests.conftest import need, whole_and_empty
+from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -150,11 +151,14 @@ def module_site(counter_server: CounterServer, request: pytest.FixtureRequest) -
 
 
 def elsewhere(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Where permits are kept if not in Valkey: `TESTS_STORE=postgres` runs these tests on PostgreSQL."""
+    """Where permits are kept if not in Valkey: `TESTS_STORE` names ``postgres``, or ``cluster`` for a Redis Cluster."""
     if STORE == "valkey":
         return {}
-    server: PostgresServer = request.getfixturevalue(f"{STORE}_server")
-    server.forget()
+    server: PostgresServer | ClusterServer = request.getfixturevalue(f"{STORE}_server")
+    if isinstance(server, ClusterServer):
+        whole_and_empty(server)
+    else:
+        server.forget()
     return {"store_url": server.url}
 
 
