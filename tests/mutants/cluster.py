@@ -139,6 +139,22 @@ NODES = (
         f"{OUTAGES}::test_a_call_to_nodes_that_all_hang_is_bounded",
     ),
     cluster(
+        "nodes that are gone are asked first again and again",
+        "they may come back",
+        "cluster",
+        "                self.nodes = _each_once((*(each for each in self.nodes if each != node), node))\n",
+        "",
+        f"{OUTAGES}::test_nodes_that_are_gone_do_not_take_the_time_of_each_call",
+    ),
+    cluster(
+        "a node that forgot the others is believed",
+        "it says what there is",
+        "cluster",
+        "            others += [node for node in self.nodes if node != asked]\n",
+        "            pass\n",
+        f"{OUTAGES}::test_an_owner_that_forgot_the_others",
+    ),
+    cluster(
         "a node that may not say where to go is of no use",
         "the next one says it",
         "cluster",

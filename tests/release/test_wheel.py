@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.process import ROOT, wait_until
+from tests.support.rights import as_user
 from tests.support.servers import ValkeyServer
 from tests.test_documentation import module, write
 
@@ -51,7 +52,8 @@ def test_its_description_has_no_link_that_leads_nowhere(wheel: Path) -> None:
 def test_the_first_example_of_the_readme(
     installed: Environment, tmp_path: Path, valkey: ValkeyServer
 ) -> None:
-    write(tmp_path, {"shop.py": module("shop.py")}, valkey)
+    permits = f'app.conf.semaphore_url = "{as_user(valkey)}"\n'  # by the documented rights alone
+    write(tmp_path, {"shop.py": module("shop.py") + permits}, valkey)
     worker = installed.worker("first", tmp_path)
     try:
         assert installed.says(SENT, tmp_path) == "done\n"

@@ -73,6 +73,14 @@ def test_a_process_that_ended_is_forgotten(
     assert lives.processes() == {FORMAT: 1}
 
 
+def test_all_have_ended(open_store: OpenStore, clock: Hourglass) -> None:
+    """None is left to delete what the last one wrote."""
+    store = open_store()
+    store.reap()
+    clock.now += SEEN_FOR_S
+    assert store.processes() == {}
+
+
 def test_a_process_before_a_step_back_of_the_clock_is_forgotten(
     open_store: OpenStore, clock: Hourglass
 ) -> None:

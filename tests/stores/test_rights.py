@@ -11,7 +11,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis import scripts
-from celery_semaphore.stores.redis.rights import DIRECT, SCRIPTED, commands
+from celery_semaphore.stores.redis.rights import SCRIPTED, commands
 from tests.support.rights import USER, as_user, documented_acl
 from tests.support.servers import RedisServer
 
@@ -107,10 +107,6 @@ def test_a_server_that_renamed_a_command_of_the_scripts(
     renamed = tmp_path / "renamed.conf"
     renamed.write_text('rename-command ZUNIONSTORE ""\n')
     assert refusal(start_server(include=str(renamed)).url).startswith("The store forbids ZUNIONST")
-
-
-def test_what_is_sent_beside_scripts_is_listed() -> None:
-    assert {"EVAL", "EVALSHA", "HGET", "INFO", "SELECT", "ZSCAN"} == set(DIRECT)
 
 
 def test_a_full_server_forbids_nothing(start_server: Callable[..., RedisServer]) -> None:

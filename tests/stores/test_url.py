@@ -190,6 +190,8 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sentinel://:p@a;sentinel://b", "sentinel://:***@a;sentinel://b"),
         ("redis+cluster://u:p;w@a:1;b:2/0?x", "redis+cluster://u:***@a:1;b:2/0"),
         ("redis://h/0?password=p", "redis://h/0"),
+        ("redis://h:1/0?password=p@ss", "redis://***"),
+        ("redis+cluster://a:1;b?password=x@y", "redis+cluster://***"),
     ],
 )
 def test_redaction(url: str, shown: str) -> None:

@@ -47,9 +47,11 @@ class Link:
         self._begin()
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._idle: list[Connection] = []
         self._connection_limit = ConnectionLimit(MAX_SESSIONS, self.timeout)
+        self._pid = (
+            os.getpid()
+        )  # last: another thread of a forked child must not take what the parent had
 
     def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
         def exchange(connection: Connection) -> list[Row]:

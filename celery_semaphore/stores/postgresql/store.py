@@ -232,7 +232,7 @@ class PostgresStore:
         return self._runner.reap(texts(concerned))
 
     def processes(self) -> dict[int, int]:
-        return by_format(str(name) for (name,) in self._runner.call("processes"))
+        return by_format(str(name) for (name,) in self._runner.run("processes"))
 
     def limits(self) -> dict[str, int]:
         return {name: int(limit) for name, limit in self._runner.call("limits")}

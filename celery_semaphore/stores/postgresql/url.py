@@ -53,5 +53,7 @@ def redacted(url: str) -> str:
     """Return the URL without its passwords."""
     scheme, separator, rest = url.partition("://")
     userinfo, at, place = rest.rpartition("@")
+    if "=" in userinfo.partition("?")[2]:  # the @ is of a password in the query
+        return f"{scheme}{separator}***"
     hidden = f"{userinfo.partition(':')[0]}:***@" if at else ""
     return scheme + separator + hidden + _PASSWORD.sub(r"\1***", place)

@@ -83,6 +83,8 @@ class NodeFinder:
             try:
                 connection.connect()
             except redis.RedisError:
+                # Ask it last from now on: some that are gone must not take the time of each call.
+                self.nodes = _each_once((*(each for each in self.nodes if each != node), node))
                 continue
             finally:
                 connection.disconnect()
@@ -109,6 +111,8 @@ class NodeFinder:
                 connection.semaphore_serving = addresses[0]
         # Ask this one last the next time, in case its view is stale.
         others = [node for node in (*found, *self._seeds) if node != asked]
+        if connection.semaphore_serving is None:  # it has lost its view: others may still have one
+            others += [node for node in self.nodes if node != asked]
         self.nodes = _each_once((*others, asked))
 
     def _address(self, host: bytes | str | None, port: int, same: str) -> Address:

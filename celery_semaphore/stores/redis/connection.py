@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
@@ -47,10 +47,12 @@ class Link:
         self._begin()
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._idle: list[Any] = []
         self._timeout = self._pool.connection_kwargs.get("socket_timeout") or POOL_TIMEOUT_S
         self._connection_limit = ConnectionLimit(self._pool.max_connections, self._timeout)
+        self._pid = (
+            os.getpid()
+        )  # last: another thread of a forked child must not take what the parent had
 
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
@@ -71,7 +73,7 @@ class Link:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             try:
-                return self._ask(exchange, left)
+                return self._ask(exchange, left if self._finder.nodes else None)
             except redis.RedisError as later:
                 error = later
         self._finder.explain(error)
@@ -98,15 +100,16 @@ class Link:
         return answer
 
     def _taken(self, idle: list[Any], timeout: float | None) -> Any:
-        try:
-            return idle.pop()
-        except IndexError:
-            return new_connection(self._pool, timeout)
+        if timeout is None:  # an idle one has a longer timeout than what is left
+            with suppress(IndexError):
+                return idle.pop()
+        return new_connection(self._pool, timeout)
 
     def close(self) -> None:
         idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.disconnect()
+        with suppress(IndexError):
+            while True:  # take each one first: another thread may be about to use it
+                idle.pop().disconnect()
 
 
 def new_connection(

@@ -59,8 +59,8 @@ def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
 def _no_run_id(info: dict[str, str]) -> str:
     hidden = "hides run_id in INFO" if info else "forbids INFO"
     return (
-        f"The server {hidden}: a restart that loses permits may go unnoticed. Allow INFO to the user"
-        " (ACL SETUSER <user> +info), or keep the data over a restart (appendonly yes)."
+        f"The server {hidden}: a restart or a failover that loses permits may go unnoticed. Allow INFO to the user"
+        " (ACL SETUSER <user> +info); a single server may keep its data over a restart instead (appendonly yes)."
     )
 
 

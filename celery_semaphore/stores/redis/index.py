@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
-from .connection import Link, plain
+from .connection import Link, Word, plain, run_id_of
 from .keys import Keys
 
 
@@ -18,11 +19,18 @@ class Index:
 
     def names(self, pattern: str = "*") -> Iterator[str]:
         """Yield the names that match the pattern; the server scans all of them."""
-        cursor, seen = b"0", set[bytes]()
+        cursor, run, seen = b"0", "", set[bytes]()
         while True:
             command = ("ZSCAN", self._key, cursor, "MATCH", pattern, "COUNT", 1000)
-            cursor, found = self._link.ask(partial(plain, command=command))
+            before, (run, (cursor, found)) = run, self._link.ask(partial(_scanned, command=command))
             yield from (name.decode() for name in found[::2] if name not in seen)
             seen.update(found[::2])
-            if cursor == b"0":
+            if before not in {"", run}:
+                cursor = b"0"  # it means nothing to another server: begin again
+            elif cursor == b"0":
                 return
+
+
+def _scanned(connection: Any, command: Sequence[Word]) -> tuple[str, Any]:
+    """Return the run of the server, and its answer."""
+    return run_id_of(connection), plain(connection, command)

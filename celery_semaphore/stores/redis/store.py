@@ -34,7 +34,7 @@ from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .cluster import NodeFinder
-from .connection import Link, Word, pack, plain
+from .connection import Link, Word, pack
 from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
@@ -230,8 +230,8 @@ class RedisStore:
         )
 
     def processes(self) -> dict[int, int]:
-        command = ("ZRANGE", self._keys.common("processes"), 0, -1)
-        return by_format(map(answers.text, self._link.ask(partial(plain, command=command))))
+        _, names = self._runner.run(scripts.PROCESSES, [], [], (1, self._processes))
+        return by_format(map(answers.text, names))
 
     def limits(self) -> dict[str, int]:
         _, said = self._runner.run(scripts.LIMITS, [], [])

@@ -180,5 +180,7 @@ def redacted(url: str) -> str:
 def _without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     userinfo, at, place = rest.rpartition("@")
+    if "=" in userinfo.partition("?")[2]:  # the @ is of a password in the query
+        return f"{scheme}{separator}***"
     hidden = f"{userinfo.partition(':')[0]}:***@" if at else ""
     return f"{scheme}{separator}{hidden}{place.partition('?')[0]}"

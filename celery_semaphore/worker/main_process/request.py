@@ -36,7 +36,7 @@ from .refused_request import RefusedRequestMixin
 logger = logging.getLogger(__name__)
 
 DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
-# The pool makes these errors while the process may still run the task. Any other one was sent by the process itself.
+# The pool makes these errors while the process may still run the task. After any other one no process runs it.
 MAY_RUN = (*DIED, TimeLimitExceeded)
 
 

@@ -39,7 +39,7 @@ from .tracing import put_on_span
 logger = logging.getLogger(__name__)
 
 Start = Callable[[BoundTask, str, Any, Any], None]
-ASSIGNED = "semaphore_before_start"  # the attribute of a task with the one that was assigned to it
+NAME = "before_start"
 
 
 def with_permit(before_start: Start) -> Start:
@@ -63,17 +63,26 @@ class BeforeStart:
 
     def __init__(self, before_start: Start) -> None:
         self._of_class = with_permit(before_start)
+        # An attribute of this class alone: super().before_start must not find what was assigned to a subclass's task.
+        self._assigned = f"semaphore_before_start_{id(self)}"
 
     def __get__(self, task: BoundTask | None, owner: type | None = None) -> Any:
         if task is None:
             return self._of_class
-        return task.__dict__.get(ASSIGNED) or MethodType(self._of_class, task)
+        if NAME in task.__dict__:  # it was assigned before the class had this descriptor
+            self.__set__(task, task.__dict__.pop(NAME))
+        return task.__dict__.get(self._assigned) or MethodType(self._of_class, task)
 
-    def __set__(self, task: BoundTask, assigned: Callable[[str, Any, Any], None]) -> None:
-        task.__dict__[ASSIGNED] = MethodType(with_permit(lambda _, *call: assigned(*call)), task)
+    def __set__(self, task: BoundTask, assigned: Callable[[str, Any, Any], None] | None) -> None:
+        def start(_: BoundTask, *call: Any) -> None:
+            if assigned is not None:  # Celery allows None
+                assigned(*call)
+
+        task.__dict__[self._assigned] = MethodType(with_permit(start), task)
 
     def __delete__(self, task: BoundTask) -> None:
-        del task.__dict__[ASSIGNED]
+        if task.__dict__.pop(self._assigned, None) is None:
+            raise AttributeError(NAME)
 
 
 def _begin(task: BoundTask) -> None:

@@ -101,14 +101,17 @@ class TestMoves:
         store = open_store()
         wrong: list[Any] = []
         ended = threading.Event()
+        names = [f"of{n}" for n in range(6)]
+        for name in names:  # the holder has the name of its resource
+            permit_of(store.acquire(claim(of=name), name))
 
-        def run() -> None:
-            name = f"of{threading.get_ident()}"
+        def run(name: str) -> None:
             while not ended.is_set():
-                if (seen := store.snapshot(name).resource) != name:
-                    wrong.append(seen)
+                seen = [held.holder for held in store.snapshot(name).holders]
+                if seen != [name]:
+                    wrong.append((name, seen))
 
-        threads = [threading.Thread(target=run) for _ in range(6)]
+        threads = [threading.Thread(target=run, args=[name]) for name in names]
         for thread in threads:
             thread.start()
         cluster.fail_over()

@@ -97,6 +97,61 @@ def test_what_is_assigned_may_call_what_was_there(app: Celery) -> None:
     assert before == ["acquired", "assigned"], "the task has its own again"
 
 
+def test_what_is_assigned_before_the_task_is_bound_runs(app: Celery) -> None:
+    """Celery makes the instance first, and binds it to the app afterwards."""
+    called = list[str]()
+
+    class Assigning(LimitedTask):
+        abstract = True
+
+        def __init__(self) -> None:
+            self.before_start = lambda task_id, *_: called.append(task_id)
+
+    task = limited(app, base=Assigning)
+    delivered(task)
+    with pytest.raises(Refused):
+        delivered(task, **{HOLDER: "x:2"})
+    assert called == ["x"]
+
+
+def test_what_is_assigned_to_a_task_is_not_that_of_its_parent(app: Celery) -> None:
+    called = list[str]()
+
+    class Parent(LimitedTask):
+        name, semaphore, limit = "parent", "one", 3
+
+        def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+            called.append("parent")
+
+    class Child(Parent):
+        name = "child"
+
+        def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+            called.append("child")
+            super().before_start(task_id, args, kwargs)
+
+    def assigned(*call: Any) -> None:
+        called.append("assigned")
+        original(*call)
+
+    app.register_task(Parent())
+    task = app.register_task(Child())
+    original = task.before_start
+    task.before_start = assigned
+    delivered(task)
+    assert called == ["assigned", "child", "parent"]
+
+
+def test_nothing_is_assigned(app: Celery) -> None:
+    task = limited(app, limit=3)
+    with pytest.raises(AttributeError):
+        del task.before_start
+    task.before_start = None  # Celery calls nothing then
+    delivered(task)
+    del task.before_start
+    delivered(task, **{HOLDER: "x:2"})
+
+
 def receiver_of(seen: list[str]) -> Any:
     def acquired(**_: Any) -> None:
         seen.append("acquired")
