@@ -27,8 +27,7 @@ def test_random_faults(
             name, seconds = any_fault()
             watch.strike(name, seconds)
             pause = watch.pauses[name][-1]
-            said = f"{name} {seconds:g} s: nobody was admitted for {pause.longest:.1f} s"
-            said += f", another node served the slot after {pause.unserved:.1f} s"
+            said = f"{name} {seconds:g} s: {pause}"
             print(f"{n}: {said}", flush=True)
             if pause.longest > bound(name, seconds):
                 late.append(said)

@@ -3,94 +3,74 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-import redis
+from redis.sentinel import SentinelConnectionPool
 
 from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryWatch
+from celery_semaphore.stores.redis.url import pool_from_url
 from tests.conftest import need
-from tests.support.process import Process, free_port, wait_until
+from tests.support.process import wait_until
+from tests.support.sentinel import MASTER, OPTIONS, SentinelServer
 from tests.support.servers import RedisServer
 
 from .conftest import claim, permit_of
 
-WATCHED = """\
-port {port}
-dir {folder}
-sentinel monitor main 127.0.0.1 {primary} 1
-sentinel down-after-milliseconds main 300
-sentinel failover-timeout main 3000
-"""
-
-
-@dataclass
-class Watched:
-    """A primary with a replica, and who promotes it."""
-
-    primary: RedisServer
-    replica: RedisServer
-    sentinel: Process
-    url: str
-
-    def known(self) -> bool:
-        """Whether the sentinel has heard of the replica, and would promote it."""
-        with redis.Redis.from_url(self.url.replace("sentinel:", "redis:")) as client:
-            with contextlib.suppress(redis.ConnectionError):
-                return len(client.sentinel_slaves("main")) == 1
-            return False
-
-
-def follows(replica: RedisServer) -> bool:
-    with replica.client() as client:
-        return client.info("replication")["master_link_status"] == "up"
+Open = Callable[..., Store]
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
+def sentinel() -> Iterator[SentinelServer]:
     need(RedisServer)
-    binary = RedisServer.binary()
-    assert binary
-    with RedisServer(repl_diskless_sync_delay="0") as primary, RedisServer() as replica:
-        port, conf = free_port(), tmp_path / "sentinel.conf"
-        conf.write_text(WATCHED.format(port=port, folder=tmp_path, primary=primary.port))
-        with replica.client() as client:
-            client.replicaof("127.0.0.1", primary.port)
-        # A sentinel asks for replicas at its start, and then every ten seconds.
-        wait_until(lambda: follows(replica), 20, "the replica follows")
-        with Process(f"sentinel-{port}", [binary, conf, "--sentinel"]) as sentinel:
-            watched = Watched(primary, replica, sentinel, f"sentinel://127.0.0.1:{port}")
-            wait_until(watched.known, 20, "the sentinel knows it", log=sentinel.log)
-            yield watched
+    with SentinelServer() as sentinel:
+        yield sentinel
 
 
 @pytest.fixture
-def store(watched: Watched) -> Iterator[Store]:
-    options = {"master_name": "main"}
-    store = store_from_url(
-        watched.url, StoreOptions(lease=6.0, timeout=1.0, transport_options=options)
-    )
-    yield store
-    store.close()
+def open_store(sentinel: SentinelServer) -> Iterator[Open]:
+    stores = list[Store]()
+
+    def open_store(lease: float, url: str = sentinel.url) -> Store:
+        options = StoreOptions(lease=lease, timeout=1.0, transport_options=OPTIONS)
+        stores.append(store_from_url(url, options))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
 
 
-def answered(store: Store, holder: str) -> Answer | None:
+def answered(store: Store, holder: str, limit: int = 2) -> Answer | None:
     with contextlib.suppress(StoreUnavailable):
-        return store.acquire(claim(2), holder)
+        return store.acquire(claim(limit), holder)
     return None
 
 
-def test_who_runs_keeps_its_permit_over_a_failover(store: Store, watched: Watched) -> None:
+def is_primary(server: RedisServer) -> bool:
+    with server.client() as client:
+        return bool(client.info("replication")["role"] == "master")
+
+
+@pytest.mark.slow
+def test_who_runs_keeps_its_permit_over_a_failover(
+    open_store: Open, sentinel: SentinelServer
+) -> None:
+    store = open_store(6.0)
     held = [permit_of(store.acquire(claim(2), holder)) for holder in "ab"]
-    wait_until(lambda: followed(watched), 5, "both are at the replica")
-    watched.primary.kill()
-    answer = wait_until(lambda: answered(store, "new"), 30, "an answer", log=watched.sentinel.log)
+    primary = sentinel.primary()
+    wait_until(lambda: followed(primary), 5, "both are at the replica")
+    primary.kill()
+    answer = wait_until(lambda: answered(store, "new"), 30, "an answer", log=sentinel.log)
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.RECOVERING
     assert set(store.renew(held).values()) <= {Renewal.OK, Renewal.RESTORED}
@@ -99,7 +79,120 @@ def test_who_runs_keeps_its_permit_over_a_failover(store: Store, watched: Watche
     assert not isinstance(answered(store, "newest"), Permit), "b still runs"
 
 
-def followed(watched: Watched) -> bool:
-    with watched.primary.client() as client:
+def followed(primary: RedisServer) -> bool:
+    with primary.client() as client:
         info = client.info("replication")
         return bool(info["slave0"]["offset"] == info["master_repl_offset"])
+
+
+@pytest.mark.slow
+def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer) -> None:
+    """An open connection leads to it, and for some ten seconds it goes on as a primary."""
+    former, other = open_store(3.0), open_store(3.0)
+    assert isinstance(former.acquire(claim(1), "first"), Permit)
+    former.release("first", claim(1))
+    primary = sentinel.primary()
+    sentinel.promote()
+    sentinel.wait_primary_is_not(primary)
+    wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
+    answer = answered(former, "above", 1)
+    assert is_primary(primary), "it has become a replica: this has tested nothing"
+    assert isinstance(answer, Refusal)
+    assert answer.reason is Reason.SATURATED
+
+
+class Questions:
+    """Counts how often the sentinels of a pool are asked."""
+
+    def __init__(self, pool: SentinelConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._ask: Any = pool.get_master_address
+        self.meanwhile: Callable[[], object] = lambda: None
+        monkeypatch.setattr(pool, "get_master_address", self)
+
+    def __call__(self) -> Any:
+        self.count += 1
+        self.meanwhile()
+        return self._ask()
+
+
+@pytest.fixture
+def pool(sentinel: SentinelServer) -> SentinelConnectionPool:
+    options = StoreOptions(timeout=0.5, transport_options=OPTIONS)
+    pool = pool_from_url(sentinel.url, options)
+    assert isinstance(pool, SentinelConnectionPool)
+    return pool
+
+
+@pytest.fixture
+def questions(pool: SentinelConnectionPool, monkeypatch: pytest.MonkeyPatch) -> Questions:
+    return Questions(pool, monkeypatch)
+
+
+def test_many_calls_ask_once(pool: SentinelConnectionPool, questions: Questions) -> None:
+    watch = PrimaryWatch(pool)
+    began = time.monotonic()
+    for _ in range(100):
+        watch.moved()
+    assert questions.count <= 1 + (time.monotonic() - began) / INTERVAL_S
+
+
+def test_silent_sentinels_do_not_hold_up_each_call(
+    pool: SentinelConnectionPool,
+    questions: Questions,
+    sentinel: SentinelServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = PrimaryWatch(pool)
+    assert watch.moved()
+    with sentinel.paused():
+        wait_until(lambda: watch.moved() or questions.count == 2, 10, "the sentinel is asked")
+        asked = time.monotonic()  # it took the timeout of half a second
+        while time.monotonic() < asked + 2 * INTERVAL_S:
+            assert not watch.moved()
+    assert questions.count == 2
+    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert record.getMessage() == (
+        f"The sentinels do not answer, so a failover is not noticed: No master found for '{MASTER}'"
+    )
+
+
+def test_a_signal_meanwhile_asks_nothing(
+    pool: SentinelConnectionPool, questions: Questions
+) -> None:
+    """redis-py holds a lock while it asks."""
+    watch = PrimaryWatch(pool)
+    answers = list[bool]()
+    questions.meanwhile = lambda: answers.append(watch.moved())
+    assert watch.moved()
+    assert answers == [False]
+    assert questions.count == 1
+
+
+def test_a_child_asks_though_a_thread_of_its_parent_did(
+    pool: SentinelConnectionPool, questions: Questions
+) -> None:
+    watch = PrimaryWatch(pool)
+    code = list[int]()
+
+    def fork() -> None:
+        questions.meanwhile = lambda: None
+        if (pid := os.fork()) == 0:
+            os._exit(0 if watch.moved() else 1)
+        code.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    questions.meanwhile = fork
+    watch.moved()
+    assert code == [0]
+
+
+def test_a_dead_sentinel_is_passed_over(open_store: Open, sentinel: SentinelServer) -> None:
+    store = open_store(3.0, f"sentinel://127.0.0.1:1;{sentinel.url}")
+    assert isinstance(store.acquire(claim(1), "first"), Permit)
+
+
+def test_no_sentinel_answers(open_store: Open) -> None:
+    store = open_store(3.0, "sentinel://127.0.0.1:1")
+    with pytest.raises(StoreUnavailable) as caught:
+        store.acquire(claim(1), "first")
+    assert str(caught.value) == f"The store did not answer: No master found for '{MASTER}'"

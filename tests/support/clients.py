@@ -7,11 +7,12 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, TextIO
 
 from celery_semaphore.core.announcer import Announcer
@@ -28,6 +29,7 @@ FORK = get_context("fork")  # each process opens its own store
 LIMITS = {"one": 1, "two": 2, "four": 4}
 AGAIN = Wait(Kind.REQUEUE, shortest=0.02, longest=0.2)
 THREADS = 4
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 def claims_on(*names: str) -> list[Claim]:
@@ -73,10 +75,13 @@ class Inside:
 class Client:
     """One process. It writes what its holders were told into a file of its own."""
 
-    def __init__(self, url: str, address: str, lease: float, notes: Path) -> None:
+    def __init__(
+        self, url: str, address: str, lease: float, notes: Path, options: Mapping[str, Any]
+    ) -> None:
         self._counter = Counter(address)
         self._running: dict[str, Inside] = {}
-        store = store_from_url(url, StoreOptions(lease=lease, timeout=1.0))
+        given = StoreOptions(lease=lease, timeout=1.0, transport_options=options)
+        store = store_from_url(url, given)
         file = (notes / str(os.getpid())).open("a", buffering=1)
         self._store: Any = Watched(store, self._running, file)
         announce = Announcer()
@@ -148,8 +153,17 @@ class _Both:
 class Clients:
     """Several of them; those that die are replaced."""
 
-    def __init__(self, url: str, address: str, lease: float, notes: Path, count: int = 3) -> None:
-        self._given = (url, address, lease, notes)
+    def __init__(
+        self,
+        url: str,
+        address: str,
+        lease: float,
+        notes: Path,
+        count: int = 3,
+        *,
+        options: Mapping[str, Any] = NO_OPTIONS,  # semaphore_transport_options
+    ) -> None:
+        self._given = (url, address, lease, notes, options)
         self._notes = notes
         self._ended = FORK.RawValue("b", 0)  # no lock: one that is killed inside it would keep it
         self._running: list[Any] = []
@@ -162,7 +176,7 @@ class Clients:
         self.killed += len(dead)
         self._running = [process for process in self._running if process not in dead]
         while len(self._running) < self._count:
-            process = FORK.Process(target=_work, args=(*self._given, self._ended), daemon=True)
+            process = FORK.Process(target=_work, args=(self._given, self._ended), daemon=True)
             process.start()
             self._running.append(process)
 
@@ -185,5 +199,5 @@ class Clients:
             process.kill()
 
 
-def _work(url: str, address: str, lease: float, notes: Path, ended: Any) -> None:
-    Client(url, address, lease, notes).work(ended)
+def _work(given: tuple[Any, ...], ended: Any) -> None:
+    Client(*given).work(ended)

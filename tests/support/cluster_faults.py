@@ -6,19 +6,18 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 
-from tests.support.clients import LIMITS, Clients
+from tests.support.clients import Clients
 from tests.support.cluster import NODE_TIMEOUT_S, ClusterServer
 from tests.support.counter import Counter
-from tests.support.process import wait_until
+from tests.support.watch import Pause, Watch
 
 LEASE = 4.0
 GRACE = LEASE * 2 / 3
 SLACK_S = 2.0  # for clients to find the node that serves the slot
-# Returns at which monotonic time another node served the slot. Until then nobody can be admitted, by any client.
+# Returns at which monotonic time another node served the slot.
 Fault = Callable[[ClusterServer, float], float]
 
 
@@ -65,60 +64,19 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-@dataclass(frozen=True)
-class Pause:
-    """What a fault cost, in seconds."""
-
-    longest: float  # nobody was admitted
-    unserved: float  # of the fault, until another node served the slot
-
-
-class Watch:
-    """Clients on a cluster, and what an independent counter and their notes say of them."""
+class ClusterWatch(Watch):
+    """Clients on a cluster that is hurt."""
 
     def __init__(self, cluster: ClusterServer, clients: Clients, counter: Counter) -> None:
-        self.cluster, self.clients, self.counter = cluster, clients, counter
+        super().__init__(clients, counter)
+        self._cluster = cluster
         self.pauses: dict[str, list[Pause]] = {}
 
     def strike(self, name: str, seconds: float) -> None:
         """Let this happen, and wait until clients are admitted and the cluster is whole again."""
-        self.work_on(10)
-        since = time.monotonic()
-        unserved = FAULTS[name](self.cluster, seconds) - since
-        self.work_on(10)
-        pause = Pause(self._longest_pause(since), unserved)
+        pause = self.pause_of(partial(FAULTS[name], self._cluster, seconds))
         self.pauses.setdefault(name, []).append(pause)
-        self.cluster.heal()
-        self.clients.replace_dead()
-
-    def work_on(self, more: int) -> None:
-        enough = self._entries() + more
-
-        def replaced_and_admitted() -> bool:
-            self.clients.replace_dead()
-            return self._entries() >= enough
-
-        wait_until(replaced_and_admitted, 40, "clients are admitted")
-
-    def _entries(self) -> int:
-        return sum(self.counter.stats(name)["entries"] for name in LIMITS)
-
-    def _longest_pause(self, since: float) -> float:
-        """How long nobody was admitted, at most."""
-        times = [
-            each[0] for name in LIMITS for each in self.counter.log(name) if each[1] == "entered"
-        ]
-        before = max((at for at in times if at < since), default=since)
-        times = [before, *sorted(at for at in times if at >= since)]
-        return max(b - a for a, b in pairwise(times))
-
-    def judge(self) -> None:
-        self.clients.stop()
-        above = {name: self.counter.stats(name)["max_inside"] for name in LIMITS}
-        assert all(above[name] <= limit for name, limit in LIMITS.items()), above
-        notes = self.clients.notes()
-        assert [note for note in notes if note.startswith("lost")] == []
-        assert {"ok", "restored"} & {*notes}  # or none was held long enough to be renewed
+        self._cluster.heal()
 
 
 def bound(name: str, seconds: float) -> float:
@@ -128,9 +86,9 @@ def bound(name: str, seconds: float) -> float:
 
 
 @contextmanager
-def watched(cluster: ClusterServer, counter: Counter, notes: Path) -> Iterator[Watch]:
+def watched(cluster: ClusterServer, counter: Counter, notes: Path) -> Iterator[ClusterWatch]:
     with Clients(cluster.url, counter.address, LEASE, notes) as clients:
-        watch = Watch(cluster, clients, counter)
+        watch = ClusterWatch(cluster, clients, counter)
         yield watch
         watch.judge()
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need
-from tests.support.clients import LIMITS, Clients, claims_on
+from tests.support.clients import LIMITS, NO_OPTIONS, Clients, claims_on
 from tests.support.counter import Counter
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.process import wait_until
@@ -98,8 +99,8 @@ def hammer(server: Forgetful, times: int, counter: Counter, notes: Path) -> Tall
     return told + Tally(killed=clients.killed, entries=entries())
 
 
-def all_come_back(url: str, lease: float = LEASE) -> None:
-    store = store_from_url(url, StoreOptions(lease=lease))
+def all_come_back(url: str, lease: float = LEASE, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+    store = store_from_url(url, StoreOptions(lease=lease, transport_options=options))
 
     def idle() -> bool:
         store.reap()

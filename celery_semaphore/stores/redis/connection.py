@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
+from redis.sentinel import MasterNotFoundError
 
 from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from redis.connection import ConnectionPool
 
     from .cluster import Address, NodeFinder
+    from .sentinel import PrimaryWatch
 
 T = TypeVar("T")
 Word = bytes | str | int
@@ -38,12 +40,15 @@ class Link:
 
     Unlike redis-py's client it makes no health check and no retry of its own: each call carries the ``run_id`` of
     the server behind its connection, which would be stale after a reconnect. In a Redis Cluster that server is the
-    node which the finder names.
+    node which the finder names, and behind sentinels their primary.
     """
 
-    def __init__(self, pool: ConnectionPool, finder: NodeFinder) -> None:
+    def __init__(
+        self, pool: ConnectionPool, finder: NodeFinder, primary: PrimaryWatch | None = None
+    ) -> None:
         self._pool = pool
         self._finder = finder
+        self._primary = primary
         self._begin()
 
     def _begin(self) -> None:
@@ -83,6 +88,8 @@ class Link:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
+        if self._primary and self._primary.moved():
+            self.close()
         with self._connection_limit:
             idle = self._idle
             connection = self._taken(idle, timeout)
@@ -189,6 +196,9 @@ def plain(connection: Any, command: Sequence[Word]) -> Any:
 
 def said(error: Exception) -> str:
     """Return the server's error text, with the code that redis-py replaces by a class for some errors."""
+    if isinstance(error, MasterNotFoundError):
+        # What follows shows how each sentinel is reached, with some versions of redis-py by which password.
+        return str(error).partition(" : ")[0]
     codes = {
         redis.exceptions.ReadOnlyError: "READONLY ",
         redis.exceptions.BusyLoadingError: "LOADING ",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from redis.sentinel import SentinelConnectionPool
+
 from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
@@ -43,6 +45,7 @@ from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
+from .sentinel import PrimaryWatch
 from .sessions import Sessions
 from .totals import totals
 
@@ -73,7 +76,11 @@ class RedisStore:
         self.lease = options.lease
         self._keys = Keys(options.prefix)
         remap = options.transport_options.get("address_remap")
-        self._link = Link(pool, NodeFinder(pool, self._keys.slot, nodes, remap))
+        self._link = Link(
+            pool,
+            NodeFinder(pool, self._keys.slot, nodes, remap),
+            PrimaryWatch(pool) if isinstance(pool, SentinelConnectionPool) else None,
+        )
         self._runner = Runner(self._link, self._keys, options)
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])

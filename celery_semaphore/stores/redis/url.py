@@ -154,7 +154,9 @@ def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) 
     if first.password:
         options |= {"password": unquote(first.password), "username": first.username or None}
     ours = {k: v for k, v in options.items() if k.startswith("socket_")}
-    asked = ours | dict(transport_options.get("sentinel_kwargs") or {})
+    # The next sentinel is asked instead of the same one again.
+    asked = ours | {"retry": Retry(NoBackoff(), 0)}
+    asked |= dict(transport_options.get("sentinel_kwargs") or {})
     sentinel = Sentinel(hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
     return _strict(SentinelConnectionPool(name, sentinel, **options))  # type: ignore[no-untyped-call]
 
