@@ -37,6 +37,7 @@ from . import (
     parking,
     postgresql,
     rights,
+    sentinel,
     sessions,
     short_ways,
     stalls,
@@ -75,6 +76,7 @@ ALL: Sequence[Mutant] = (
     *counts.MUTANTS,
     *rights.MUTANTS,
     *cluster.MUTANTS,
+    *sentinel.MUTANTS,
 )
 
 

@@ -21,6 +21,7 @@ from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryWatch
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.conftest import need
 from tests.support.process import wait_until
+from tests.support.proxy import Proxy
 from tests.support.sentinel import MASTER, OPTIONS, SentinelServer
 from tests.support.servers import RedisServer
 
@@ -82,7 +83,8 @@ def test_who_runs_keeps_its_permit_over_a_failover(
 def followed(primary: RedisServer) -> bool:
     with primary.client() as client:
         info = client.info("replication")
-        return bool(info["slave0"]["offset"] == info["master_repl_offset"])
+        replica = info["slave0"]
+        return replica["state"] == "online" and replica["offset"] == info["master_repl_offset"]
 
 
 @pytest.mark.slow
@@ -92,6 +94,7 @@ def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer
     assert isinstance(former.acquire(claim(1), "first"), Permit)
     former.release("first", claim(1))
     primary = sentinel.primary()
+    wait_until(lambda: followed(primary), 5, "the epoch is at the replica")
     sentinel.promote()
     sentinel.wait_primary_is_not(primary)
     wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
@@ -138,10 +141,7 @@ def test_many_calls_ask_once(pool: SentinelConnectionPool, questions: Questions)
 
 
 def test_silent_sentinels_do_not_hold_up_each_call(
-    pool: SentinelConnectionPool,
-    questions: Questions,
-    sentinel: SentinelServer,
-    caplog: pytest.LogCaptureFixture,
+    pool: SentinelConnectionPool, questions: Questions, sentinel: SentinelServer
 ) -> None:
     watch = PrimaryWatch(pool)
     assert watch.moved()
@@ -151,6 +151,19 @@ def test_silent_sentinels_do_not_hold_up_each_call(
         while time.monotonic() < asked + 2 * INTERVAL_S:
             assert not watch.moved()
     assert questions.count == 2
+
+
+def test_silence_is_told_once(
+    pool: SentinelConnectionPool,
+    questions: Questions,
+    sentinel: SentinelServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("celery_semaphore.stores.redis.sentinel.TIMES", 0)
+    watch = PrimaryWatch(pool)
+    sentinel.kill()
+    wait_until(lambda: watch.moved() or questions.count == 3, 10, "the sentinel is asked")
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert record.getMessage() == (
         f"The sentinels do not answer, so a failover is not noticed: No master found for '{MASTER}'"
@@ -186,9 +199,12 @@ def test_a_child_asks_though_a_thread_of_its_parent_did(
     assert code == [0]
 
 
-def test_a_dead_sentinel_is_passed_over(open_store: Open, sentinel: SentinelServer) -> None:
-    store = open_store(3.0, f"sentinel://127.0.0.1:1;{sentinel.url}")
-    assert isinstance(store.acquire(claim(1), "first"), Permit)
+def test_a_dead_sentinel_is_asked_once(open_store: Open, sentinel: SentinelServer) -> None:
+    with Proxy(sentinel.port) as broken:
+        broken.drop_answers(100)
+        store = open_store(3.0, f"sentinel://127.0.0.1:{broken.port};{sentinel.url}")
+        assert isinstance(store.acquire(claim(1), "first"), Permit)
+        assert broken.requests == 1
 
 
 def test_no_sentinel_answers(open_store: Open) -> None:

@@ -98,6 +98,10 @@ class SentinelServer:
         """Wait until the sentinel would promote the replica again."""
         wait_until(self._is_whole, READY_TIMEOUT_S, "a replica that follows", log=self.log)
 
+    def kill(self) -> None:
+        assert self._sentinel
+        self._sentinel.kill()
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Let the sentinel hang."""
