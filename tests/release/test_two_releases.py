@@ -8,50 +8,20 @@ takes.
 from __future__ import annotations
 
 import os
-import signal
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from celery import Celery
-from kombu import pools
 
-from tests.support.counter import Counter, CounterServer
-from tests.support.process import ROOT, Process, wait_until
-from tests.support.servers import ValkeyServer
+from tests.support.counter import Counter
+from tests.support.process import wait_until
 
+from .deployment import LIMIT, Deployment
 from .environment import Environment, build, source_of
 
 pytestmark = pytest.mark.timeout(3000)
-LIMIT, WORKERS = 3, 2
-STOPS_S = 60  # a pool process of Celery may wait half a minute for its main process, with plain tasks as well
+WORKERS = 2
 SECONDS = float(os.environ.get("RELEASE_SECONDS", "300"))
 BEFORE = os.environ.get("RELEASE_BEFORE")
-TASKS = ("requeued", "parked")
-SHOP = """
-import os
-from celery import Celery
-from celery_semaphore import LimitedTask
-from counting import Counter
-
-app = Celery("shop", broker=os.environ["BROKER"])
-app.conf.semaphore_lease = 5
-app.conf.task_acks_late = True
-counter = Counter.from_env()
-
-
-@app.task(name="requeued", base=LimitedTask, bind=True, semaphore="one", limit=3)
-def requeued(self):
-    with counter.inside("one", self.request.id):
-        counter.remain("one", 0.05)
-
-
-@app.task(name="parked", base=LimitedTask, bind=True, semaphore="one", limit=3, on_saturated="park")
-def parked(self):
-    with counter.inside("one", self.request.id):
-        counter.remain("one", 0.05)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,63 +31,6 @@ def before(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment
         source = source_of(BEFORE, tmp_path_factory.mktemp("source") / "checkout")
         wheel = build(source, tmp_path_factory.mktemp("dist"))
     return Environment(tmp_path_factory.mktemp("before"), wheel, "redis")
-
-
-class Deployment:
-    """The workers of a shop, which are replaced one after the other while tasks come."""
-
-    def __init__(self, folder: Path, broker: str, counters: CounterServer) -> None:
-        (folder / "shop.py").write_text(SHOP)
-        # Of the tests' package they need this file alone: beside that package stands another copy of the library.
-        (folder / "counting.py").symlink_to(ROOT / "tests" / "support" / "counter" / "client.py")
-        self._folder = folder
-        self._env = {"BROKER": broker, **counters.env}
-        self.client = Celery("client", broker=broker, set_as_current=False)
-        self.sent = 0
-        self.workers: list[Process] = []
-        self.ended: list[Process] = []
-
-    def start(self, release: Environment, count: int = 1) -> None:
-        for _ in range(count):
-            name = f"worker-{len(self.workers) + len(self.ended)}"
-            self.workers.append(release.worker(name, self._folder, self._env))
-
-    def replace_all_by(
-        self, release: Environment, seconds: float, waits: Callable[[], int]
-    ) -> None:
-        """Replace each worker in turn, and keep some tasks waiting meanwhile."""
-        for _ in range(len(self.workers)):
-            self._load(seconds / len(self.workers), waits)
-            old = self.workers.pop(0)
-            os.kill(old.pid, signal.SIGTERM)
-            self.ended.append(old)
-            self.start(release)
-            old.wait(STOPS_S)
-
-    def _load(self, seconds: float, waits: Callable[[], int]) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            for name in TASKS * 10 if waits() < 40 else ():
-                self.client.send_task(name)
-                self.sent += 1
-            time.sleep(0.05)
-
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.kill_group()
-        self.client.close()
-        pools.reset()
-
-
-@pytest.fixture
-def deployment(
-    tmp_path: Path, valkey: ValkeyServer, counter_server: CounterServer
-) -> Iterator[Deployment]:
-    deployment = Deployment(tmp_path, valkey.url, counter_server)
-    try:
-        yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.mark.parametrize(

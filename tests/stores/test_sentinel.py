@@ -166,7 +166,7 @@ def test_silence_is_told_once(
     wait_until(lambda: watch.moved() or questions.count == 3, 10, "the sentinel is asked")
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert record.getMessage() == (
-        f"The sentinels do not answer, so a failover is not noticed: No master found for '{MASTER}'"
+        f"The sentinels name no primary, so a failover is not noticed: No master found for '{MASTER}'"
     )
 
 

@@ -58,7 +58,7 @@ class PrimaryWatch:
             # The primary may well answer while the sentinels are gone.
             if not self._silent:
                 logger.warning(
-                    "The sentinels do not answer, so a failover is not noticed: %s", said(error)
+                    "The sentinels name no primary, so a failover is not noticed: %s", said(error)
                 )
             self._silent = True
             return False
