@@ -17,7 +17,7 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryWatch
+from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryFinder
 from celery_semaphore.stores.redis.url import pool_from_url
 from tests.conftest import need
 from tests.support.process import wait_until
@@ -133,23 +133,23 @@ def questions(pool: SentinelConnectionPool, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_many_calls_ask_once(pool: SentinelConnectionPool, questions: Questions) -> None:
-    watch = PrimaryWatch(pool)
+    finder = PrimaryFinder(pool)
     began = time.monotonic()
     for _ in range(100):
-        watch.moved()
+        finder.moved()
     assert questions.count <= 1 + (time.monotonic() - began) / INTERVAL_S
 
 
 def test_silent_sentinels_do_not_hold_up_each_call(
     pool: SentinelConnectionPool, questions: Questions, sentinel: SentinelServer
 ) -> None:
-    watch = PrimaryWatch(pool)
-    assert watch.moved()
+    finder = PrimaryFinder(pool)
+    assert finder.moved()
     with sentinel.paused():
-        wait_until(lambda: watch.moved() or questions.count == 2, 10, "the sentinel is asked")
+        wait_until(lambda: finder.moved() or questions.count == 2, 10, "the sentinel is asked")
         asked = time.monotonic()  # it took the timeout of half a second
         while time.monotonic() < asked + 2 * INTERVAL_S:
-            assert not watch.moved()
+            assert not finder.moved()
     assert questions.count == 2
 
 
@@ -161,9 +161,9 @@ def test_silence_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("celery_semaphore.stores.redis.sentinel.TIMES", 0)
-    watch = PrimaryWatch(pool)
+    finder = PrimaryFinder(pool)
     sentinel.kill()
-    wait_until(lambda: watch.moved() or questions.count == 3, 10, "the sentinel is asked")
+    wait_until(lambda: finder.moved() or questions.count == 3, 10, "the sentinel is asked")
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert record.getMessage() == (
         f"The sentinels name no primary, so a failover is not noticed: No master found for '{MASTER}'"
@@ -174,10 +174,10 @@ def test_a_signal_meanwhile_asks_nothing(
     pool: SentinelConnectionPool, questions: Questions
 ) -> None:
     """redis-py holds a lock while it asks."""
-    watch = PrimaryWatch(pool)
+    finder = PrimaryFinder(pool)
     answers = list[bool]()
-    questions.meanwhile = lambda: answers.append(watch.moved())
-    assert watch.moved()
+    questions.meanwhile = lambda: answers.append(finder.moved())
+    assert finder.moved()
     assert answers == [False]
     assert questions.count == 1
 
@@ -185,17 +185,17 @@ def test_a_signal_meanwhile_asks_nothing(
 def test_a_child_asks_though_a_thread_of_its_parent_did(
     pool: SentinelConnectionPool, questions: Questions
 ) -> None:
-    watch = PrimaryWatch(pool)
+    finder = PrimaryFinder(pool)
     code = list[int]()
 
     def fork() -> None:
         questions.meanwhile = lambda: None
         if (pid := os.fork()) == 0:
-            os._exit(0 if watch.moved() else 1)
+            os._exit(0 if finder.moved() else 1)
         code.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     questions.meanwhile = fork
-    watch.moved()
+    finder.moved()
     assert code == [0]
 
 

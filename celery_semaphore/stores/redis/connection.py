@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from redis.connection import ConnectionPool
 
     from .cluster import Address, NodeFinder
-    from .sentinel import PrimaryWatch
+    from .sentinel import PrimaryFinder
 
 T = TypeVar("T")
 Word = bytes | str | int
@@ -44,7 +44,7 @@ class Link:
     """
 
     def __init__(
-        self, pool: ConnectionPool, finder: NodeFinder, primary: PrimaryWatch | None = None
+        self, pool: ConnectionPool, finder: NodeFinder, primary: PrimaryFinder | None = None
     ) -> None:
         self._pool = pool
         self._finder = finder

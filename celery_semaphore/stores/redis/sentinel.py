@@ -22,7 +22,7 @@ TIMES = (
 )
 
 
-class PrimaryWatch:
+class PrimaryFinder:
     """Asks the sentinels, while calls are made, which server is the primary.
 
     After ``SENTINEL FAILOVER`` the former primary goes on as one for some ten seconds, until a sentinel makes it a

@@ -45,7 +45,7 @@ from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
-from .sentinel import PrimaryWatch
+from .sentinel import PrimaryFinder
 from .sessions import Sessions
 from .totals import totals
 
@@ -79,7 +79,7 @@ class RedisStore:
         self._link = Link(
             pool,
             NodeFinder(pool, self._keys.slot, nodes, remap),
-            PrimaryWatch(pool) if isinstance(pool, SentinelConnectionPool) else None,
+            PrimaryFinder(pool) if isinstance(pool, SentinelConnectionPool) else None,
         )
         self._runner = Runner(self._link, self._keys, options)
         self._process = ThisProcess()
