@@ -168,8 +168,8 @@ NODES = (
         "a first node that is away is an outage",
         "the others are for later",
         "__init__",
-        "options, nodes_from_url(url))",
-        "options)",
+        "options, nodes_from_url(url), ",
+        "options, (), ",
         ENTRANCE,
     ),
 )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from redis.sentinel import SentinelConnectionPool
 
 from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
 from celery_semaphore.core.store import Store
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.redis.connection import Address
 from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryFinder
-from celery_semaphore.stores.redis.url import pool_from_url
+from celery_semaphore.stores.redis.url import pool_from_url, sentinels_from_url
 from tests.conftest import need
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
@@ -41,8 +41,8 @@ def sentinel() -> Iterator[SentinelServer]:
 def open_store(sentinel: SentinelServer) -> Iterator[Open]:
     stores = list[Store]()
 
-    def open_store(lease: float, url: str = sentinel.url) -> Store:
-        options = StoreOptions(lease=lease, timeout=1.0, transport_options=OPTIONS)
+    def open_store(lease: float, url: str = sentinel.url, **transport: Any) -> Store:
+        options = StoreOptions(lease=lease, timeout=1.0, transport_options=OPTIONS | transport)
         stores.append(store_from_url(url, options))
         return stores[-1]
 
@@ -90,13 +90,14 @@ def followed(primary: RedisServer) -> bool:
 @pytest.mark.slow
 def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer) -> None:
     """An open connection leads to it, and for some ten seconds it goes on as a primary."""
-    former, other = open_store(3.0), open_store(3.0)
+    former = open_store(3.0)
     assert isinstance(former.acquire(claim(1), "first"), Permit)
     former.release("first", claim(1))
     primary = sentinel.primary()
     wait_until(lambda: followed(primary), 5, "the epoch is at the replica")
     sentinel.promote()
     sentinel.wait_primary_is_not(primary)
+    other = open_store(3.0, sentinel.primary().url)
     wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
     answer = answered(former, "above", 1)
     assert is_primary(primary), "it has become a replica: this has tested nothing"
@@ -104,111 +105,163 @@ def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer
     assert answer.reason is Reason.SATURATED
 
 
-class Questions:
-    """Counts how often the sentinels of a pool are asked."""
+@pytest.mark.slow
+def test_a_replica_that_hangs_keeps_none_at_the_former_primary(open_store: Open) -> None:
+    """The sentinel waits for it, and meanwhile names the former primary to clients that ask SENTINEL MASTERS."""
+    with SentinelServer(replicas=2, down_after_ms=20_000, failover_timeout_ms=60_000) as sentinel:
+        former = open_store(3.0, sentinel.url)
+        assert isinstance(former.acquire(claim(1), "first"), Permit)
+        former.release("first", claim(1))
+        primary = sentinel.primary()
+        wait_until(lambda: followed(primary), 5, "the epoch is at the replicas")
+        sentinel.replicas()[-1].pause()
+        sentinel.promote()
+        sentinel.wait_primary_is_not(primary)
+        other = open_store(3.0, sentinel.primary().url)
+        wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
+        answer = answered(former, "above", 1)
+        assert is_primary(primary), "it has become a replica: this has tested nothing"
+        assert sentinel.still_names() == primary.port, "it waits for no replica"
+        assert isinstance(answer, Refusal)
+        assert answer.reason is Reason.SATURATED
 
-    def __init__(self, pool: SentinelConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+
+class CountingFinder(PrimaryFinder):
+    """Counts how often a sentinel is asked."""
+
+    def __init__(self, url: str) -> None:
+        options = StoreOptions(timeout=0.5, transport_options=OPTIONS)
+        sentinels = sentinels_from_url(url, options)
+        assert sentinels
+        super().__init__(pool_from_url(url, options), sentinels)
         self.count = 0
-        self._ask: Any = pool.get_master_address
         self.meanwhile: Callable[[], object] = lambda: None
-        monkeypatch.setattr(pool, "get_master_address", self)
 
-    def __call__(self) -> Any:
+    def _named_by(self, sentinel: Address, timeout: float) -> Address | None:
         self.count += 1
         self.meanwhile()
-        return self._ask()
+        return super()._named_by(sentinel, timeout)
+
+    def look_until(self, asked: int) -> None:
+        def looked() -> bool:
+            self.look()
+            return self.count >= asked
+
+        wait_until(looked, 10, "the sentinel is asked")
 
 
 @pytest.fixture
-def pool(sentinel: SentinelServer) -> SentinelConnectionPool:
-    options = StoreOptions(timeout=0.5, transport_options=OPTIONS)
-    pool = pool_from_url(sentinel.url, options)
-    assert isinstance(pool, SentinelConnectionPool)
-    return pool
+def finder(sentinel: SentinelServer) -> CountingFinder:
+    return CountingFinder(sentinel.url)
 
 
-@pytest.fixture
-def questions(pool: SentinelConnectionPool, monkeypatch: pytest.MonkeyPatch) -> Questions:
-    return Questions(pool, monkeypatch)
-
-
-def test_many_calls_ask_once(pool: SentinelConnectionPool, questions: Questions) -> None:
-    finder = PrimaryFinder(pool)
+def test_many_calls_ask_once(finder: CountingFinder, sentinel: SentinelServer) -> None:
     began = time.monotonic()
     for _ in range(100):
-        finder.moved()
-    assert questions.count <= 1 + (time.monotonic() - began) / INTERVAL_S
+        finder.look()
+    assert finder.place == ("127.0.0.1", sentinel.primary().port)
+    assert finder.count <= 1 + (time.monotonic() - began) / INTERVAL_S
 
 
 def test_silent_sentinels_do_not_hold_up_each_call(
-    pool: SentinelConnectionPool, questions: Questions, sentinel: SentinelServer
+    finder: CountingFinder, sentinel: SentinelServer
 ) -> None:
-    finder = PrimaryFinder(pool)
-    assert finder.moved()
+    finder.look()
     with sentinel.paused():
-        wait_until(lambda: finder.moved() or questions.count == 2, 10, "the sentinel is asked")
-        asked = time.monotonic()  # it took the timeout of half a second
+        finder.look_until(asked=2)
+        asked = time.monotonic()
         while time.monotonic() < asked + 2 * INTERVAL_S:
-            assert not finder.moved()
-    assert questions.count == 2
+            finder.look()
+    assert finder.count == 2
 
 
-def test_silence_is_told_once(
-    pool: SentinelConnectionPool,
-    questions: Questions,
+def test_silence_and_its_end_are_told_once(
+    finder: CountingFinder,
     sentinel: SentinelServer,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("celery_semaphore.stores.redis.sentinel.TIMES", 0)
-    finder = PrimaryFinder(pool)
+    monkeypatch.setattr("celery_semaphore.stores.redis.sentinel.SILENT_S", 0)
+    caplog.set_level(logging.INFO)
+    finder.look()
+    (port,) = sentinel.ports
+    with sentinel.paused():
+        finder.look_until(asked=3)
+    finder.look_until(asked=4)
+    finder.look_until(asked=5)
+    primary = sentinel.primary().port
+    silence = f"no sentinel answers (127.0.0.1:{port}: Timeout reading from socket)"
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        (
+            "WARNING",
+            f"A failover of the store would not be noticed: {silence}",
+        ),
+        ("INFO", f"The sentinels answer again: the primary '{MASTER}' is 127.0.0.1:{primary}"),
+    ]
+
+
+def test_the_primary_goes_on_without_its_sentinels(
+    open_store: Open, sentinel: SentinelServer
+) -> None:
+    store = open_store(3.0)
+    assert isinstance(store.acquire(claim(9), "first"), Permit)
     sentinel.kill()
-    wait_until(lambda: finder.moved() or questions.count == 3, 10, "the sentinel is asked")
-    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert record.getMessage() == (
-        f"The sentinels name no primary, so a failover is not noticed: No master found for '{MASTER}'"
-    )
+    until = time.monotonic() + INTERVAL_S + 0.1
+    while time.monotonic() < until:
+        assert store.acquire(claim(9), "first")
 
 
-def test_a_signal_meanwhile_asks_nothing(
-    pool: SentinelConnectionPool, questions: Questions
+def test_a_signal_handler_asks_nothing_meanwhile(finder: CountingFinder) -> None:
+    finder.look()
+    finder.meanwhile = finder.look
+    finder.look_until(asked=2)
+    assert finder.count == 2
+
+
+def test_an_interruption_delays_the_next_question_only(finder: CountingFinder) -> None:
+    def interrupt() -> None:
+        finder.meanwhile = lambda: None
+        raise KeyboardInterrupt
+
+    finder.look()
+    finder.meanwhile = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        finder.look_until(asked=2)
+    finder.look_until(asked=3)
+
+
+def test_a_dead_sentinel_is_asked_once(
+    sentinel: SentinelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """redis-py holds a lock while it asks."""
-    finder = PrimaryFinder(pool)
-    answers = list[bool]()
-    questions.meanwhile = lambda: answers.append(finder.moved())
-    assert finder.moved()
-    assert answers == [False]
-    assert questions.count == 1
-
-
-def test_a_child_asks_though_a_thread_of_its_parent_did(
-    pool: SentinelConnectionPool, questions: Questions
-) -> None:
-    finder = PrimaryFinder(pool)
-    code = list[int]()
-
-    def fork() -> None:
-        questions.meanwhile = lambda: None
-        if (pid := os.fork()) == 0:
-            os._exit(0 if finder.moved() else 1)
-        code.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-    questions.meanwhile = fork
-    finder.moved()
-    assert code == [0]
-
-
-def test_a_dead_sentinel_is_asked_once(open_store: Open, sentinel: SentinelServer) -> None:
-    with Proxy(sentinel.port) as broken:
+    monkeypatch.setattr("random.sample", lambda given, _: given)
+    with Proxy(sentinel.ports[0]) as broken:
         broken.drop_answers(100)
-        store = open_store(3.0, f"sentinel://127.0.0.1:{broken.port};{sentinel.url}")
-        assert isinstance(store.acquire(claim(1), "first"), Permit)
+        finder = CountingFinder(f"sentinel://127.0.0.1:{broken.port};{sentinel.url}")
+        finder.look()
+        assert finder.count == 2
+        finder.look_until(asked=3)
         assert broken.requests == 1
 
 
 def test_no_sentinel_answers(open_store: Open) -> None:
-    store = open_store(3.0, "sentinel://127.0.0.1:1")
+    store = open_store(3.0, "sentinel://127.0.0.1:1", sentinel_kwargs={"password": "s3cret"})
     with pytest.raises(StoreUnavailable) as caught:
         store.acquire(claim(1), "first")
-    assert str(caught.value) == f"The store did not answer: No master found for '{MASTER}'"
+    assert str(caught.value).startswith(
+        "The store did not answer: no sentinel answers (127.0.0.1:1: Error 111"
+    )
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_name_that_no_sentinel_knows(open_store: Open) -> None:
+    store = open_store(3.0, master_name="other")
+    reason = "the sentinels watch no primary 'other', which the transport option master_name"
+    with pytest.raises(StoreUnavailable, match=reason):
+        store.acquire(claim(1), "first")
+    with pytest.raises(ConfigurationError, match=reason):
+        store.check()
+
+
+def test_an_option_that_sentinels_do_not_have(open_store: Open) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be read: .*'colour'"):
+        open_store(3.0, sentinel_kwargs={"colour": "red"})

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 import redis
+from redis.connection import SSLConnection
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis.url import nodes_from_url, pool_from_url, redacted
+from celery_semaphore.stores.redis.url import (
+    nodes_from_url,
+    pool_from_url,
+    redacted,
+    sentinels_from_url,
+)
 from tests.support.servers import RedisServer
 
 from .conftest import claim
@@ -72,19 +78,29 @@ def test_transport_options() -> None:
 
 def test_sentinels() -> None:
     url = "sentinel://:p%40ss@one:1/2;sentinel://two:2"
-    found = pool(url, master_name="main", sentinel_kwargs={"password": "other"})
-    assert found.service_name == "main"
-    hosts = [s.connection_pool.connection_kwargs for s in found.sentinel_manager.sentinels]
-    assert [(host["host"], host["port"], host["password"]) for host in hosts] == [
-        ("one", 1, "other"),
-        ("two", 2, "other"),
-    ]
-    assert (found.connection_kwargs["db"], found.connection_kwargs["password"]) == (2, "p@ss")
+    transport = {"master_name": "main", "sentinel_kwargs": {"password": "other"}}
+    found = sentinels_from_url(url, StoreOptions(transport_options=transport))
+    assert found
+    assert (found.master, found.addresses) == ("main", (("one", 1), ("two", 2)))
+    assert found.pool.connection_kwargs["password"] == "other"
+    primary = pool(url).connection_kwargs
+    assert (primary["db"], primary["password"]) == (2, "p@ss")
+
+
+def test_tls_to_the_primary_and_to_sentinels() -> None:
+    transport = {"master_name": "main", "sentinel_kwargs": {"ssl": True, "ssl_ca_certs": "one"}}
+    given = StoreOptions(transport_options=transport, ssl={"ssl_ca_certs": "two"})
+    found = sentinels_from_url("sentinel://one", given)
+    assert found
+    primary = pool_from_url("sentinel://one", given)
+    assert [each.connection_class for each in (found.pool, primary)] == [SSLConnection] * 2
+    assert found.pool.connection_kwargs["ssl_ca_certs"] == "one"
+    assert primary.connection_kwargs["ssl_ca_certs"] == "two"
 
 
 def test_sentinels_need_a_name() -> None:
     with pytest.raises(ConfigurationError, match="master_name"):
-        pool("sentinel://one:1")
+        store_from_url("sentinel://one:1")
 
 
 @pytest.mark.parametrize("scheme", ["redis+cluster", "valkey+cluster", "rediss+cluster"])

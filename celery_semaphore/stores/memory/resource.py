@@ -157,8 +157,10 @@ class Resource:
                 del self.holders[holder]
                 self.mark_released(holder, now + lease)
         lapsed = self._end_grants(now)
+        # E7 puts them in transit from now on, whenever they were put there before.
+        not_taken_up = {entry.ticket.nonce for entry in lapsed if entry.ticket}
         for nonce, waiter in list(self.tickets.items()):
-            if nonce in self.grants:
+            if nonce in self.grants or nonce in not_taken_up:
                 continue
             if waiter.in_transit and waiter.due + max(lease, waiter.keeps) <= now:  # E13
                 self.forget(nonce)

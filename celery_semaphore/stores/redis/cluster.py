@@ -9,15 +9,10 @@ from typing import Any
 import redis
 from redis.connection import ConnectionPool
 from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
-from redis.sentinel import SentinelConnectionPool
 
-from .connection import new_connection, plain
+from .connection import PAUSE_S, QUESTION_TIMEOUT_S, Address, new_connection, plain
 
-Address = tuple[str, int]
 Remap = Callable[[Address], Address]
-
-PAUSE_S = 0.05  # before the same node is called again
-QUESTION_TIMEOUT_S = 0.5  # of one node that is asked for the others
 
 
 class NodeFinder:
@@ -42,10 +37,9 @@ class NodeFinder:
         # Their names may lead to other addresses, when all nodes have been replaced.
         self._seeds = self.nodes or (self.place,)
         self._introduce = pool.connection_kwargs["redis_connect_func"]
-        # Sentinels say where their primary is, and no other server is behind a unix socket.
-        self._moves = not (
-            "path" in pool.connection_kwargs or isinstance(pool, SentinelConnectionPool)
-        )
+        self._moves = (
+            "path" not in pool.connection_kwargs
+        )  # no other server is behind a unix socket
         if self._moves:
             pool.connection_kwargs["redis_connect_func"] = self._meet
 
@@ -54,6 +48,18 @@ class NodeFinder:
         """The address to which the pool connects."""
         given = self._pool.connection_kwargs
         return given.get("host", "localhost"), int(given.get("port", 6379))
+
+    @property
+    def seeks(self) -> bool:
+        """Whether the server is a node of a Cluster."""
+        return bool(self.nodes)
+
+    def look(self) -> None:
+        """Ask nothing before a call: a node that does not serve the slot says which one does."""
+
+    def leads_to(self, connection: Any) -> bool:  # noqa: ARG002 - the finder of a primary needs it
+        """Return True: after an error the link closes all connections, and new ones lead to the node."""
+        return True
 
     def follow(self, error: redis.RedisError, deadline: float) -> None:
         """Let the pool connect to the node that serves the slot now, after this error."""

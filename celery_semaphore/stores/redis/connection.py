@@ -7,10 +7,9 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import redis
-from redis.sentinel import MasterNotFoundError
 
 from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreUnavailable
@@ -21,34 +20,51 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
-    from .cluster import Address, NodeFinder
-    from .sentinel import PrimaryFinder
 
 T = TypeVar("T")
 Word = bytes | str | int
+Address = tuple[str, int]
 
 NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
 POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
-MOST_REPEATS = 4  # of one call in a Redis Cluster
+MOST_REPEATS = 4  # of one call, where another server may take over
+PAUSE_S = 0.05  # before the same server is called again
+QUESTION_TIMEOUT_S = 0.5  # of one server that is asked where the right one is
 
 # After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
+
+
+class Finder(Protocol):
+    """Decides to which server the connections of a pool lead."""
+
+    @property
+    def seeks(self) -> bool:
+        """Whether another server may take the place of the one that fails."""
+
+    def look(self) -> None:
+        """Find the server before a call, if it is time."""
+
+    def leads_to(self, connection: Any) -> bool:
+        """Return whether this connection leads to the server."""
+
+    def follow(self, error: redis.RedisError, deadline: float) -> None:
+        """Find the server after this error."""
+
+    def explain(self, error: redis.RedisError) -> None:
+        """Note at the error which server gave it."""
 
 
 class Link:
     """Connections to one server, each used by one call at a time.
 
     Unlike redis-py's client it makes no health check and no retry of its own: each call carries the ``run_id`` of
-    the server behind its connection, which would be stale after a reconnect. In a Redis Cluster that server is the
-    node which the finder names, and behind sentinels their primary.
+    the server behind its connection, which would be stale after a reconnect. The finder names that server.
     """
 
-    def __init__(
-        self, pool: ConnectionPool, finder: NodeFinder, primary: PrimaryFinder | None = None
-    ) -> None:
+    def __init__(self, pool: ConnectionPool, finder: Finder) -> None:
         self._pool = pool
         self._finder = finder
-        self._primary = primary
         self._begin()
 
     def _begin(self) -> None:
@@ -68,17 +84,17 @@ class Link:
                 return self._repeat(exchange, error)
 
     def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError) -> T:
-        """Repeat once, or in a Cluster until the node is found that serves the slot, within one more timeout."""
+        """Repeat once, or until the server is found, within one more timeout."""
         deadline = time.monotonic() + self._timeout
         for repeats in range(MOST_REPEATS):
-            if not _worth_another(error) or (repeats and not self._finder.nodes):
+            if not _worth_another(error) or (repeats and not self._finder.seeks):
                 break
             self._finder.follow(error, deadline)
             self.close()  # the others are connected to the same lost server
             if (left := deadline - time.monotonic()) <= 0:
                 break
             try:
-                return self._ask(exchange, left if self._finder.nodes else None)
+                return self._ask(exchange, left if self._finder.seeks else None)
             except redis.RedisError as later:
                 error = later
         self._finder.explain(error)
@@ -88,8 +104,7 @@ class Link:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
-        if self._primary and self._primary.moved():
-            self.close()
+        self._finder.look()
         with self._connection_limit:
             idle = self._idle
             connection = self._taken(idle, timeout)
@@ -109,7 +124,9 @@ class Link:
     def _taken(self, idle: list[Any], timeout: float | None) -> Any:
         if timeout is None:  # an idle one has a longer timeout than what is left
             with suppress(IndexError):
-                return idle.pop()
+                while not self._finder.leads_to(connection := idle.pop()):
+                    connection.disconnect()
+                return connection
         return new_connection(self._pool, timeout)
 
     def close(self) -> None:
@@ -196,9 +213,6 @@ def plain(connection: Any, command: Sequence[Word]) -> Any:
 
 def said(error: Exception) -> str:
     """Return the server's error text, with the code that redis-py replaces by a class for some errors."""
-    if isinstance(error, MasterNotFoundError):
-        # What follows shows how each sentinel is reached, with some versions of redis-py by which password.
-        return str(error).partition(" : ")[0]
     codes = {
         redis.exceptions.ReadOnlyError: "READONLY ",
         redis.exceptions.BusyLoadingError: "LOADING ",

@@ -12,6 +12,7 @@ from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
 from .connection import NoSuchDatabase, is_node, passes, plain, said
 from .rights import check_rights, denied
+from .sentinel import NoSuchPrimary
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
@@ -35,6 +36,8 @@ def _mistake(error: StoreUnavailable, key: str) -> str | None:
     cause = error.__cause__
     if isinstance(cause, NoSuchDatabase):
         return f"semaphore_url {cause}: give another number after its last /."
+    if isinstance(cause, NoSuchPrimary):
+        return f"{cause}: give the name that their configuration has after 'sentinel monitor'."
     if isinstance(cause, redis.exceptions.NoPermissionError):
         return denied(key, str(cause))
     if isinstance(cause, redis.exceptions.AuthenticationError) or "NOAUTH" in str(error):

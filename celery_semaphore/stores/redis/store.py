@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from redis.sentinel import SentinelConnectionPool
-
 from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
@@ -45,7 +43,7 @@ from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
-from .sentinel import PrimaryFinder
+from .sentinel import PrimaryFinder, Sentinels
 from .sessions import Sessions
 from .totals import totals
 
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
-    from .cluster import Address
+    from .connection import Address
 
 
 class RedisStore:
@@ -72,15 +70,17 @@ class RedisStore:
         pool: ConnectionPool,
         options: StoreOptions = DEFAULTS,
         nodes: Iterable[Address] = (),  # of a Redis Cluster, as far as known
+        sentinels: Sentinels | None = None,
     ) -> None:
         self.lease = options.lease
         self._keys = Keys(options.prefix)
         remap = options.transport_options.get("address_remap")
-        self._link = Link(
-            pool,
-            NodeFinder(pool, self._keys.slot, nodes, remap),
-            PrimaryFinder(pool) if isinstance(pool, SentinelConnectionPool) else None,
+        finder = (
+            PrimaryFinder(pool, sentinels)
+            if sentinels
+            else NodeFinder(pool, self._keys.slot, nodes, remap)
         )
+        self._link = Link(pool, finder)
         self._runner = Runner(self._link, self._keys, options)
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
+from redis.connection import Connection, ConnectionPool, SSLConnection
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from ...errors import ConfigurationError
 from ..options import StoreOptions
-from .cluster import Address
-from .connection import introduce
+from .connection import Address, introduce, new_connection
+from .sentinel import Sentinels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +36,7 @@ _CLUSTER = {
     "valkey+cluster": "redis",
     "valkeys+cluster": "rediss",
 }
+_SENTINEL = "sentinel://"
 _SEVERAL = re.compile(";(?=[a-z+]+://)")  # alternative brokers; permits are kept in the first
 # The transport options of a broker that concern the connection.
 _CONNECTION_OPTIONS = {
@@ -56,12 +56,15 @@ def pool_from_url(url: str, given: StoreOptions) -> ConnectionPool:
     if isinstance(given.ssl, dict):
         options |= given.ssl
     try:
-        if url.startswith("sentinel://"):
-            return _sentinel(url, options, given.transport_options)
+        if url.startswith(_SENTINEL):
+            return _of_primary(url, options, tls=bool(given.ssl))
         return _plain(_of_one_node(url), options, tls=bool(given.ssl))
     except (ValueError, TypeError) as error:
-        msg = f"semaphore_url {redacted(url)!r} cannot be read: {error}"
-        raise ConfigurationError(msg) from None  # the cause would show the password
+        raise _unreadable(url, error) from None  # the cause would show the password
+
+
+def _unreadable(url: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"semaphore_url {redacted(url)!r} cannot be read: {error}")
 
 
 def nodes_from_url(url: str) -> list[Address]:
@@ -139,26 +142,48 @@ def _plain(url: str, options: Options, *, tls: bool) -> ConnectionPool:
     return _strict(ConnectionPool.from_url(f"{scheme}://{rest}", **options))
 
 
-def _sentinel(url: str, options: Options, transport_options: Mapping[str, Any]) -> ConnectionPool:
-    parts = [urlsplit(part) for part in url.split(";") if part]
-    name = transport_options.get("master_name")
-    if not name:
-        msg = 'the transport option "master_name" must name the primary that the sentinels watch'
-        raise ValueError(msg)
-    for part in parts:
-        _check_place(part)
-    hosts = [(part.hostname or "localhost", part.port or 26379) for part in parts]
-    first = parts[0]
+def _of_primary(url: str, options: Options, *, tls: bool) -> ConnectionPool:
+    """Make the pool of a primary, without the address, which the sentinels know."""
+    first = _places(url)[0]
     database = first.path.strip("/") or parse_qs(first.query).get("db", ["0"])[0]
-    options |= {"db": int(database)}
+    options |= {"db": int(database), "host": "", "port": 0}
+    options["socket_keepalive"] = options.get("socket_keepalive", True)
     if first.password:
         options |= {"password": unquote(first.password), "username": first.username or None}
-    ours = {k: v for k, v in options.items() if k.startswith("socket_")}
-    # The next sentinel is asked instead of the same one again.
-    asked = ours | {"retry": Retry(NoBackoff(), 0)}
-    asked |= dict(transport_options.get("sentinel_kwargs") or {})
-    sentinel = Sentinel(hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
-    return _strict(SentinelConnectionPool(name, sentinel, **options))  # type: ignore[no-untyped-call]
+    return _strict(_pool(options, tls=tls))
+
+
+def _pool(options: Options, *, tls: bool) -> ConnectionPool:
+    return ConnectionPool(connection_class=SSLConnection if tls else Connection, **options)
+
+
+def sentinels_from_url(url: str, given: StoreOptions) -> Sentinels | None:
+    """Return the sentinels of a URL; none for other URLs."""
+    if not url.startswith(_SENTINEL):
+        return None
+    options = dict(given.transport_options.get("sentinel_kwargs") or {})
+    tls = options.pop("ssl", False)  # as redis-py has it
+    try:
+        addresses = [(part.hostname or "localhost", part.port or 26379) for part in _places(url)]
+        pool = _strict(_pool(options, tls=tls))
+        new_connection(pool)  # raises TypeError for an option that there is not
+        return Sentinels(tuple(addresses), _master_name(given), pool)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(url, error) from None
+
+
+def _master_name(given: StoreOptions) -> str:
+    if name := given.transport_options.get("master_name"):
+        return str(name)
+    msg = 'the transport option "master_name" must name the primary that the sentinels watch'
+    raise ValueError(msg)
+
+
+def _places(url: str) -> list[SplitResult]:
+    parts = [urlsplit(part) for part in url.split(";") if part]
+    for part in parts:
+        _check_place(part)
+    return parts
 
 
 def _check_place(url: SplitResult) -> None:

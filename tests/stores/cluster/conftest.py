@@ -11,6 +11,7 @@ import pytest
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis.cluster import NodeFinder
 from tests.support.cluster import ClusterServer, Node
 
 Open = Callable[..., RedisStore]
@@ -33,6 +34,12 @@ def open_store(cluster: ClusterServer) -> Iterator[Open]:
     yield open_store
     for store in stores:
         store.close()
+
+
+def finder_of(store: RedisStore) -> NodeFinder:
+    finder = store._link._finder
+    assert isinstance(finder, NodeFinder)
+    return finder
 
 
 def answers_of(node: Node, error: str) -> int:

@@ -12,7 +12,7 @@ from tests.support.cluster import ClusterServer, Node
 from tests.support.process import wait_until
 
 from ..conftest import claim, permit_of
-from .conftest import Open, answers_of, set_on_all
+from .conftest import Open, answers_of, finder_of, set_on_all
 
 
 class TestAnnouncedAddresses:
@@ -25,13 +25,13 @@ class TestAnnouncedAddresses:
         set_on_all(cluster, cluster_preferred_endpoint_type="unknown-endpoint")
         store = open_store(f"redis://localhost:{cluster.another().port}")
         permit_of(store.acquire(claim(), "a"))
-        assert store._link._finder.place == ("localhost", cluster.owner().port)
+        assert finder_of(store).place == ("localhost", cluster.owner().port)
 
     def test_a_host_name(self, cluster: ClusterServer, open_store: Open) -> None:
         self.announce(cluster, "localhost")
         store = open_store(f"redis://127.0.0.1:{cluster.another().port}")
         permit_of(store.acquire(claim(), "a"))
-        assert store._link._finder.place == ("localhost", cluster.owner().port)
+        assert finder_of(store).place == ("localhost", cluster.owner().port)
 
     def announce(self, cluster: ClusterServer, name: str) -> None:
         set_on_all(
@@ -51,7 +51,7 @@ class TestAnnouncedAddresses:
             open_store(url, timeout=1.0).acquire(claim(), "a")
         store = open_store(url, address_remap=lambda address: ("127.0.0.1", address[1]))
         permit_of(store.acquire(claim(), "a"))
-        assert {host for host, _ in store._link._finder.nodes} == {"127.0.0.1"}
+        assert {host for host, _ in finder_of(store).nodes} == {"127.0.0.1"}
 
     def test_a_remap_that_fails(self, cluster: ClusterServer, open_store: Open) -> None:
         store = open_store(address_remap=lambda address: {}[address])
