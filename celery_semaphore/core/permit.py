@@ -174,6 +174,8 @@ class Snapshot:
     waiters: tuple[Waiter, ...]  # in order, at most as many as were asked for
     waiting: int  # all of them
     at: float  # the store's time
+    # The store's time until which it admits none, for it may have forgotten permits; None outside such a grace.
+    grace_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

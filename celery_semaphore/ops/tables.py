@@ -24,7 +24,17 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
         )
         for view in views
     ]
-    return table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
+    text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
+    recovering = max(filter(None, (view.recovering for view in views)), default=None)
+    return "\n\n".join(filter(None, [text, recovers(recovering)]))
+
+
+def recovers(seconds: float | None) -> str:
+    """Say that the store recovers, and for how long; return "" if it does not."""
+    if seconds is None:
+        return ""
+    why = "The store was restarted or replaced, and may have forgotten permits"
+    return f"{why}: it admits no task for {duration(seconds)}."
 
 
 def keys(views: Sequence[ResourceView], most: int) -> str:
@@ -42,7 +52,7 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
 
 
 def resource(view: ResourceView) -> str:
-    parts = [_headline(view)]
+    parts = [_headline(view), *filter(None, [recovers(view.recovering)])]
     if view.permits:
         parts.append(permits(view.permits))
     if view.waiters:

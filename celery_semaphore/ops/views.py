@@ -36,6 +36,9 @@ class SemaphoreView:
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
     waiting: int
+    recovering: float | None = (
+        None  # how long no task is admitted, after the store may have forgotten
+    )
 
     @classmethod
     def of(
@@ -54,6 +57,7 @@ class SemaphoreView:
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
+            max(filter(None, map(_recovering, seen)), default=None),
         )
 
 
@@ -128,6 +132,9 @@ class ResourceView:
     permits: tuple[PermitView, ...]  # oldest first
     waiters: tuple[WaiterView, ...]  # in order; a part of the line
     note: str | None = None  # why tasks and workers are not named
+    recovering: float | None = (
+        None  # how long no task is admitted, after the store may have forgotten
+    )
 
     @classmethod
     def of(cls, seen: Snapshot) -> ResourceView:
@@ -141,6 +148,7 @@ class ResourceView:
             seen.mean_held,
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
             tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
+            recovering=_recovering(seen),
         )
 
 
@@ -158,11 +166,15 @@ def _where(waiter: Waiter) -> Where:
     return _REACHABLE[waiter.kind] if waiter.reachable else Where.IN_TRANSIT
 
 
+def _recovering(seen: Snapshot) -> float | None:
+    return None if seen.grace_until is None else seen.grace_until - seen.at
+
+
 def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
     """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
     if waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
-    turn = (waiter.position + 1) / seen.limit * seen.mean_held
+    turn = (waiter.position + 1) / seen.limit * seen.mean_held + (_recovering(seen) or 0.0)
     if waiter.reachable:
         return turn
     is_delayed = not waiter.session and waiter.due > seen.at  # published with a delay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.replies import Replies, TaskAt
-from celery_semaphore.ops.views import SemaphoreView
+from celery_semaphore.ops.views import ResourceView, SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 
@@ -494,3 +495,27 @@ def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
     assert "web/17" not in {task_id for ids in told for task_id in ids}
     text = tables.purged(done).splitlines()
     assert [line.partition(" ")[0] for line in text] == ["Purged", "Revoked", "Still", "Still"]
+
+
+def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
+    store: MemoryStore, inspector: Inspector, clock: Clock
+) -> None:
+    for n in range(3):
+        hold(store, f"t{n}:1", claims(limit=3))
+    clock.advance(6)
+    store.release("t0:1", claims(limit=3), None)
+    store.forget()
+    wait(store, "t3:1", wanted=claims(limit=3))
+    clock.advance(LEASE / 3)
+    seen = inspector.resource("api")
+    (view,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
+    assert seen.recovering == view.recovering == LEASE / 3
+    why = "The store was restarted or replaced, and may have forgotten permits: it admits no task for 10.0 s."
+    assert tables.resource(seen).splitlines()[2] == why
+    assert tables.semaphores([view]).splitlines()[-1] == why
+    (waiter,) = ResourceView.of(replace(store.snapshot("api", 1), mean_held=6.0)).waiters
+    assert waiter.expected == LEASE / 3 + 2
+    clock.advance(LEASE / 3)
+    assert inspector.resource("api").recovering is None
+    assert "restarted" not in tables.resource(inspector.resource("api"))
+    assert "restarted" not in tables.semaphores(inspector.semaphores())

@@ -30,6 +30,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         ),
         len(line),
         seconds(state.now),
+        seconds(state.epoch.grace_until) if state.in_grace else None,
     )
 
 

@@ -46,7 +46,7 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters = json.loads(seen)
+    limit, by_operator, mean, now, waiting, holders, waiters, grace = json.loads(seen)
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
@@ -58,6 +58,7 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         tuple(_waiter(n, limit, waiter) for n, waiter in enumerate(waiters, skip)),
         waiting,
         seconds(now),
+        None if grace is None else seconds(grace),
     )
 
 

@@ -37,7 +37,7 @@ def grant(answer: list[Any]) -> Grant:
 
 
 def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
-    _, limit, by_operator, mean, now, waiting, holders, waiters = answer
+    _, limit, by_operator, mean, now, waiting, holders, waiters, grace = answer
     in_force = None if limit == b"" else limit
     entries = [_held(holder) for holder in holders]
     return Snapshot(
@@ -50,6 +50,7 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
         tuple(_waiter(n, in_force, waiter) for n, waiter in enumerate(sorted(waiters), skip)),
         waiting,
         seconds(now),
+        None if grace == b"" else seconds(grace),
     )
 
 

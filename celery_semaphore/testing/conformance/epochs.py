@@ -41,6 +41,18 @@ class Epochs(Suite):
         clock.advance(0.001)
         admitted(store, claim(), "d")
 
+    def test_a_snapshot_tells_the_end_of_the_grace(self, store: Store, clock: Clock) -> None:
+        admitted(store, claim(), "a")
+        assert store.snapshot("api").grace_until is None
+        self.forget(store)
+        refused(store, claim(), "b", Wait(Kind.REQUEUE))
+        ends = clock.now + GRACE
+        clock.advance(GRACE - 0.001)
+        assert store.snapshot("api").grace_until == ends
+        assert next(store.snapshots(["api"])).grace_until == ends
+        clock.advance(0.001)
+        assert store.snapshot("api").grace_until is None
+
     def test_the_grace_is_waited_for_even_beyond_the_bounds(self, store: Store) -> None:
         admitted(store, claim(), "a")
         self.forget(store)

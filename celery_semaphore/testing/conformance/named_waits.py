@@ -179,7 +179,9 @@ class NamedWaits(Suite):
         store.release("a", claim(of="disk"))
         assert granted(store) == granted(store, "disk") == [ticket]
         clock.advance(max(TAKE_UP, LEASE))
-        store.promote([ticket], "api")  # ends what is overdue there, and grants nothing of the other line
+        store.promote(
+            [ticket], "api"
+        )  # ends what is overdue there, and grants nothing of the other line
         assert (reachable(store), store.snapshot("api").waiting) == ([], 1)
 
     def test_naming_many(self, store: Store) -> None:

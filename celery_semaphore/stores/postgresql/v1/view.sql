@@ -2,7 +2,7 @@
 
 -- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
--- session, reachable]...]]
+-- session, reachable]...], end of the grace or null]
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -40,7 +40,8 @@ BEGIN
                 WHERE each.resource = _name AND each.state = states.state
                 ORDER BY each.urgency, each.place, each.nonce LIMIT _most + _skip
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
-         ) AS first))
+         ) AS first),
+        CASE WHEN m.in_grace THEN m.grace_until END)
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name
