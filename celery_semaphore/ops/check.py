@@ -16,7 +16,7 @@ from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from ..worker.options.task_checks import any_parks
-from .terminal import said_in_one_line, say
+from .terminal import say
 
 UNKNOWN = "not told"
 
@@ -48,6 +48,17 @@ def examined(store: Store, *, parks: bool) -> StoreCheck:
             facts = store.about()
             warnings = [*warnings, *facts.notes]
     return StoreCheck(_release(), FORMAT, errors, warnings, facts)
+
+
+def _report(app: Any) -> StoreCheck:
+    try:
+        settings = Settings.from_app(app)
+        with closing(settings.open_store()) as store:
+            return examined(store, parks=any_parks(app.tasks.values(), settings))
+    except (
+        SemaphoreError
+    ) as error:  # before the store was called, or by a mistake in the options of a task
+        return StoreCheck(_release(), FORMAT, [str(error)], [], None)
 
 
 def _release() -> str:
@@ -91,10 +102,6 @@ def check(ctx: click.Context, *, as_json: bool) -> None:
     """
     app: Any = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which may park
-    with said_in_one_line(app):
-        settings = Settings.from_app(app)
-        parks = any_parks(app.tasks.values(), settings)
-        with closing(settings.open_store()) as store:
-            report = examined(store, parks=parks)
+    report = _report(app)
     say(ctx, asdict(report) | {"usable": report.usable} if as_json else told(report))
     ctx.exit(int(not report.usable))

@@ -9,7 +9,7 @@ from celery.bin.base import CeleryCommand, CeleryOption
 
 from ..core.store import Store
 from ..settings import Settings
-from .schema import Installable, store_of
+from .schema import Installable
 from .terminal import said_in_one_line, say
 
 _sql = click.option(
@@ -22,8 +22,9 @@ _sql = click.option(
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool) -> None:
     """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""
-    with said_in_one_line(ctx.obj.app), closing(store_of(ctx.obj.app)) as store:
-        say(ctx, store.script() if sql else _installed(store))
+    app = ctx.obj.app
+    with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:
+        say(ctx, _prepared(store, sql=sql))
 
 
 @click.command(cls=CeleryCommand)
@@ -36,15 +37,17 @@ def upgrade(ctx: click.Context, *, sql: bool) -> None:
     """
     app = ctx.obj.app
     with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:
-        if isinstance(store, Installable):
-            say(ctx, store.script() if sql else _installed(store))
-        else:
-            say(ctx, "-- This store has no tables." if sql else "Nothing to do: it has no tables.")
+        say(ctx, _prepared(store, sql=sql))
         if not sql:
             say(ctx, _processes(store))
 
 
-def _installed(store: Installable) -> str:
+def _prepared(store: Store, *, sql: bool) -> str:
+    """Return the script, or what was installed."""
+    if not isinstance(store, Installable):
+        return "-- This store has no tables." if sql else "Nothing to do: this store has no tables."
+    if sql:
+        return store.script()
     added = store.install()
     return f"Installed version {added[-1]}." if added else "Nothing to do: it is up to date."
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
-
-from ..errors import ConfigurationError
-from ..settings import Settings
+from typing import Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -20,13 +17,3 @@ class Installable(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
-
-
-def store_of(app: Any) -> Installable:
-    """Return the app's store; raise ``ConfigurationError`` for one that needs no installation."""
-    store = Settings.from_app(app).open_store()
-    if isinstance(store, Installable):
-        return store
-    store.close()
-    msg = "The store needs nothing to be installed."
-    raise ConfigurationError(msg)

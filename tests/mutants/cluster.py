@@ -176,6 +176,14 @@ NODES = (
 
 CHECKING = (
     cluster(
+        "each server of a list is a node",
+        "the operator knows",
+        "cluster",
+        "            if NO_CLUSTER in str(error) and len(self.nodes) > 1:",
+        "            if False:",
+        f"{HEALTH}::TestHealth::test_servers_that_are_no_nodes",
+    ),
+    cluster(
         "slots of others are of no interest",
         "ours is served",
         "health",

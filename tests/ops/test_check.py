@@ -175,3 +175,12 @@ def test_the_command_at_a_server_that_is_away(site: Site) -> None:
     assert said.code == 1
     assert json.loads(said.out)["usable"] is False
     assert PASSWORD not in said.out + said.err
+
+
+def test_the_command_with_a_url_that_cannot_be_read(site: Site) -> None:
+    env = site.env() | {"STORE": f"redis+cluster://:{PASSWORD}@127.0.0.1:1/1"}
+    said = Command(env)("check", "--json")
+    assert said.code == 1
+    (error,) = json.loads(said.out)["errors"]
+    assert "database 0 only" in error
+    assert PASSWORD not in said.out + said.err

@@ -14,7 +14,7 @@ from tests.support.postgres import PostgresServer
 from .conftest import Command
 
 DONE = "Nothing to do: it is up to date.\n"
-NO_TABLES = "Nothing to do: it has no tables.\n"
+NO_TABLES = "Nothing to do: this store has no tables.\n"
 NONE = "Processes that use the store: none.\n"
 ONE = f"Processes that use the store: 1 of format {FORMAT}.\n"
 
@@ -65,5 +65,5 @@ def reap(semaphore: Command) -> None:
 
 
 def test_other_stores_need_nothing(semaphore: Command) -> None:
-    said = semaphore("install")
-    assert (said.code, said.err) == (1, "Error: The store needs nothing to be installed.\n")
+    assert semaphore.says("install") == NO_TABLES
+    assert semaphore.says("install", "--sql") == "-- This store has no tables.\n"

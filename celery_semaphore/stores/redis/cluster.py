@@ -14,6 +14,8 @@ from .connection import PAUSE_S, QUESTION_TIMEOUT_S, Address, new_connection, pl
 
 Remap = Callable[[Address], Address]
 
+NO_CLUSTER = "cluster support disabled"  # in the error of a server that is no node of a Cluster
+
 
 class NodeFinder:
     """Decides to which node a pool connects: the one that serves the hash slot of the store.
@@ -106,8 +108,10 @@ class NodeFinder:
             return
         try:
             ranges = plain(connection, ("CLUSTER", "SLOTS"))
-        except redis.ResponseError:  # it is forbidden, or this is no Cluster: go where MOVED says
-            return
+        except redis.ResponseError as error:
+            if NO_CLUSTER in str(error) and len(self.nodes) > 1:  # the permits are at another one
+                raise redis.ConnectionError(str(error)) from error
+            return  # it is forbidden: go where MOVED says
         asked = (connection.host, connection.port)
         found = list[Address]()
         for first, last, *nodes in ranges:
@@ -144,6 +148,8 @@ class NodeFinder:
 
 
 def _advice(error: redis.RedisError) -> str:
+    if NO_CLUSTER in str(error):
+        return ": name nodes of one Redis Cluster in semaphore_url, or take +cluster out of it"
     if isinstance(error, (TryAgainError, AskError)) and not isinstance(error, MovedError):
         return ": the slot is being moved to another node, and calls wait until that is done"
     if isinstance(error, ClusterDownError):

@@ -96,7 +96,11 @@ def _of_cluster(connection: Any) -> list[str]:
     try:
         state = _fields(plain(connection, ("CLUSTER", "INFO")))
     except redis.ResponseError:  # it is forbidden, and all else worked
-        return []
+        warning = (
+            f"The user may not ask {place} about the Redis Cluster, so after a failover only the nodes that semaphore_url"
+            " names are tried: allow it (ACL SETUSER <user> +cluster|slots +cluster|info)."
+        )
+        return [warning]
     covered = state.get("cluster_slots_ok", "0")
     if covered == SLOTS:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -61,3 +61,31 @@ class TestHealth:
             with pytest.raises(ConfigurationError, match=r"database 3 .* database 0 only"):
                 store.check()
             store.close()
+
+    def test_a_user_that_may_not_ask_for_nodes(self, cluster: ClusterServer) -> None:
+        for node in cluster.nodes:
+            node.ask("ACL SETUSER worker on nopass ~* +@all -cluster")
+        with closing(store_from_url(cluster.url.replace("//", "//worker:any@"))) as store:
+            (warning,) = store.check()
+        assert "+cluster|slots +cluster|info" in warning
+
+    def test_a_server_that_is_no_node_among_nodes(
+        self, cluster: ClusterServer, valkey: ValkeyServer
+    ) -> None:
+        """The permits are in the Cluster, whichever is named first."""
+        url = f"redis+cluster://127.0.0.1:{valkey.port};127.0.0.1:{cluster.owner().port}"
+        with closing(store_from_url(url)) as store:
+            store.set_limit(3, "api")
+        with closing(store_from_url(cluster.url)) as store:
+            assert store.limits() == {"api": 3}
+
+    def test_servers_that_are_no_nodes(self, start_valkey: Callable[..., ValkeyServer]) -> None:
+        """Each would keep permits of its own."""
+        ports = [start_valkey().port for _ in range(2)]
+        url = "redis+cluster://" + ";".join(f"127.0.0.1:{port}" for port in ports)
+        said = r"cluster support disabled.*take \+cluster out"
+        with (
+            closing(store_from_url(url, StoreOptions(timeout=1.0))) as store,
+            pytest.raises(StoreUnavailable, match=said),
+        ):
+            store.check()
