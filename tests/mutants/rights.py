@@ -209,7 +209,7 @@ MUTANTS = [
         "what parks is no matter of a check",
         "a worker says it",
         "ops/check",
-        "            report = examined(store, parks=parks)\n",
+        "            return examined(store, parks=any_parks(app.tasks.values(), settings))\n",
         "            report = examined(store, parks=False)\n",
         f"{CHECK}::test_the_command",
     ),

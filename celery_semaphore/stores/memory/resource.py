@@ -111,9 +111,14 @@ class Resource:
         return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
 
     def ticket_of(self, nonce: str) -> Ticket | None:
-        """Return the ticket of this wait from its record or its grant: its message may have been sent."""
-        known = self.tickets.get(nonce) or self.grants.get(nonce)
-        return known.ticket if known else None
+        """Return the ticket of this wait from its record and its grant, the more urgent one.
+
+        Its message may have been sent, and its grant may come from another line, where it was promoted.
+        """
+        found = [
+            known.ticket for known in (self.tickets.get(nonce), self.grants.get(nonce)) if known
+        ]
+        return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
 
     def line(self, before: Ticket | None = None) -> list[StoredWait]:
         """Return all waits in the order of the line: by priority, then by place."""
