@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
 BUSY_S = 0.1  # between two checks for a free process
+FORGOT = "the store was restarted or replaced, and may have forgotten permits: it admits no task for up to %.0f s"
 
 
 class Session:
@@ -227,6 +228,9 @@ class Session:
             self._found(self._store.reap())  # this grants the named waits what is free
         if all_of_them:
             self._named_at = now
+        if self._epoch is not None and reply.epoch != self._epoch:
+            grace = self._store.lease * 2 / 3
+            logger.warning(FORGOT, grace)
         self._epoch, self._missed = reply.epoch, False
 
     def _failed(self, error: Exception) -> None:

@@ -269,6 +269,17 @@ def test_a_new_epoch_is_told_what_is_held(worker: Worker, store: MemoryStore) ->
     assert worker.reachable() == ["b"]
 
 
+def test_a_new_epoch_is_logged_once(worker: Worker, store: MemoryStore, caplog: Any) -> None:
+    worker.session.ask()
+    assert not caplog.records
+    store.forget()
+    worker.session.ask()
+    worker.session.ask()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().endswith("forgotten permits: it admits no task for up to 20 s")
+
+
 def test_a_new_epoch_is_told_what_is_held_when_it_can_be(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
