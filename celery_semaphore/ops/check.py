@@ -16,7 +16,7 @@ from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from ..worker.options.task_checks import any_parks
-from .terminal import say
+from .terminal import explained, say
 
 UNKNOWN = "not told"
 
@@ -58,7 +58,7 @@ def _report(app: Any) -> StoreCheck:
     except (
         SemaphoreError
     ) as error:  # before the store was called, or by a mistake in the options of a task
-        return StoreCheck(_release(), FORMAT, [str(error)], [], None)
+        return StoreCheck(_release(), FORMAT, [explained(app, error)], [], None)
 
 
 def _release() -> str:

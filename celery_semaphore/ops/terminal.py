@@ -34,12 +34,15 @@ def said_in_one_line(app: Any) -> Iterator[None]:
         yield
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
-    except ConfigurationError as error:
-        # Celery's command line makes an app of this name if the user names none.
-        hint = " Or name your app: celery -A …" if app.main == "default" else ""
-        raise click.ClickException(f"{error}{hint}") from error
     except SemaphoreError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(explained(app, error)) from error
+
+
+def explained(app: Any, error: SemaphoreError) -> str:
+    """Return the error's text, and what helps if no app was named."""
+    # Celery's command line makes an app of this name if the user names none.
+    is_unnamed = isinstance(error, ConfigurationError) and app.main == "default"
+    return f"{error} Or name your app: celery -A …" if is_unnamed else str(error)
 
 
 def say(ctx: click.Context, what: Any) -> None:
