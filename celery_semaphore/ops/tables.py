@@ -25,14 +25,16 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
         for view in views
     ]
     text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
-    recovering = max(filter(None, (view.recovering for view in views)), default=None)
-    return "\n\n".join(filter(None, [text, recovers(recovering)]))
+    return text + _recovering(views)
 
 
-def recovers(seconds: float | None) -> str:
-    """Say that the store recovers, and for how long; return "" if it does not."""
-    if seconds is None:
-        return ""
+def _recovering(views: Sequence[SemaphoreView] | Sequence[ResourceView]) -> str:
+    seconds = max(filter(None, (view.recovering for view in views)), default=None)
+    return "" if seconds is None else f"\n\n{recovers(seconds)}"
+
+
+def recovers(seconds: float) -> str:
+    """Say that the store recovers, and for how long."""
     why = "The store was restarted or replaced, and may have forgotten permits"
     return f"{why}: it admits no task for {duration(seconds)}."
 
@@ -48,11 +50,13 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
         for view in views[:most]
     ]
     text = table(("KEY", "LIMIT", "IN USE", "WAITING"), rows)
-    return text + _more(len(views) - len(rows), "keys")
+    return text + _more(len(views) - len(rows), "keys") + _recovering(views)
 
 
 def resource(view: ResourceView) -> str:
-    parts = [_headline(view), *filter(None, [recovers(view.recovering)])]
+    parts = [_headline(view)]
+    if view.recovering is not None:
+        parts.append(recovers(view.recovering))
     if view.permits:
         parts.append(permits(view.permits))
     if view.waiters:

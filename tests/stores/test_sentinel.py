@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 
 from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
 from celery_semaphore.core.store import Store
@@ -17,7 +18,7 @@ from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis.connection import Address
-from celery_semaphore.stores.redis.sentinel import INTERVAL_S, PrimaryFinder
+from celery_semaphore.stores.redis.primary import INTERVAL_S, PrimaryFinder
 from celery_semaphore.stores.redis.url import pool_from_url, sentinels_from_url
 from tests.conftest import need
 from tests.support.process import wait_until
@@ -129,18 +130,21 @@ def test_a_replica_that_hangs_keeps_none_at_the_former_primary(open_store: Open)
 class CountingFinder(PrimaryFinder):
     """Counts how often a sentinel is asked."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         options = StoreOptions(timeout=0.5, transport_options=OPTIONS)
+        monkeypatch.setattr("random.sample", lambda given, _: given)
         sentinels = sentinels_from_url(url, options)
         assert sentinels
         super().__init__(pool_from_url(url, options), sentinels)
         self.count = 0
         self.meanwhile: Callable[[], object] = lambda: None
+        self._really = sentinels._named_by
+        monkeypatch.setattr(sentinels, "_named_by", self._counted)
 
-    def _named_by(self, sentinel: Address, timeout: float) -> Address | None:
+    def _counted(self, sentinel: Address, timeout: float) -> Address | None:
         self.count += 1
         self.meanwhile()
-        return super()._named_by(sentinel, timeout)
+        return self._really(sentinel, timeout)
 
     def look_until(self, asked: int) -> None:
         def looked() -> bool:
@@ -151,8 +155,8 @@ class CountingFinder(PrimaryFinder):
 
 
 @pytest.fixture
-def finder(sentinel: SentinelServer) -> CountingFinder:
-    return CountingFinder(sentinel.url)
+def finder(sentinel: SentinelServer, monkeypatch: pytest.MonkeyPatch) -> CountingFinder:
+    return CountingFinder(sentinel.url, monkeypatch)
 
 
 def test_many_calls_ask_once(finder: CountingFinder, sentinel: SentinelServer) -> None:
@@ -181,7 +185,7 @@ def test_silence_and_its_end_are_told_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("celery_semaphore.stores.redis.sentinel.SILENT_S", 0)
+    monkeypatch.setattr("celery_semaphore.stores.redis.primary.SILENT_S", 0)
     caplog.set_level(logging.INFO)
     finder.look()
     (port,) = sentinel.ports
@@ -190,7 +194,7 @@ def test_silence_and_its_end_are_told_once(
     finder.look_until(asked=4)
     finder.look_until(asked=5)
     primary = sentinel.primary().port
-    silence = f"no sentinel answers (127.0.0.1:{port}: Timeout reading from socket)"
+    silence = f"no sentinel answers with a primary (127.0.0.1:{port}: Timeout reading from socket)"
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         (
             "WARNING",
@@ -233,14 +237,86 @@ def test_an_interruption_delays_the_next_question_only(finder: CountingFinder) -
 def test_a_dead_sentinel_is_asked_once(
     sentinel: SentinelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("random.sample", lambda given, _: given)
     with Proxy(sentinel.ports[0]) as broken:
         broken.drop_answers(100)
-        finder = CountingFinder(f"sentinel://127.0.0.1:{broken.port};{sentinel.url}")
+        url = f"sentinel://127.0.0.1:{broken.port};{sentinel.url}"
+        finder = CountingFinder(url, monkeypatch)
         finder.look()
         assert finder.count == 2
         finder.look_until(asked=3)
         assert broken.requests == 1
+
+
+def test_silent_ones_leave_time_for_the_others(
+    sentinel: SentinelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its whole time is as long as one sentinel may take."""
+    with Proxy(sentinel.ports[0]) as silent:
+        silent.hang()
+        url = f"sentinel://127.0.0.1:{silent.port};{sentinel.url}"
+        finder = CountingFinder(url, monkeypatch)
+        finder.look()
+        assert finder.place == ("127.0.0.1", sentinel.primary().port)
+
+
+def test_one_connection_is_kept_and_made_anew(
+    sentinel: SentinelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(sentinel.ports[0]) as proxy:
+        finder = CountingFinder(f"sentinel://127.0.0.1:{proxy.port}", monkeypatch)
+        finder.look_until(asked=1)
+        handshake = proxy.requests - 1
+        finder.look_until(asked=3)
+        assert (proxy.connections, proxy.requests) == (1, handshake + 3)
+        proxy.drop()
+        finder.look_until(asked=4)
+        assert not finder._silent
+        assert proxy.requests == 2 * handshake + 4
+
+
+@pytest.fixture
+def another() -> Iterator[SentinelServer]:
+    """Two sentinels that watch another primary by the same name."""
+    with SentinelServer(sentinels=2) as another:
+        yield another
+
+
+def test_most_sentinels_decide(
+    sentinel: SentinelServer, another: SentinelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One was restarted with a configuration from before a failover, or is cut off."""
+    finder = CountingFinder(f"{sentinel.url};{another.url}", monkeypatch)
+    elected = ("127.0.0.1", another.primary().port)
+    finder.look()
+    assert finder.place == elected
+    finder.look_until(asked=5)
+    assert finder.place == elected, "the one that disagrees is asked last"
+
+
+def test_while_they_disagree_not_the_one_that_failed(
+    sentinel: SentinelServer, another: SentinelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder = CountingFinder(f"{sentinel.url};{another.url.partition(';')[0]}", monkeypatch)
+    finder.look()
+    places = [("127.0.0.1", each.primary().port) for each in (sentinel, another)]
+    assert finder.place == places[0]
+    finder.follow(redis.ConnectionError(), time.monotonic() + 1.0)
+    assert finder.place == places[1]
+
+
+def test_a_late_answer_does_not_hold(finder: CountingFinder, sentinel: SentinelServer) -> None:
+    """Another thread asked later, and was answered before."""
+    finder.look()
+    found = finder.place
+
+    def ask_again() -> None:
+        finder.meanwhile = lambda: None
+        asked_at = time.monotonic()
+        finder._go(("127.0.0.1", 1), asked_at)
+
+    finder.meanwhile = ask_again
+    finder.follow(redis.ConnectionError(), time.monotonic() + 1.0)
+    assert finder.place == ("127.0.0.1", 1) != found
 
 
 def test_no_sentinel_answers(open_store: Open) -> None:
@@ -248,7 +324,7 @@ def test_no_sentinel_answers(open_store: Open) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         store.acquire(claim(1), "first")
     assert str(caught.value).startswith(
-        "The store did not answer: no sentinel answers (127.0.0.1:1: Error 111"
+        "The store did not answer: no sentinel answers with a primary (127.0.0.1:1: Error 111"
     )
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 

@@ -81,10 +81,16 @@ def test_sentinels() -> None:
     transport = {"master_name": "main", "sentinel_kwargs": {"password": "other"}}
     found = sentinels_from_url(url, StoreOptions(transport_options=transport))
     assert found
-    assert (found.master, found.addresses) == ("main", (("one", 1), ("two", 2)))
-    assert found.pool.connection_kwargs["password"] == "other"
+    assert (found.master, {*found.addresses}) == ("main", {("one", 1), ("two", 2)})
+    assert found._pool.connection_kwargs["password"] == "other"
+    assert "other" not in repr(found)
     primary = pool(url).connection_kwargs
     assert (primary["db"], primary["password"]) == (2, "p@ss")
+
+
+def test_other_servers_among_sentinels() -> None:
+    with pytest.raises(ConfigurationError, match="begins with sentinel://, and one with b:"):
+        pool("sentinel://a:1;b:2", master_name="main")
 
 
 def test_tls_to_the_primary_and_to_sentinels() -> None:
@@ -93,8 +99,8 @@ def test_tls_to_the_primary_and_to_sentinels() -> None:
     found = sentinels_from_url("sentinel://one", given)
     assert found
     primary = pool_from_url("sentinel://one", given)
-    assert [each.connection_class for each in (found.pool, primary)] == [SSLConnection] * 2
-    assert found.pool.connection_kwargs["ssl_ca_certs"] == "one"
+    assert [each.connection_class for each in (found._pool, primary)] == [SSLConnection] * 2
+    assert found._pool.connection_kwargs["ssl_ca_certs"] == "one"
     assert primary.connection_kwargs["ssl_ca_certs"] == "two"
 
 

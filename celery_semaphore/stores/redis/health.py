@@ -12,7 +12,7 @@ from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
 from .connection import NoSuchDatabase, is_node, passes, plain, said
 from .rights import check_rights, denied
-from .sentinel import NoSuchPrimary
+from .sentinels import NoSuchPrimary
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."

@@ -40,10 +40,11 @@ from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
 from .keys import Keys
+from .primary import PrimaryFinder
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
-from .sentinel import PrimaryFinder, Sentinels
+from .sentinels import Sentinels
 from .sessions import Sessions
 from .totals import totals
 

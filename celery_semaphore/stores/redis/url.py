@@ -14,7 +14,7 @@ from redis.retry import Retry
 from ...errors import ConfigurationError
 from ..options import StoreOptions
 from .connection import Address, introduce, new_connection
-from .sentinel import Sentinels
+from .sentinels import Sentinels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,13 +161,13 @@ def sentinels_from_url(url: str, given: StoreOptions) -> Sentinels | None:
     """Return the sentinels of a URL; none for other URLs."""
     if not url.startswith(_SENTINEL):
         return None
-    options = dict(given.transport_options.get("sentinel_kwargs") or {})
+    options: Options = {"protocol": 2} | dict(given.transport_options.get("sentinel_kwargs") or {})
     tls = options.pop("ssl", False)  # as redis-py has it
     try:
         addresses = [(part.hostname or "localhost", part.port or 26379) for part in _places(url)]
         pool = _strict(_pool(options, tls=tls))
         new_connection(pool)  # raises TypeError for an option that there is not
-        return Sentinels(tuple(addresses), _master_name(given), pool)
+        return Sentinels(addresses, _master_name(given), pool)
     except (ValueError, TypeError) as error:
         raise _unreadable(url, error) from None
 
@@ -182,6 +182,9 @@ def _master_name(given: StoreOptions) -> str:
 def _places(url: str) -> list[SplitResult]:
     parts = [urlsplit(part) for part in url.split(";") if part]
     for part in parts:
+        if part.scheme != "sentinel":
+            msg = f"each sentinel begins with sentinel://, and one with {part.scheme}:"
+            raise ValueError(msg)
         _check_place(part)
     return parts
 
