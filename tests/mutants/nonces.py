@@ -75,8 +75,8 @@ MUTANTS = (
         "only what stands in a line is known",
         "what was sent comes back with its ticket",
         "resource",
-        "self.tickets.get(nonce) or self.grants.get(nonce)",
-        "self.tickets.get(nonce)",
+        "(self.tickets.get(nonce), self.grants.get(nonce))",
+        "(self.tickets.get(nonce),)",
     ),
     nonces(
         "a wait in two lines has the place of the first",
