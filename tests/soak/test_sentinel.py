@@ -65,6 +65,7 @@ def test_fifty_failovers(counter_server: CounterServer, counter: Counter, tmp_pa
             pause = watch.pause_of(partial(fail_over, sentinel))
             print(f"{n}: {fail_over.__name__}: {pause}", flush=True)
             pauses.append(pause.longest)
+            watch.none_is_above()
             sentinel.wait_whole()
         watch.judge()
         all_come_back(sentinel.url, LEASE, OPTIONS)

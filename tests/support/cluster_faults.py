@@ -76,6 +76,7 @@ class ClusterWatch(Watch):
         """Let this happen, and wait until clients are admitted and the cluster is whole again."""
         pause = self.pause_of(partial(FAULTS[name], self._cluster, seconds))
         self.pauses.setdefault(name, []).append(pause)
+        self.none_is_above()
         self._cluster.heal()
 
 
