@@ -52,6 +52,39 @@ LATE_WORDS = [
     ),
 ]
 
+TOLD = [
+    lua(
+        "the grace is told when it is over, too",
+        "an operator sees that its time has passed",
+        "snapshot",
+        'in_grace and grace_until or ""}',
+        "grace_until}",
+        f"{SUITE}::TestValkeyStore::test_a_snapshot_tells_the_end_of_the_grace",
+    ),
+    postgresql(
+        "the grace is told when it is over, too",
+        "an operator sees that its time has passed",
+        "v1/view.sql",
+        "CASE WHEN m.in_grace THEN m.grace_until END",
+        "m.grace_until",
+        f"{SUITE}::TestPostgresStore::test_a_snapshot_tells_the_end_of_the_grace",
+    ),
+    memory(
+        "the grace is told when it is over, too",
+        "an operator sees that its time has passed",
+        "view",
+        "seconds(state.epoch.grace_until) if state.in_grace else None",
+        "seconds(state.epoch.grace_until)",
+    ),
+    memory(
+        "a wait whose time was over while it was granted is forgotten",
+        "it was in transit for long enough",
+        "resource",
+        "if nonce in self.grants or nonce in not_taken_up:",
+        "if nonce in self.grants:",
+    ),
+]
+
 LOST_HAND_OVERS = [
     lua(
         "the dead fill the places of the living",
@@ -414,4 +447,4 @@ RESTARTED = [
     if each.name in SERVERS
 ]
 
-MUTANTS = (*LATE_WORDS, *LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS, *RESTARTED)
+MUTANTS = (*LATE_WORDS, *TOLD, *LOST_HAND_OVERS, *GOING_BACK, *CLOCK_STEPS, *RESTARTED)
