@@ -219,4 +219,20 @@ MUTANTS = [
         "]",
         "tests/worker/permits/test_ledger.py",
     ),
+    operating(
+        "what waits in the grace has its turn as always",
+        "the place in the line says it",
+        "ops/views",
+        " + (_recovering(seen) or 0.0)",
+        "",
+        "tests/ops/test_inspector.py::test_after_the_store_forgot_nobody_is_admitted_for_a_while",
+    ),
+    operating(
+        "the first answer of a store is a restart",
+        "nothing was known before",
+        "worker/holding/session",
+        "        if self._epoch is not None and reply.epoch != self._epoch:\n            grace",
+        "        if reply.epoch != self._epoch:\n            grace",
+        "tests/worker/holding/test_session.py::test_a_new_epoch_is_logged_once",
+    ),
 ]
