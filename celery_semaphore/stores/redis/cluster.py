@@ -14,6 +14,10 @@ from .connection import PAUSE_S, QUESTION_TIMEOUT_S, Address, new_connection, pl
 
 Remap = Callable[[Address], Address]
 
+REMAP = (
+    "if the addresses that the Cluster announces do not lead to its nodes from here, give address_remap in"
+    " semaphore_transport_options"
+)
 NO_CLUSTER = "cluster support disabled"  # in the error of a server that is no node of a Cluster
 
 
@@ -156,11 +160,10 @@ def _advice(error: redis.RedisError) -> str:
         return (
             ": a node is lost and not replaced yet, or slots have no node; CLUSTER INFO says more"
         )
-    if isinstance(error, (MovedError, redis.ConnectionError, redis.TimeoutError)):
-        return (
-            ": if the addresses that the Cluster announces do not lead to its nodes from here, give"
-            " address_remap in semaphore_transport_options"
-        )
+    if isinstance(error, MovedError):
+        return f": {REMAP}"
+    if isinstance(error, (redis.ConnectionError, redis.TimeoutError)):
+        return f": no node that is known here answers; {REMAP}"
     return ""
 
 
