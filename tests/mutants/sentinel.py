@@ -49,8 +49,8 @@ MUTANTS = (
         "silent sentinels are asked as often as others",
         "they have a timeout",
         "primary",
-        "        self._due = time.monotonic() + SILENT_S",
-        "        self._due = 0.0",
+        "            self._due = time.monotonic() + SILENT_S",
+        "            self._due = 0.0",
         SILENT,
     ),
     sentinel(
@@ -164,5 +164,21 @@ MUTANTS = (
         "        new_connection(pool)  # raises TypeError for an option that there is not\n",
         "",
         f"{TESTS}::test_an_option_that_sentinels_do_not_have",
+    ),
+    sentinel(
+        "a call without time for a question leaves it at that",
+        "the next one will fail, too",
+        "primary",
+        "        self._due = 0.0  # if there is no time",
+        "        # if there is no time",
+        f"{TESTS}::test_after_an_error_the_next_call_asks",
+    ),
+    sentinel(
+        "a question without time finds no sentinel",
+        "none answered",
+        "primary",
+        "        if time.monotonic() < deadline:\n",
+        "        if True:\n",
+        f"{TESTS}::test_after_an_error_the_next_call_asks",
     ),
 )

@@ -304,6 +304,18 @@ def test_while_they_disagree_not_the_one_that_failed(
     assert finder.place == places[1]
 
 
+def test_after_an_error_the_next_call_asks(
+    finder: CountingFinder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failed call had no time left; until the next question it would go on at a primary that was replaced."""
+    finder.look()
+    finder.follow(redis.TimeoutError(), time.monotonic())
+    assert finder.count == 1
+    finder.look()
+    assert finder.count == 2
+    assert not caplog.records
+
+
 def test_a_late_answer_does_not_hold(finder: CountingFinder, sentinel: SentinelServer) -> None:
     """Another thread asked later, and was answered before."""
     finder.look()

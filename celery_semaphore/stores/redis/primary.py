@@ -59,15 +59,16 @@ class PrimaryFinder:
             return
         # First: no other thread asks meanwhile, no signal handler, and an exception delays the next question only.
         self._due = now + self._timeout
-        if self._known:
-            self._ask_one(now + self._timeout)
-        else:
-            self._ask_all(now + self._timeout)
+        ask = self._ask_one if self._known else self._ask_all
+        if not ask(now + self._timeout):
+            self._due = time.monotonic() + SILENT_S
 
     def follow(self, error: redis.RedisError, deadline: float) -> None:  # noqa: ARG002 - the finder of nodes needs it
         """Ask all sentinels after an error of the primary, and wait a moment if they name the same server."""
         before = self.place
-        self._ask_all(deadline)
+        self._due = 0.0  # if there is no time for it now, the next call asks first
+        if time.monotonic() < deadline:
+            self._ask_all(deadline)
         if self.place == before:
             time.sleep(min(PAUSE_S, max(0.0, deadline - time.monotonic())))
 
@@ -79,16 +80,17 @@ class PrimaryFinder:
                 f"{host}:{port}, the primary {self._sentinels.master!r} of the sentinels"
             )
 
-    def _ask_one(self, deadline: float) -> None:
-        """Go where the first sentinel says that answers."""
+    def _ask_one(self, deadline: float) -> bool:
+        """Go where the first sentinel says that answers; return whether one did."""
         asked_at, silent = time.monotonic(), Silent()
         for _, named in self._sentinels.answers(deadline, silent):
             if named:
                 self._go(named, asked_at)
-                return
+                return True
         self._found_none(silent)
+        return False
 
-    def _ask_all(self, deadline: float) -> None:
+    def _ask_all(self, deadline: float) -> bool:
         """Go where most sentinels say: one that was restarted or is cut off may name a former primary.
 
         While they disagree, prefer a server that has not just failed. Those that agree are asked first from now on.
@@ -97,12 +99,13 @@ class PrimaryFinder:
         answers = [each for each in self._sentinels.answers(deadline, silent) if each[1]]
         if not answers:
             self._found_none(silent)
-            return
+            return False
         failed = self.place if self._known else None
         votes = Counter(named for _, named in answers if named)
         elected = max(votes, key=lambda named: (votes[named], named != failed))
         self._go(elected, asked_at)
         self._sentinels.ask_last(*(sentinel for sentinel, named in answers if named != elected))
+        return True
 
     def _go(self, address: Address, asked_at: float) -> None:
         if asked_at < self._asked_at:  # another thread has a newer answer
@@ -121,7 +124,6 @@ class PrimaryFinder:
 
     def _found_none(self, silent: Silent) -> None:
         """Raise if no primary is known; the one that is known may well answer while the sentinels do not."""
-        self._due = time.monotonic() + SILENT_S
         missing = self._sentinels.missing(silent)
         if not self._known:
             raise missing
