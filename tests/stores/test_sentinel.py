@@ -17,7 +17,7 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis.connection import Address
+from celery_semaphore.stores.redis.finder import Address
 from celery_semaphore.stores.redis.primary import INTERVAL_S, PrimaryFinder
 from celery_semaphore.stores.redis.url import pool_from_url, sentinels_from_url
 from tests.conftest import need

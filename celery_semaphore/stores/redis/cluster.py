@@ -10,7 +10,8 @@ import redis
 from redis.connection import ConnectionPool
 from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
 
-from .connection import PAUSE_S, QUESTION_TIMEOUT_S, Address, new_connection, plain
+from .connection import new_connection, plain
+from .finder import PAUSE_S, QUESTION_TIMEOUT_S, Address
 
 Remap = Callable[[Address], Address]
 

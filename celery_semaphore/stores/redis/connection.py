@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 
@@ -20,39 +20,18 @@ if TYPE_CHECKING:
 
     from redis.connection import ConnectionPool
 
+    from .finder import Address, Finder
+
 
 T = TypeVar("T")
 Word = bytes | str | int
-Address = tuple[str, int]
 
 NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
 POOL_TIMEOUT_S = 2.0  # seconds, with a pool that has no timeout
 MOST_REPEATS = 4  # of one call, where another server may take over
-PAUSE_S = 0.05  # before the same server is called again
-QUESTION_TIMEOUT_S = 0.5  # of one server that is asked where the right one is
 
 # After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
-
-
-class Finder(Protocol):
-    """Decides to which server the connections of a pool lead."""
-
-    @property
-    def seeks(self) -> bool:
-        """Whether another server may take the place of the one that fails."""
-
-    def look(self) -> None:
-        """Find the server before a call, if it is time."""
-
-    def leads_to(self, connection: Any) -> bool:
-        """Return whether this connection leads to the server."""
-
-    def follow(self, error: redis.RedisError, deadline: float) -> None:
-        """Find the server after this error."""
-
-    def explain(self, error: redis.RedisError) -> None:
-        """Note at the error which server gave it."""
 
 
 class Link:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from .connection import PAUSE_S, Address
+from .finder import PAUSE_S, Address
 from .sentinels import Sentinels, Silent
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
-    from .connection import Address
+    from .finder import Address
 
 
 class RedisStore:

@@ -13,7 +13,8 @@ from redis.retry import Retry
 
 from ...errors import ConfigurationError
 from ..options import StoreOptions
-from .connection import Address, introduce, new_connection
+from .connection import introduce, new_connection
+from .finder import Address
 from .sentinels import Sentinels
 
 if TYPE_CHECKING:
