@@ -34,13 +34,17 @@ class Monitor:
 
     def __init__(self) -> None:
         self.state, self.events, self.routes = State(), list[Event](), list[str]()
+        self._lock = (
+            threading.Lock()
+        )  # a State is for one thread: its dicts lose a key while they move it
 
     def came(self, _body: Any, message: Any) -> None:
         self.routes.append(message.delivery_info["routing_key"])
 
     def heard(self, event: Event) -> None:
-        self.events.append(event)
-        self.state.event(event)
+        with self._lock:
+            self.state.event(event)
+        self.events.append(event)  # last: what the test has seen is in the state
 
     def of(self, result: Any) -> list[str]:
         """The types of this task's events, in the order in which they came."""
@@ -51,7 +55,8 @@ class Monitor:
         return event
 
     def shown(self, result: Any) -> str:
-        return str(self.state.tasks[result.id].state)
+        with self._lock:
+            return str(self.state.tasks[result.id].state)
 
 
 def consumers(receiver: Any, monitor: Monitor, consumer: Any, _channel: Any) -> list[Any]:
