@@ -60,7 +60,9 @@ class PrimaryFinder:
         # First: no other thread asks meanwhile, no signal handler, and an exception delays the next question only.
         self._due = now + self._timeout
         ask = self._ask_one if self._known else self._ask_all
-        if not ask(now + self._timeout):
+        if (
+            not ask(now + self._timeout) and self._asked_at < now
+        ):  # else another thread had an answer
             self._due = time.monotonic() + SILENT_S
 
     def follow(self, error: redis.RedisError, deadline: float) -> None:  # noqa: ARG002 - the finder of nodes needs it
