@@ -55,9 +55,8 @@ def _report(app: Any) -> StoreCheck:
         settings = Settings.from_app(app)
         with closing(settings.open_store()) as store:
             return examined(store, parks=any_parks(app.tasks.values(), settings))
-    except (
-        SemaphoreError
-    ) as error:  # before the store was called, or by a mistake in the options of a task
+    except SemaphoreError as error:
+        # Raised before the store was called, or by a mistake in the options of a task.
         return StoreCheck(_release(), FORMAT, [explained(app, error)], [], None)
 
 

@@ -36,9 +36,8 @@ class SemaphoreView:
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
     waiting: int
-    recovering: float | None = (
-        None  # how long no task is admitted, after the store may have forgotten
-    )
+    # How long no task is admitted, since the store may have forgotten permits; None outside such a grace.
+    recovering: float | None = None
 
     @classmethod
     def of(
@@ -132,9 +131,8 @@ class ResourceView:
     permits: tuple[PermitView, ...]  # oldest first
     waiters: tuple[WaiterView, ...]  # in order; a part of the line
     note: str | None = None  # why tasks and workers are not named
-    recovering: float | None = (
-        None  # how long no task is admitted, after the store may have forgotten
-    )
+    # How long no task is admitted, since the store may have forgotten permits; None outside such a grace.
+    recovering: float | None = None
 
     @classmethod
     def of(cls, seen: Snapshot) -> ResourceView:

@@ -88,20 +88,34 @@ def followed(primary: RedisServer) -> bool:
         return replica["state"] == "online" and replica["offset"] == info["master_repl_offset"]
 
 
-@pytest.mark.slow
-def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer) -> None:
-    """An open connection leads to it, and for some ten seconds it goes on as a primary."""
-    former = open_store(3.0)
-    assert isinstance(former.acquire(claim(1), "first"), Permit)
-    former.release("first", claim(1))
-    primary = sentinel.primary()
+def user_of_the_primary(open_store: Open, sentinel: SentinelServer) -> Store:
+    """Return a store with an open connection to the primary, of which the replicas know the epoch."""
+    store, primary = open_store(3.0, sentinel.url), sentinel.primary()
+    assert isinstance(store.acquire(claim(1), "first"), Permit)
+    store.release("first", claim(1))
     wait_until(lambda: followed(primary), 5, "the epoch is at the replica")
+    return store
+
+
+def answered_after_a_promotion(
+    former: Store, open_store: Open, sentinel: SentinelServer
+) -> Answer | None:
+    """Let the new primary admit as many as it may; return what the other store is answered then."""
+    primary = sentinel.primary()
     sentinel.promote()
     sentinel.wait_primary_is_not(primary)
     other = open_store(3.0, sentinel.primary().url)
     wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
     answer = answered(former, "above", 1)
     assert is_primary(primary), "it has become a replica: this has tested nothing"
+    return answer
+
+
+@pytest.mark.slow
+def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer) -> None:
+    """An open connection leads to it, and for some ten seconds it goes on as a primary."""
+    former = user_of_the_primary(open_store, sentinel)
+    answer = answered_after_a_promotion(former, open_store, sentinel)
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.SATURATED
 
@@ -110,18 +124,10 @@ def test_a_former_primary_admits_none(open_store: Open, sentinel: SentinelServer
 def test_a_replica_that_hangs_keeps_none_at_the_former_primary(open_store: Open) -> None:
     """The sentinel waits for it, and meanwhile names the former primary to clients that ask SENTINEL MASTERS."""
     with SentinelServer(replicas=2, down_after_ms=20_000, failover_timeout_ms=60_000) as sentinel:
-        former = open_store(3.0, sentinel.url)
-        assert isinstance(former.acquire(claim(1), "first"), Permit)
-        former.release("first", claim(1))
         primary = sentinel.primary()
-        wait_until(lambda: followed(primary), 5, "the epoch is at the replicas")
+        former = user_of_the_primary(open_store, sentinel)
         sentinel.replicas()[-1].pause()
-        sentinel.promote()
-        sentinel.wait_primary_is_not(primary)
-        other = open_store(3.0, sentinel.primary().url)
-        wait_until(lambda: isinstance(answered(other, "held", 1), Permit), 10, "the grace ends")
-        answer = answered(former, "above", 1)
-        assert is_primary(primary), "it has become a replica: this has tested nothing"
+        answer = answered_after_a_promotion(former, open_store, sentinel)
         assert sentinel.still_names() == primary.port, "it waits for no replica"
         assert isinstance(answer, Refusal)
         assert answer.reason is Reason.SATURATED

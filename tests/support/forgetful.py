@@ -19,6 +19,7 @@ from tests.support.counter import Counter
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.watch import Watch
 
 LEASE = 3.0
 
@@ -90,12 +91,8 @@ def hammer(server: Forgetful, times: int, counter: Counter, notes: Path) -> Tall
             server.restart()
             clients.replace_dead()
         wait_for(20)
-        clients.stop()
-        said = clients.notes()
-    above = {name: counter.stats(name)["max_inside"] for name in LIMITS}
-    assert all(above[name] <= limit for name, limit in LIMITS.items()), above
-    assert [note for note in said if note.startswith("lost")] == []
-    told = Tally(note.split(" ")[0] for note in said)
+        Watch(clients, counter).judge()
+    told = Tally(note.split(" ")[0] for note in clients.notes())
     return told + Tally(killed=clients.killed, entries=entries())
 
 

@@ -86,9 +86,8 @@ class Sentinels:
     def _asked(self, sentinel: Address, connection: Any) -> Address | None:
         try:
             found = plain(connection, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master))
-        except (
-            BaseException
-        ):  # an interruption, too: the next question would read the answer of this one
+        except BaseException:
+            # After an interruption, too: the next question would read the answer of this one.
             connection.disconnect()
             raise
         self._kept = (os.getpid(), sentinel, connection)
