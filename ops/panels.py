@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from celery_semaphore.metrics import catalogue as metrics
+from celery_semaphore.metrics.metric import Metric
 
 from .queries import quantile, rate, seen, select, total
 
@@ -22,7 +23,7 @@ class Panel:
     stacked: bool = False
 
 
-def half_and_most(metric: metrics.Metric) -> tuple[tuple[str, str], ...]:
+def half_and_most(metric: Metric) -> tuple[tuple[str, str], ...]:
     """Return the queries of two quantiles: half of the values are below p50, 95 of 100 below p95."""
     return tuple(
         (
@@ -33,7 +34,7 @@ def half_and_most(metric: metrics.Metric) -> tuple[tuple[str, str], ...]:
     )
 
 
-def each_second(metric: metrics.Metric, legend: str, *labels: str) -> tuple[str, str]:
+def each_second(metric: Metric, legend: str, *labels: str) -> tuple[str, str]:
     """Return the query of a counter's growth in a second, by semaphore and these labels."""
     return total(rate(metric, semaphore=SHOWN), "semaphore", *labels), f"{{{{semaphore}}}}{legend}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery_semaphore.metrics.catalogue import Metric, MetricType
+from celery_semaphore.metrics.metric import Metric, MetricType
 
 WINDOW = "$__rate_interval"  # Grafana's: four scrapes at least
 

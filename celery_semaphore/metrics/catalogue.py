@@ -6,125 +6,73 @@ The names for OpenTelemetry follow its conventions for connection pools, ``db.cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from .metric import counter, gauge, histogram
 
-PREFIX = "celery_semaphore_"
 OTHER = "_other"  # the label value for all names above the bound
 OF_A_TASK = ("semaphore", "task")  # labels
 MAX_SEMAPHORES = 200  # values of the label ``semaphore``, and as many of the label ``task``
 
-DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
 TAKE_UP_BUCKETS_S = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 STORE_BUCKETS_S = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
-
-class MetricType(StrEnum):
-    """What Prometheus calls the type of a metric."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric. ``name`` is that of Prometheus, without the suffix ``_total`` of a counter."""
-
-    name: str
-    type: MetricType
-    help: str
-    labels: tuple[str, ...] = ()
-    otel: str = ""  # the name for OpenTelemetry; empty: it is not exposed there
-    unit: str = ""  # for OpenTelemetry
-    buckets: tuple[float, ...] = ()
-
-    @property
-    def exposed(self) -> str:
-        """The name of its samples in Prometheus; for a histogram without the suffixes."""
-        return f"{self.name}_total" if self.type is MetricType.COUNTER else self.name
-
-
-def _gauge(name: str, text: str, *labels: str) -> Metric:
-    return Metric(PREFIX + name, MetricType.GAUGE, text, labels)
-
-
-def _counter(name: str, text: str, *labels: str, otel: str, unit: str) -> Metric:
-    return Metric(PREFIX + name, MetricType.COUNTER, text, labels, f"celery_semaphore.{otel}", unit)
-
-
-def _histogram(
-    name: str, text: str, *labels: str, otel: str, buckets: tuple[float, ...] = DURATION_BUCKETS_S
-) -> Metric:
-    return Metric(
-        PREFIX + name,
-        MetricType.HISTOGRAM,
-        text,
-        labels,
-        f"celery_semaphore.{otel}",
-        "s",
-        buckets,
-    )
-
-
 # -- State, which the exporter reads from the store.
 
-LIMIT = _gauge(
+LIMIT = gauge(
     "limit",
     "Limit in force of one key; the smallest one if those of its keys differ.",
     "semaphore",
     "set_by",  # "declared" or "operator"
 )
-PERMITS = _gauge(
+PERMITS = gauge(
     "permits",
     "Weights of permits and of grants that are not taken up yet, of all keys.",
     "semaphore",
     "state",  # "held" or "granted"
 )
-CAPACITY = _gauge("capacity", "Limits of all keys in use, summed.", "semaphore")
-KEYS = _gauge(
+CAPACITY = gauge("capacity", "Limits of all keys in use, summed.", "semaphore")
+KEYS = gauge(
     "keys",
     "Keys in use; a semaphore without keys counts as one.",
     "semaphore",
     "state",  # "used", "saturated" or "paused"; a saturated or a paused one is also used
 )
-WAITING = _gauge(
+WAITING = gauge(
     "waiting",
     "Waiting tasks and calls by where they are: parked in the store, held by a worker or a process, or in transit.",
     "semaphore",
     "state",  # "parked", "held" or "in_transit"
 )
-IDLE_WHILE_WAITING = _gauge(
+IDLE_WHILE_WAITING = gauge(
     "idle_while_waiting",
     "Free permits of keys where reachable tasks wait; about 0, or something is stuck.",
     "semaphore",
 )
-OLDEST_WAIT = _gauge(
+OLDEST_WAIT = gauge(
     "oldest_wait_seconds", "Time that the oldest waiting task has waited.", "semaphore"
 )
-UNSATISFIABLE = _gauge(
+UNSATISFIABLE = gauge(
     "unsatisfiable",
     "Waits that are set aside because their weight is above the limit in force.",
     "semaphore",
 )
-OUTBOX = _gauge(
+OUTBOX = gauge(
     "outbox", "Parked messages that were granted or have ended, and are not sent yet.", "semaphore"
 )
-OUTBOX_OLDEST = _gauge(
+OUTBOX_OLDEST = gauge(
     "outbox_oldest_seconds", "Time since the oldest message in the outbox was granted.", "semaphore"
 )
 
 # -- The exporter itself.
 
-UP = _gauge("up", "1 if the last collection from the store succeeded, else 0.")
-COLLECTION_SECONDS = _gauge("collection_seconds", "Duration of the last collection.")
-KEYS_SKIPPED = _gauge("keys_skipped", "Keys that the last collection left out, by --max-keys.")
-RUNNABLE = _gauge(
+UP = gauge("up", "1 if the last collection from the store succeeded, else 0.")
+COLLECTION_SECONDS = gauge("collection_seconds", "Duration of the last collection.")
+KEYS_SKIPPED = gauge("keys_skipped", "Keys that the last collection left out, by --max-keys.")
+RUNNABLE = gauge(
     "runnable",
     "Tasks that run or could run now: ready in the queue and its granted queue, prefetched, and running.",
     "queue",
 )
-SCALE_FLOOR = _gauge(
+SCALE_FLOOR = gauge(
     "scale_floor",
     "The fewest workers that an autoscaler may leave for this queue: 0 or 1.",
     "queue",
@@ -132,14 +80,14 @@ SCALE_FLOOR = _gauge(
 
 # -- Events, which each worker counts in its main process.
 
-ACQUIRED = _counter(
+ACQUIRED = counter(
     "acquired",
     "Permits that tasks acquired.",
     *OF_A_TASK,
     otel="permit.acquired",
     unit="{permit}",
 )
-REFUSED = _counter(
+REFUSED = counter(
     "refused",
     "Attempts of tasks that got no permit.",
     *OF_A_TASK,
@@ -147,28 +95,28 @@ REFUSED = _counter(
     otel="permit.refused",
     unit="{attempt}",
 )
-PARKED = _counter(
+PARKED = counter(
     "parked",
     "Messages that were parked in the store.",
     *OF_A_TASK,
     otel="message.parked",
     unit="{message}",
 )
-PUT_BACK = _counter(
+PUT_BACK = counter(
     "put_back",
     "Messages that were published again, to come back later.",
     *OF_A_TASK,
     otel="message.put_back",
     unit="{message}",
 )
-BROUGHT_BACK = _counter(
+BROUGHT_BACK = counter(
     "brought_back",
     "Parked messages that were sent to their queue.",
     *OF_A_TASK,
     otel="message.brought_back",
     unit="{message}",
 )
-ENDED_UNRUN = _counter(
+ENDED_UNRUN = counter(
     "ended_unrun",
     "Waits that ended without a run.",
     *OF_A_TASK,
@@ -176,7 +124,7 @@ ENDED_UNRUN = _counter(
     otel="wait.ended_unrun",
     unit="{wait}",
 )
-LOST = _counter(
+LOST = counter(
     "lost",
     "Permits with a lease that ended while their tasks ran.",
     *OF_A_TASK,
@@ -184,44 +132,44 @@ LOST = _counter(
     otel="permit.lost",
     unit="{permit}",
 )
-RESTORED = _counter(
+RESTORED = counter(
     "restored",
     "Permits that the store had forgotten and took back.",
     *OF_A_TASK,
     otel="permit.restored",
     unit="{permit}",
 )
-COPIES = _counter(
+COPIES = counter(
     "copies",
     "Second messages of a task that were dropped, because another one ran.",
     *OF_A_TASK,
     otel="message.copies",
     unit="{message}",
 )
-WAIT_SECONDS = _histogram(
+WAIT_SECONDS = histogram(
     "wait_seconds",
     "Time from a task's first refusal to its permit; 0 for a task that was never refused.",
     "semaphore",
     otel="wait.duration",
 )
-TAKE_UP_SECONDS = _histogram(
+TAKE_UP_SECONDS = histogram(
     "take_up_seconds",
     "Time from the grant of a waiting task to its permit: its way to a process.",
     "semaphore",
     otel="permit.take_up.duration",
     buckets=TAKE_UP_BUCKETS_S,
 )
-HELD_SECONDS = _histogram(
+HELD_SECONDS = histogram(
     "held_seconds", "Time that tasks held their permits.", "semaphore", otel="hold.duration"
 )
-STORE_SECONDS = _histogram(
+STORE_SECONDS = histogram(
     "store_seconds",
     "Time of one answer of the store, as the worker sees it.",
     "operation",
     otel="store.duration",
     buckets=STORE_BUCKETS_S,
 )
-STORE_ERRORS = _counter(
+STORE_ERRORS = counter(
     "store_errors",
     "Calls that the store did not answer, or answered with an error.",
     "operation",
@@ -231,12 +179,12 @@ STORE_ERRORS = _counter(
 
 # -- A worker's state.
 
-WORKER_PROCESSES = _gauge(
+WORKER_PROCESSES = gauge(
     "worker_processes",
     "Processes of the worker's pool; threads or greenlets in other pools.",
     "state",  # "busy" or "idle"
 )
-WORKER_HELD_MESSAGES = _gauge(
+WORKER_HELD_MESSAGES = gauge(
     "worker_held_messages", "Messages of waiting tasks that the worker holds, unacknowledged."
 )
 

@@ -37,9 +37,9 @@ from .catalogue import (
     STORE_SECONDS,
     TAKE_UP_SECONDS,
     WAIT_SECONDS,
-    Metric,
 )
 from .labels import BoundedLabel, semaphore_label, task_label
+from .metric import Metric
 
 Figure = tuple[Metric, tuple[str, ...], float]  # a metric, its labels, and what to add or to record
 _MESSAGES = {

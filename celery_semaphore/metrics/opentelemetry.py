@@ -23,8 +23,9 @@ from opentelemetry.metrics import (
     get_meter_provider,
 )
 
-from .catalogue import OF_EVENTS, Metric, MetricType
+from .catalogue import OF_EVENTS
 from .figures import Figure
+from .metric import Metric, MetricType
 from .tally import Labels, Tally
 
 METER = "celery_semaphore"

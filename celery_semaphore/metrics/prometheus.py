@@ -13,8 +13,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from .catalogue import OF_A_WORKER, OF_EVENTS, Metric, MetricType
+from .catalogue import OF_A_WORKER, OF_EVENTS
 from .figures import Figure
+from .metric import Metric, MetricType
 from .recorder import Recorder
 from .tally import Distribution, Tally
 

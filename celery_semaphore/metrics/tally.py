@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .catalogue import Metric, MetricType
+from .metric import Metric, MetricType
 
 Labels = tuple[str, ...]
 

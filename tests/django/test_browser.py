@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from celery import Celery
 from celery_semaphore.stores import store_from_url
 from tests.support.process import ROOT, Process, free_port, listening, wait_until
 from tests.support.servers import ValkeyServer, in_ci
+from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -40,29 +44,48 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
-@pytest.fixture
-def env(valkey: ValkeyServer, tmp_path: Path) -> dict[str, str]:
-    return {
+def manage(env: dict[str, str], *words: str) -> Process:
+    return Process(words[0], [sys.executable, "-m", "tests.django.manage", *words], env=env)
+
+
+@pytest.fixture(scope="session")
+def database(run_directory: Path) -> Iterator[str]:
+    """A database with its tables and the superuser, which one process makes for all of the run; to be copied."""
+    with shared(run_directory, "django", partial(migrated, run_directory)) as path:
+        yield path
+
+
+@contextmanager
+def migrated(directory: Path) -> Iterator[str]:
+    path = directory / "db.sqlite3"
+    env = {
         "PYTHONPATH": str(ROOT),
         "DJANGO_SETTINGS_MODULE": "tests.django.settings",
         "DJANGO_SUPERUSER_PASSWORD": "secret",
-        "SQLITE": str(tmp_path / "db.sqlite3"),
+        "STORE": "memory://",  # none of these commands uses it
+        "SQLITE": str(path),
+    }
+    user = ["createsuperuser", "--noinput", "--username", "admin", "--email", "a@example.com"]
+    for words in (["migrate"], user):
+        with manage(env, *words) as command:
+            assert command.wait(60) == 0, command.log_tail()
+    yield str(path)
+
+
+@pytest.fixture
+def env(valkey: ValkeyServer, database: str, tmp_path: Path) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(ROOT),
+        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        "SQLITE": shutil.copy(database, str(tmp_path)),
         "BROKER": valkey.database(0),
         "STORE": valkey.database(1),
     }
 
 
-def manage(env: dict[str, str], *words: str) -> Process:
-    return Process(words[0], [sys.executable, "-m", "tests.django.manage", *words], env=env)
-
-
 @pytest.fixture
 def web(env: dict[str, str]) -> Iterator[str]:
     """The project's web server; its address."""
-    user = ["createsuperuser", "--noinput", "--username", "admin", "--email", "a@example.com"]
-    for words in (["migrate"], user):
-        with manage(env, *words) as command:
-            assert command.wait(60) == 0, command.log_tail()
     port = free_port()
     with manage(env, "runserver", "--noreload", "--insecure", str(port)) as server:
         server.wait_until(lambda: listening(port), 30, "the web server")

@@ -13,9 +13,8 @@ from celery_semaphore.metrics.catalogue import (
     OF_EVENTS,
     OF_THE_EXPORTER,
     OF_THE_STORE,
-    PREFIX,
-    Metric,
 )
+from celery_semaphore.metrics.metric import PREFIX, Metric
 from celery_semaphore.worker.pool_process.refused import Unasked
 
 PAGE = Path(__file__).parents[2] / "docs/howto/metrics.md"

@@ -9,8 +9,7 @@ from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
-from celery_semaphore.stores.redis import RedisStore
-from celery_semaphore.stores.redis.url import pool_from_url
+from celery_semaphore.stores.redis import from_url as redis_from_url
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
@@ -27,7 +26,7 @@ def trio(valkey: ValkeyServer, postgres: PostgresServer) -> Iterator[Trio]:
     clock = Clock()
     options = StoreOptions(now=clock, lease=LEASE, take_up=TAKE_UP, timeout=5.0)
     memory = MemoryStore(options)
-    redis = RedisStore(pool_from_url(valkey.url, options), options)
+    redis = redis_from_url(valkey.url, options)
     postgresql = PostgresStore(parameters_from_url(postgres.url, options), options)
     with valkey.client() as client:
         yield Trio(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from celery_semaphore.metrics import catalogue
-from celery_semaphore.metrics.catalogue import Metric, MetricType
+from celery_semaphore.metrics.metric import Metric, MetricType
 from ops.__main__ import FILES
 from ops.alarms import ALARMS
 from ops.panels import PANELS

@@ -18,7 +18,7 @@ FOLLOWING = (
     cluster(
         "MOVED is an outage",
         "the URL names the server, as with any other",
-        "connection",
+        "errors",
         '"MASTERDOWN", "MOVED", "ASK"',
         '"MASTERDOWN", "ASK"',
         ENTRANCE,
@@ -26,7 +26,7 @@ FOLLOWING = (
     cluster(
         "a call during a migration is not repeated",
         "the migration takes longer than a call may",
-        "connection",
+        "errors",
         '"ASK", "TRYAGAIN", "CLUSTERDOWN")',
         '"CLUSTERDOWN")',
         f"{MOVES}::test_while_the_slot_migrates",
@@ -42,7 +42,7 @@ FOLLOWING = (
     cluster(
         "a call follows as often as it is sent on",
         "it arrives in the end",
-        "connection",
+        "link",
         "MOST_REPEATS = 4 ",
         "MOST_REPEATS = 40 ",
         f"{ADDRESSES}::test_a_node_that_sends_on_to_itself",
@@ -50,7 +50,7 @@ FOLLOWING = (
     cluster(
         "connections to the former owner are kept",
         "the server closes them",
-        "connection",
+        "link",
         "        idle, self._idle = self._idle, []\n",
         "        idle = list(self._idle)\n",
         f"{MOVES}::test_no_connection_to_the_former_owner_is_kept",
@@ -58,7 +58,7 @@ FOLLOWING = (
     cluster(
         "a connection that answered is kept",
         "it did answer",
-        "connection",
+        "link",
         "            if timeout is None and idle is self._idle:\n                idle.append(",
         "            if timeout is None:\n                self._idle.append(",
         f"{MOVES}::test_a_call_that_is_under_way_keeps_no_connection_to_the_former_owner",
@@ -168,8 +168,8 @@ NODES = (
         "a first node that is away is an outage",
         "the others are for later",
         "__init__",
-        "options, nodes_from_url(url), ",
-        "options, (), ",
+        "nodes_from_url(url), ",
+        "(), ",
         ENTRANCE,
     ),
 )

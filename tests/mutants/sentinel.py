@@ -14,7 +14,7 @@ MUTANTS = (
     sentinel(
         "sentinels are asked when a connection fails",
         "an open one leads to the primary",
-        "connection",
+        "link",
         "        self._finder.look()\n",
         "        if not self._idle:\n            self._finder.look()\n",
         FORMER,
@@ -180,5 +180,29 @@ MUTANTS = (
         "        if time.monotonic() < deadline:\n",
         "        if True:\n",
         f"{TESTS}::test_after_an_error_the_next_call_asks",
+    ),
+    sentinel(
+        "a sentinel may keep permits",
+        "it is a server of the Redis family",
+        "health",
+        "    _check_mode(info)\n",
+        "",
+        f"{TESTS}::test_the_url_of_a_sentinel_without_its_scheme",
+    ),
+    sentinel(
+        "a sentinel has no such database",
+        "it refuses SELECT",
+        "health",
+        '        if "unknown command" in str(cause):',
+        "        if False:",
+        f"{TESTS}::test_the_url_of_a_sentinel_without_its_scheme",
+    ),
+    sentinel(
+        "an operator need not know of the sentinels",
+        "the server is a primary in any case",
+        "facts",
+        "    if not place:\n",
+        "    if True:\n",
+        f"{TESTS}::test_an_operator_is_told_of_the_sentinels",
     ),
 )

@@ -43,7 +43,7 @@ REFUSING = (
     upkeep(
         "every error of Redis passes",
         "whatever it is, asking again may help",
-        "stores/redis/connection.py",
+        "stores/redis/errors.py",
         "    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)\n",
         "    return False\n",
         *REFUSALS,
@@ -51,7 +51,7 @@ REFUSING = (
     upkeep(
         "every error of a script is final",
         "it would run into it again",
-        "stores/redis/connection.py",
+        "stores/redis/errors.py",
         "    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)\n",
         "    return bool(_OF_A_SCRIPT.search(reason))\n",
         *REFUSALS,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import pytest
 
 from tests.support.counter import Counter, CounterServer
+from tests.support.fork_server import Request
+from tests.support.forked import Forked, fork_server
 from tests.support.process import ROOT
 from tests.support.servers import ValkeyServer
 from tests.worker.conftest import Site, rabbit_site, site_on
@@ -27,6 +30,16 @@ class Said:
     err: str
 
 
+def _kill(process: Forked) -> None:
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGKILL)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
 @dataclass
 class Command:
     """``celery -A tests.worker.app semaphore``, or another group of Celery's commands."""
@@ -37,17 +50,14 @@ class Command:
 
     def __call__(self, *words: str, typed: str = "") -> Said:
         app = ("-A", self.app) if self.app else ()
-        command = [sys.executable, "-m", "celery", *app, self.group, *words]
-        done = subprocess.run(
-            command,
-            input=typed,
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | self.env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        request = Request("celery", [*app, self.group, *words], os.environ | self.env)
+        with ExitStack() as stack:
+            given, out, error = (stack.enter_context(TemporaryFile()) for _ in range(3))
+            given.write(typed.encode())
+            given.seek(0)
+            process = fork_server(str(ROOT)).fork(request, out, error, given)
+            stack.callback(_kill, process)
+            return Said(process.wait(60), _text(out), _text(error))
 
     def json(self, *words: str) -> Any:
         said = self(*words, "--json")

@@ -15,6 +15,7 @@ from celery_semaphore.ops.check import StoreCheck, examined, told
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.redis.facts import FORGETS
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.rights import PASSWORD, as_user
@@ -69,6 +70,7 @@ def test_durability(start_valkey: StartServer, options: dict[str, str], said: st
     found = check(server.url)
     assert found.facts
     assert found.facts.durability == said
+    assert found.warnings == ([] if options else [FORGETS])
     hidden = check(as_user(server))
     assert hidden.facts
     assert hidden.facts.durability == (
@@ -92,9 +94,10 @@ def test_no_answer() -> None:
 
 
 def test_parked_tasks_need_a_disk(valkey: RedisServer) -> None:
-    assert check(valkey.url).warnings == []
-    (warning,) = check(valkey.url, parks=True).warnings
-    assert "appendonly yes" in warning
+    assert not any("Parked" in warning for warning in check(valkey.url).warnings)
+    parked, *_ = check(valkey.url, parks=True).warnings
+    assert "Parked tasks lie in this server" in parked
+    assert "appendonly yes" in parked
 
 
 def test_a_newer_format_is_told(valkey: RedisServer) -> None:
@@ -166,7 +169,8 @@ def test_the_command(site: Site) -> None:
     assert said.code == 0, said
     assert "server      Valkey " in said.out
     assert "Warning: Parked tasks lie in this server" in said.out
-    assert said.out.endswith("Workers can use this store; 1 warning(s).\n")
+    assert f"Warning: {FORGETS}" in said.out
+    assert said.out.endswith("Workers can use this store; 2 warning(s).\n")
 
 
 def test_the_command_at_a_server_that_is_away(site: Site) -> None:

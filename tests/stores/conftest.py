@@ -12,8 +12,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis import RedisStore
-from celery_semaphore.stores.redis.url import pool_from_url
+from celery_semaphore.stores.redis import RedisStore, from_url
 from tests.support.servers import RedisServer
 
 OpenAt = Callable[..., RedisStore]
@@ -36,8 +35,8 @@ def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
 @pytest.fixture
 def open_at() -> Iterator[OpenAt]:
     def open_at(url: str, *, timeout: float = 5.0, **options: Any) -> RedisStore:
-        given = StoreOptions(timeout=timeout, **options)
-        return stack.enter_context(closing(RedisStore(pool_from_url(url, given), given)))
+        store = from_url(url, StoreOptions(timeout=timeout, **options))
+        return stack.enter_context(closing(store))
 
     with ExitStack() as stack:
         yield open_at

@@ -12,8 +12,7 @@ from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
-from celery_semaphore.stores.redis import RedisStore, scripts
-from celery_semaphore.stores.redis.url import nodes_from_url, pool_from_url
+from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from celery_semaphore.testing.conformance import StoreConformance
 from celery_semaphore.testing.conformance.formats import Formats
 from celery_semaphore.testing.conformance.operators import Operators
@@ -50,9 +49,7 @@ class OnServer:
     @pytest.fixture
     def open_store(self) -> Any:
         def open_store(**options: Any) -> RedisStore:
-            given = StoreOptions(timeout=5.0, **options)
-            url = self.url()
-            return RedisStore(pool_from_url(url, given), given, nodes_from_url(url))
+            return from_url(self.url(), StoreOptions(timeout=5.0, **options))
 
         return open_store
 

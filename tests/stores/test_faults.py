@@ -10,7 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
-from celery_semaphore.stores.redis.connection import is_final
+from celery_semaphore.stores.redis.errors import is_final
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer

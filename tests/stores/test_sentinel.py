@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 
+from celery_semaphore.core.facts import DescribedStore
 from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
@@ -353,6 +354,22 @@ def test_a_name_that_no_sentinel_knows(open_store: Open) -> None:
     with pytest.raises(StoreUnavailable, match=reason):
         store.acquire(claim(1), "first")
     with pytest.raises(ConfigurationError, match=reason):
+        store.check()
+
+
+def test_an_operator_is_told_of_the_sentinels(open_store: Open) -> None:
+    store = open_store(3.0)
+    assert isinstance(store, DescribedStore)
+    said = store.about().role
+    assert said == "primary, 1 replica(s); the primary 'main' of the sentinels"
+
+
+@pytest.mark.parametrize("database", ["", "/1"])
+def test_the_url_of_a_sentinel_without_its_scheme(
+    open_store: Open, sentinel: SentinelServer, database: str
+) -> None:
+    store = open_store(3.0, f"redis://127.0.0.1:{sentinel.ports[0]}{database}")
+    with pytest.raises(ConfigurationError, match=r"to a sentinel.*sentinel://.*master_name"):
         store.check()
 
 

@@ -64,31 +64,29 @@ def serve(requests: socket.socket) -> Request | None:
     """Fork for each request, and return it in the new process; return None after the last one."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its own children need no wait
     while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 2)
+        message, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 4)
         if not message:
             return None
-        log, status = descriptors
+        *standard, status = descriptors
         if os.fork() == 0:
             requests.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            begin_session(log)
+            begin_session(standard)
             if pid := os.fork():
                 report(pid, status)
             os.close(status)
             os.setsid()
             return Request(*json.loads(message))
-        os.close(log)
-        os.close(status)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def begin_session(log: int) -> None:
-    """Leave the session of the server, read nothing, and write into the log."""
+def begin_session(standard: Sequence[int]) -> None:
+    """Leave the session of the server, and take these for the standard input, output and error."""
     os.setsid()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for standard, descriptor in enumerate((nothing, log, log)):
-        os.dup2(descriptor, standard)
-    os.close(nothing)
-    os.close(log)
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
 
 
 def report(pid: int, status: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import IO
 
 from .fork_server import Request
@@ -66,13 +67,21 @@ class ForkServer(Process):
         with self._standard_input:
             return super()._spawn(log, self._standard_input.fileno())
 
-    def fork(self, request: Request, log: IO[bytes]) -> Forked:
+    def fork(
+        self,
+        request: Request,
+        out: IO[bytes],
+        errors: IO[bytes] | None = None,  # if they go elsewhere
+        given: IO[bytes] | None = None,  # to be read; else nothing
+    ) -> Forked:
         """Run this module in a new process with a session of its own."""
         reader, writer = os.pipe()
         status = os.fdopen(reader, "rb", buffering=0)
         try:
-            with os.fdopen(writer, "wb", buffering=0):
-                socket.send_fds(self._requests, [request.encoded()], [log.fileno(), writer])
+            with os.fdopen(writer, "wb", buffering=0), Path(os.devnull).open("rb") as nothing:
+                files = (given or nothing, out, errors or out)
+                descriptors = [*(file.fileno() for file in files), writer]
+                socket.send_fds(self._requests, [request.encoded()], descriptors)
             return Forked(status)
         except OSError as error:
             raise ChildProcessError(f"no process forked\n{self.log_tail()}") from error

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...core.facts import StoreFacts
 from .connection import plain
 from .health import appends, config, info_of, policy_of
+
+NONE = "none: neither an AOF nor save points"
+FORGETS = "A restart of this server forgets the limits and pauses that operators set: with appendonly yes it keeps them."
 
 
 def format_of(connection: Any, epoch: str) -> int | None:
@@ -18,14 +22,23 @@ def format_of(connection: Any, epoch: str) -> int | None:
 def facts_of(connection: Any, epoch: str) -> StoreFacts:
     """Return what the server behind this connection says of itself."""
     info = info_of(connection)
+    durability = _durability(connection, info)
     return StoreFacts(
         server=_server(info),
         address=_address(connection),
         format=format_of(connection, epoch),
         role=_role(info),
-        durability=_durability(connection, info),
+        durability=durability,
         eviction=policy_of(connection, info),
+        notes=(FORGETS,) if durability == NONE else (),
     )
+
+
+def with_place(facts: StoreFacts, place: str) -> StoreFacts:
+    """Return these facts with the place that the server has among others, if it is known to have one."""
+    if not place:
+        return facts
+    return replace(facts, role=f"{facts.role}; {place}" if facts.role else place)
 
 
 def _server(info: dict[str, str]) -> str:
@@ -55,4 +68,4 @@ def _durability(connection: Any, info: dict[str, str]) -> str | None:
     saves = config(connection, "save")
     if saves is None:
         return None
-    return f"no AOF, save points {saves}" if saves else "none: neither an AOF nor save points"
+    return f"no AOF, save points {saves}" if saves else NONE

@@ -10,13 +10,18 @@ import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
-from .connection import NoSuchDatabase, is_node, passes, plain, said
+from .connection import NoSuchDatabase, is_node, plain
+from .errors import passes, said
 from .rights import check_rights, denied
 from .sentinels import NoSuchPrimary
 
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
 SLOTS = "16384"  # of each Redis Cluster
+SENTINEL = (
+    "semaphore_url leads to a sentinel, which keeps no permits: begin it with sentinel://, and name the primary by"
+    " master_name in semaphore_transport_options."
+)
 OLDEST = (6, 2)  # for ZADD LT, and scripts that replicate their effects
 
 
@@ -35,6 +40,8 @@ def _mistake(error: StoreUnavailable, key: str) -> str | None:
     """Explain an error that is an outage while a worker runs, but a configuration mistake at its start."""
     cause = error.__cause__
     if isinstance(cause, NoSuchDatabase):
+        if "unknown command" in str(cause):  # no other server of the family has no SELECT
+            return SENTINEL
         return f"semaphore_url {cause}: give another number after its last /."
     if isinstance(cause, NoSuchPrimary):
         return f"{cause}: give the name that their configuration has after 'sentinel monitor'."
@@ -51,12 +58,18 @@ def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
     ``key`` is one of the prefix that is never written.
     """
     info = info_of(connection)
+    _check_mode(info)
     warnings = [] if info.get("run_id") else [_no_run_id(info)]
     _check_version(info)
     # A node of a Cluster that does not serve the store's slot answers MOVED here, and the call is repeated at another.
     check_rights(connection, key)
     warnings += _of_cluster(connection) if is_node(info) else _of_single(info)
     return warnings + _eviction(connection, info) + (_forgetful(connection, info) if parks else [])
+
+
+def _check_mode(info: dict[str, str]) -> None:
+    if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:
+        raise ConfigurationError(SENTINEL)
 
 
 def _no_run_id(info: dict[str, str]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from .connection import Link, Word, plain, run_id_of
+from .connection import Word, plain, run_id_of
 from .keys import Keys
+from .link import Link
 
 
 class Index:

@@ -10,7 +10,8 @@ import redis
 from redis.exceptions import AskError, ClusterDownError, NoPermissionError, TryAgainError
 
 from ...errors import ConfigurationError
-from .connection import Word, exchanged, pack, passes, said
+from .connection import Word, exchanged, pack
+from .errors import passes, said
 
 # The commands of the scripts, in a form that changes nothing while KEY is absent. A server asks for the right to each.
 SCRIPTED = (

@@ -10,8 +10,10 @@ from redis.exceptions import NoScriptError
 
 from ..encoding import ResourceClaim, microseconds
 from .answers import figures
-from .connection import Link, Word, exchanged, is_final, pack, run_id_of, said
+from .connection import Word, exchanged, pack, run_id_of
+from .errors import is_final, said
 from .keys import Keys
+from .link import Link
 from .scripts import PARTS, Script
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Any
 import redis
 from redis.connection import ConnectionPool
 
-from .connection import new_connection, plain, said
+from .connection import new_connection, plain
+from .errors import said
 from .finder import QUESTION_TIMEOUT_S, Address
 
 Silent = dict[Address, redis.RedisError]  # the sentinels that did not answer one question, and why

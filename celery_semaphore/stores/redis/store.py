@@ -33,31 +33,27 @@ from ..encoding import (
 from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
-from .cluster import NodeFinder
-from .connection import Link, Word, pack
-from .facts import facts_of, format_of
+from .connection import pack
+from .facts import facts_of, format_of, with_place
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
 from .keys import Keys
-from .primary import PrimaryFinder
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
-from .sentinels import Sentinels
 from .sessions import Sessions
 from .totals import totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from redis.connection import ConnectionPool
-
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
-    from .finder import Address
+    from .connection import Word
+    from .link import Link
 
 
 class RedisStore:
@@ -66,26 +62,14 @@ class RedisStore:
     A store can be shared between threads and greenlets, and across a fork.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        options: StoreOptions = DEFAULTS,
-        nodes: Iterable[Address] = (),  # of a Redis Cluster, as far as known
-        sentinels: Sentinels | None = None,
-    ) -> None:
+    def __init__(self, link: Link, options: StoreOptions = DEFAULTS) -> None:
         self.lease = options.lease
         self._keys = Keys(options.prefix)
-        remap = options.transport_options.get("address_remap")
-        finder = (
-            PrimaryFinder(pool, sentinels)
-            if sentinels
-            else NodeFinder(pool, self._keys.slot, nodes, remap)
-        )
-        self._link = Link(pool, finder)
-        self._runner = Runner(self._link, self._keys, options)
+        self._link = link
+        self._runner = Runner(link, self._keys, options)
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])
-        self._index = Index(self._link, self._keys)
+        self._index = Index(link, self._keys)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
@@ -107,7 +91,8 @@ class RedisStore:
         return warnings + format_warnings(FORMAT if found is None else found)
 
     def about(self) -> StoreFacts:
-        return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
+        facts = self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
+        return with_place(facts, self._link.role)
 
     def acquire(
         self,

@@ -6,9 +6,9 @@ import pytest
 
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Totals
-from celery_semaphore.metrics import catalogue
 from celery_semaphore.metrics.catalogue import MAX_SEMAPHORES, OF_THE_STORE, OTHER
 from celery_semaphore.metrics.labels import BoundedLabel
+from celery_semaphore.metrics.metric import PREFIX
 from celery_semaphore.ops.metrics.collection import BATCH, COUNTED, LONGEST_PAUSE_S, collect
 from celery_semaphore.ops.metrics.state import State, blocked_of, idle_of
 
@@ -23,7 +23,7 @@ def summed(*keys: Totals, declared: dict[str, int | None] | None = None) -> Stat
 
 
 def found(state: State) -> dict[tuple[str, ...], float]:
-    prefix = catalogue.PREFIX
+    prefix = PREFIX
     return {
         (metric.name.removeprefix(prefix), *labels): value
         for metric, labels, value in state.figures()

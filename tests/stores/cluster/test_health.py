@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from celery_semaphore.core.facts import DescribedStore
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
@@ -33,6 +34,13 @@ class TestHealth:
         ):
             store.check()
 
+    def test_a_node_is_named_as_one(self, cluster: ClusterServer) -> None:
+        with closing(store_from_url(cluster.url)) as store:
+            assert isinstance(store, DescribedStore)
+            said = store.about()
+        assert said.role == f"primary, 1 replica(s); node of a Redis Cluster for slot {SLOT}"
+        assert said.address.startswith(f"127.0.0.1:{cluster.owner().port}/0")
+
     def test_some_slots_have_no_node(self, node: Node) -> None:
         node.ask("CLUSTER ADDSLOTSRANGE", 0, 9999)
         wait_until(lambda: node.info("CLUSTER INFO")["cluster_state"] == "ok", 10)
@@ -48,7 +56,7 @@ class TestHealth:
         given = StoreOptions(transport_options=leads_there)
         with (
             closing(store_from_url(replica.url, given)) as store,
-            pytest.raises(StoreUnavailable, match=rf":{replica.port} of a Redis.*address_remap"),
+            pytest.raises(StoreUnavailable, match=rf":{replica.port}, node.*address_remap"),
         ):
             store.check()
 

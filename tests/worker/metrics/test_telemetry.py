@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.metrics.catalogue import (
-    OF_EVENTS,
-    PREFIX,
-    WAIT_SECONDS,
-    Metric,
-    MetricType,
-)
+from celery_semaphore.metrics.catalogue import OF_EVENTS, WAIT_SECONDS
+from celery_semaphore.metrics.metric import PREFIX, Metric, MetricType
 from tests.metrics.scraped import Scraped
 from tests.support.process import wait_until
 

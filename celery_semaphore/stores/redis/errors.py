@@ -1,0 +1,79 @@
+"""Tell the errors of redis-py apart, and translate them into the library's own."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import redis
+
+from ...core.formats import NewerFormat
+from ...errors import SemaphoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
+
+# After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
+_MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
+
+
+def is_transient(error: redis.RedisError) -> bool:
+    """Return whether the call may succeed over a new connection."""
+    if isinstance(error, redis.ResponseError):
+        return said(error).startswith(_MOVED)
+    return isinstance(error, (redis.ConnectionError, redis.TimeoutError))
+
+
+def said(error: Exception) -> str:
+    """Return the server's error text, with the code that redis-py replaces by a class for some errors."""
+    codes = {
+        redis.exceptions.ReadOnlyError: "READONLY ",
+        redis.exceptions.BusyLoadingError: "LOADING ",
+        redis.exceptions.MasterDownError: "MASTERDOWN ",
+        redis.exceptions.NoScriptError: "NOSCRIPT ",
+        redis.exceptions.OutOfMemoryError: "OOM ",
+        redis.exceptions.MovedError: "MOVED ",
+        redis.exceptions.AskError: "ASK ",
+        redis.exceptions.TryAgainError: "TRYAGAIN ",
+        redis.exceptions.ClusterDownError: "CLUSTERDOWN ",
+    }
+    return codes.get(type(error), "") + str(error)
+
+
+# An error of the script itself is final, unlike one that the server's state or its operator caused.
+_OF_A_SCRIPT = re.compile(r"\buser_script\b|^WRONGTYPE\b")
+_PASSES = re.compile(
+    r"(?:^|\s-?)(?:NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|READONLY|LOADING|MASTERDOWN|BUSY|NOREPLICAS|CLUSTERDOWN"
+    r"|TRYAGAIN|MOVED|ASK|UNKILLABLE|EXECABORT|NOSCRIPT)\b"
+    r"|^Script killed|^ACL failure|The user executing the script can't|max number of clients"
+)
+
+
+def is_final(reason: str) -> bool:
+    """Return whether the server would always give the same answer, so that a retry is useless."""
+    return bool(_OF_A_SCRIPT.search(reason)) and not passes(reason)
+
+
+def passes(reason: str) -> bool:
+    """Return whether the server refused because of its state or its operator."""
+    return bool(_PASSES.search(reason))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translate errors of the driver into the library's own; none of them shows a password."""
+    try:
+        yield
+    except redis.RedisError as error:
+        reason = said(error) or type(error).__name__
+        if isinstance(error, redis.ResponseError) and is_final(reason):
+            msg = f"The store cannot take what it was given: {reason}"
+            raise SemaphoreError(msg) from error
+        if reason.startswith(NEWER):
+            raise NewerFormat("the store", int(reason.removeprefix(NEWER))) from error
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        msg = f"The store did not answer: {reason}{notes}"
+        raise StoreUnavailable(msg, reason) from error
