@@ -10,12 +10,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTaskMixin
+from celery_semaphore.core.facts import StoreFacts
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.ops.check import StoreCheck
+from celery_semaphore.ops.views import PermitView, ResourceView, SemaphoreView, WaiterView
 from celery_semaphore.settings import _CONVERTERS, _OF_THE_URL
 from tests.support.process import ROOT, wait_until
 from tests.support.servers import ValkeyServer
@@ -207,10 +213,12 @@ def test_the_django_project(
     wait_until(lambda: f"[{sent.id}] succeeded" in worker.log(), 30, "it runs", log=worker.log_tail)
 
 
-def test_each_setting_and_option_is_described() -> None:
-    def described(page: str) -> set[str]:
-        return set(re.findall(r"`(\w+)`", (ROOT / "docs/reference" / page).read_text("utf-8")))
+def described(page: str) -> set[str]:
+    """Return the names in code quotes on this page of the reference."""
+    return set(re.findall(r"`(\w+)`", (ROOT / "docs/reference" / page).read_text("utf-8")))
 
+
+def test_each_setting_and_option_is_described() -> None:
     settings = {f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)}
     assert settings <= described("settings.md")
     options = {
@@ -218,6 +226,14 @@ def test_each_setting_and_option_is_described() -> None:
     }
     assert "wait_timeout" in options
     assert options <= described("options.md")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [SemaphoreView, ResourceView, PermitView, WaiterView, Ticket, StoreCheck, StoreFacts],
+)
+def test_each_field_of_json_is_described(printed: Any) -> None:
+    assert {field.name for field in fields(printed)} <= described("cli.md")
 
 
 MAINTAIN = sorted((ROOT / "docs/maintain").glob("*.md"))
