@@ -19,7 +19,6 @@ from celery import Celery
 
 from celery_semaphore import LimitedTaskMixin
 from celery_semaphore.core.facts import StoreFacts
-from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.ops.check import StoreCheck
 from celery_semaphore.ops.views import PermitView, ResourceView, SemaphoreView, WaiterView
 from celery_semaphore.settings import _CONVERTERS, _OF_THE_URL
@@ -213,12 +212,10 @@ def test_the_django_project(
     wait_until(lambda: f"[{sent.id}] succeeded" in worker.log(), 30, "it runs", log=worker.log_tail)
 
 
-def described(page: str) -> set[str]:
-    """Return the names in code quotes on this page of the reference."""
-    return set(re.findall(r"`(\w+)`", (ROOT / "docs/reference" / page).read_text("utf-8")))
-
-
 def test_each_setting_and_option_is_described() -> None:
+    def described(page: str) -> set[str]:
+        return set(re.findall(r"`(\w+)`", (ROOT / "docs/reference" / page).read_text("utf-8")))
+
     settings = {f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)}
     assert settings <= described("settings.md")
     options = {
@@ -229,11 +226,23 @@ def test_each_setting_and_option_is_described() -> None:
 
 
 @pytest.mark.parametrize(
-    "printed",
-    [SemaphoreView, ResourceView, PermitView, WaiterView, Ticket, StoreCheck, StoreFacts],
+    ("table", "printed", "more"),
+    [
+        ("a semaphore", SemaphoreView, ()),
+        ("a resource", ResourceView, ("keys",)),
+        ("a permit", PermitView, ()),
+        ("a waiter", WaiterView, ()),
+        ("a check", StoreCheck, ("usable",)),
+        ("the facts", StoreFacts, ()),
+    ],
 )
-def test_each_field_of_json_is_described(printed: Any) -> None:
-    assert {field.name for field in fields(printed)} <= described("cli.md")
+def test_the_fields_of_json_are_described(table: str, printed: Any, more: tuple[str, ...]) -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text("utf-8")
+    _, found, after = page.partition(f"| field of {table} |")
+    assert found
+    rows = [line for line in after.partition("\n\n")[0].splitlines() if line.startswith("| `")]
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(names) == sorted([*(field.name for field in fields(printed)), *more])
 
 
 MAINTAIN = sorted((ROOT / "docs/maintain").glob("*.md"))

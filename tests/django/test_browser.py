@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from celery import Celery
 from celery_semaphore.stores import store_from_url
 from tests.support.process import ROOT, Process, free_port, listening, wait_until
 from tests.support.servers import ValkeyServer, in_ci
-from tests.support.shared import shared
 from tests.support.worker import CeleryWorker
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -49,15 +47,18 @@ def manage(env: dict[str, str], *words: str) -> Process:
 
 
 @pytest.fixture(scope="session")
-def database(run_directory: Path) -> Iterator[str]:
-    """A database with its tables and the superuser, which one process makes for all of the run; to be copied."""
-    with shared(run_directory, "django", partial(migrated, run_directory)) as path:
-        yield path
+def database(run_directory: Path) -> Path:
+    """A database with its tables and the superuser, to be copied; one process makes it for all of the run."""
+    path = run_directory / "django.sqlite3"
+    with (run_directory / "django.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            migrate(path.with_suffix(".new")).rename(path)
+    return path
 
 
-@contextmanager
-def migrated(directory: Path) -> Iterator[str]:
-    path = directory / "db.sqlite3"
+def migrate(path: Path) -> Path:
+    path.unlink(missing_ok=True)
     env = {
         "PYTHONPATH": str(ROOT),
         "DJANGO_SETTINGS_MODULE": "tests.django.settings",
@@ -69,15 +70,15 @@ def migrated(directory: Path) -> Iterator[str]:
     for words in (["migrate"], user):
         with manage(env, *words) as command:
             assert command.wait(60) == 0, command.log_tail()
-    yield str(path)
+    return path
 
 
 @pytest.fixture
-def env(valkey: ValkeyServer, database: str, tmp_path: Path) -> dict[str, str]:
+def env(valkey: ValkeyServer, database: Path, tmp_path: Path) -> dict[str, str]:
     return {
         "PYTHONPATH": str(ROOT),
         "DJANGO_SETTINGS_MODULE": "tests.django.settings",
-        "SQLITE": shutil.copy(database, str(tmp_path)),
+        "SQLITE": str(shutil.copy(database, tmp_path)),
         "BROKER": valkey.database(0),
         "STORE": valkey.database(1),
     }

@@ -235,4 +235,28 @@ MUTANTS = [
         "        if reply.epoch != self._epoch:\n            grace",
         "tests/worker/holding/test_session.py::test_a_new_epoch_is_logged_once",
     ),
+    operating(
+        "what a server keeps over a restart needs no words",
+        "its row says none",
+        "stores/redis/facts",
+        ", (FORGETS,)",
+        ", ()",
+        "tests/ops/test_check.py::test_durability",
+    ),
+    operating(
+        "save points that cannot be seen are there",
+        "a hoster has some",
+        "stores/redis/facts",
+        "        return None, (MAY_FORGET,)",
+        "        return None, ()",
+        "tests/ops/test_check.py::test_durability",
+    ),
+    operating(
+        "a node of a Redis Cluster is like any other primary",
+        "it is one",
+        "stores/redis/facts",
+        " if is_node(info) else ",
+        " if False else ",
+        "tests/stores/cluster/test_health.py::TestHealth::test_a_node_is_named_as_one",
+    ),
 ]

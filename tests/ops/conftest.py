@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,12 +17,13 @@ import pytest
 
 from tests.support.counter import Counter, CounterServer
 from tests.support.fork_server import Request
-from tests.support.forked import Forked, fork_server
-from tests.support.process import ROOT
+from tests.support.forked import fork_server
+from tests.support.process import ROOT, Running
 from tests.support.servers import ValkeyServer
 from tests.worker.conftest import Site, rabbit_site, site_on
 
 __all__ = ["rabbit_site"]  # a fixture
+TIMEOUT_S = 60.0
 
 
 @dataclass
@@ -28,11 +31,6 @@ class Said:
     code: int
     out: str
     err: str
-
-
-def _kill(process: Forked) -> None:
-    if process.poll() is None:
-        os.kill(process.pid, signal.SIGKILL)
 
 
 def _text(file: IO[bytes]) -> str:
@@ -47,17 +45,34 @@ class Command:
     env: dict[str, str] = field(default_factory=dict)
     group: str = "semaphore"
     app: str | None = "tests.worker.app"
+    forks: bool = sys.platform == "linux"  # from a process that has imported Celery
 
     def __call__(self, *words: str, typed: str = "") -> Said:
         app = ("-A", self.app) if self.app else ()
-        request = Request("celery", [*app, self.group, *words], os.environ | self.env)
+        arguments = [*app, self.group, *words]
         with ExitStack() as stack:
-            given, out, error = (stack.enter_context(TemporaryFile()) for _ in range(3))
+            given, out, errors = (stack.enter_context(TemporaryFile()) for _ in range(3))
             given.write(typed.encode())
             given.seek(0)
-            process = fork_server(str(ROOT)).fork(request, out, error, given)
-            stack.callback(_kill, process)
-            return Said(process.wait(60), _text(out), _text(error))
+            process = self._started(arguments, given, out, errors)
+            try:
+                return Said(process.wait(TIMEOUT_S), _text(out), _text(errors))
+            except subprocess.TimeoutExpired:
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                found = f"{_text(out)}{_text(errors)}"
+                raise TimeoutError(f"celery {' '.join(arguments)}: no end\n{found}") from None
+
+    def _started(
+        self, arguments: list[str], given: IO[bytes], out: IO[bytes], errors: IO[bytes]
+    ) -> Running:
+        env = os.environ | {"PYTHONPATH": str(ROOT)} | self.env
+        if self.forks:
+            return fork_server(str(ROOT)).fork(
+                Request("celery", arguments, env), out, errors, given
+            )
+        command = [sys.executable, "-m", "celery", *arguments]
+        return subprocess.Popen(command, env=env, stdin=given, stdout=out, stderr=errors)
 
     def json(self, *words: str) -> Any:
         said = self(*words, "--json")

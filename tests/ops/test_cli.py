@@ -18,6 +18,21 @@ from .conftest import Command
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list"], "SEMAPHORE"),
+        (["show", "one", "--timeout", "0"], "one: 0 of 1 in use"),
+        (["limit", "one", "2"], "one: the limit is 2 (set)."),
+        (["purge", "one", "--force"], "Purged 0 parked task(s)."),
+        (["check"], "Workers can use this store"),
+    ],
+)
+def test_in_an_interpreter_of_its_own(site: Site, words: list[str], said: str) -> None:
+    """Most of these tests run where Celery was imported before."""
+    assert said in Command(site.env(), forks=False).says(*words)
+
+
 def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     worker = site.start(concurrency=2)
     (running,) = site.occupy()

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import redis
 
-from celery_semaphore.core.facts import DescribedStore
 from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
@@ -357,18 +356,12 @@ def test_a_name_that_no_sentinel_knows(open_store: Open) -> None:
         store.check()
 
 
-def test_an_operator_is_told_of_the_sentinels(open_store: Open) -> None:
-    store = open_store(3.0)
-    assert isinstance(store, DescribedStore)
-    said = store.about().role
-    assert said == "primary, 1 replica(s); the primary 'main' of the sentinels"
-
-
+@pytest.mark.parametrize("user", ["", ":s3cret@"])
 @pytest.mark.parametrize("database", ["", "/1"])
 def test_the_url_of_a_sentinel_without_its_scheme(
-    open_store: Open, sentinel: SentinelServer, database: str
+    open_store: Open, sentinel: SentinelServer, user: str, database: str
 ) -> None:
-    store = open_store(3.0, f"redis://127.0.0.1:{sentinel.ports[0]}{database}")
+    store = open_store(3.0, f"redis://{user}127.0.0.1:{sentinel.ports[0]}{database}")
     with pytest.raises(ConfigurationError, match=r"to a sentinel.*sentinel://.*master_name"):
         store.check()
 

@@ -1,6 +1,6 @@
 """`python -m tests.support.fork_server`: a process that has imported what workers import, and forks into them.
 
-These imports are most of what the start of a worker costs.
+These imports are most of what the start of a worker, or of another command of Celery, costs.
 Requests come from the socket that is its standard input; `forked.py` sends them.
 """
 

@@ -61,11 +61,6 @@ class NodeFinder:
         """Whether the server is a node of a Cluster."""
         return bool(self.nodes)
 
-    @property
-    def role(self) -> str:
-        """Which part of a Cluster the node serves, for error texts and operators; empty for any other server."""
-        return f"node of a Redis Cluster for slot {self._slot}" if self.nodes else ""
-
     def look(self) -> None:
         """Ask nothing before a call: a node that does not serve the slot says which one does."""
 
@@ -152,7 +147,9 @@ class NodeFinder:
         """Note at the error of a Cluster which node gave it, and what can be done."""
         if self.nodes:
             host, port = self.place
-            error.add_note(f"{host}:{port}, {self.role}{_advice(error)}")
+            error.add_note(
+                f"node {host}:{port} of a Redis Cluster, slot {self._slot}{_advice(error)}"
+            )
 
 
 def _advice(error: redis.RedisError) -> str:

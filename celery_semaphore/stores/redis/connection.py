@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .finder import Address
 
 Word = bytes | str | int
+KEEPS_NONE = "leads to a sentinel, which keeps no permits"
 
 
 def new_connection(
@@ -35,31 +36,50 @@ class NoSuchDatabase(redis.ResponseError):
     """The server has no database of this number."""
 
 
+class IsSentinel(redis.ResponseError):
+    """The server is a sentinel, which keeps no permits."""
+
+
 def introduce(connection: Any, url: str) -> None:
     """Connect as redis-py does, then read the run id of the server."""
     try:
         connection.on_connect()
     except redis.ResponseError as error:
+        if _is_sentinel(_info(connection)):  # it has no databases, so SELECT failed
+            raise IsSentinel(f"{url} {KEEPS_NONE}") from error
         if "DB index" in str(error) or "SELECT" in str(error):
             msg = f"{url} names a database that the server does not have ({error})"
             if "cluster" in str(error):
                 msg = f"{url} names a database, and a Redis Cluster has database 0 only ({error})"
             raise NoSuchDatabase(msg) from error
         raise
-    connection.send_command("INFO", "server")
+    info = _info(connection)
+    if _is_sentinel(info):
+        raise IsSentinel(f"{url} {KEEPS_NONE}")
+    connection.semaphore_run_id = info.get("run_id", "")
+    connection.semaphore_is_node = is_node(info)
+
+
+def _info(connection: Any) -> dict[str, str]:
     try:
-        info = connection.read_response()
+        info = plain(connection, ("INFO", "server"))
     except redis.ResponseError:  # INFO is forbidden: then only a missing record shows a restart
         info = b""
     text = info.decode() if isinstance(info, bytes) else str(info)
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    connection.semaphore_run_id = fields.get("run_id", "")
-    connection.semaphore_is_node = is_node(fields)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def _is_sentinel(info: Mapping[str, str]) -> bool:
+    return _mode_of(info) == "sentinel"
 
 
 def is_node(info: Mapping[str, str]) -> bool:
-    """Return whether the server with this INFO is a node of a Redis Cluster; Valkey has another name for the field."""
-    return "cluster" in {info.get("redis_mode"), info.get("server_mode")}
+    """Return whether the server with this INFO is a node of a Redis Cluster."""
+    return _mode_of(info) == "cluster"
+
+
+def _mode_of(info: Mapping[str, str]) -> str | None:
+    return info.get("redis_mode") or info.get("server_mode")  # the latter is Valkey's name for it
 
 
 def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:

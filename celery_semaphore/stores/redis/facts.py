@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...core.facts import StoreFacts
-from .connection import plain
+from .connection import is_node, plain
 from .health import appends, config, info_of, policy_of
 
-NONE = "none: neither an AOF nor save points"
-FORGETS = "A restart of this server forgets the limits and pauses that operators set: with appendonly yes it keeps them."
+FORGETS = (
+    "A restart of this server forgets the limits and pauses that operators set, for it has neither an AOF nor save"
+    " points: set appendonly yes."
+)
+MAY_FORGET = (
+    "The server does not say whether it has an AOF or save points: without them a restart forgets the limits and pauses"
+    " that operators set, so make sure that it has appendonly yes."
+)
 
 
 def format_of(connection: Any, epoch: str) -> int | None:
@@ -22,7 +27,7 @@ def format_of(connection: Any, epoch: str) -> int | None:
 def facts_of(connection: Any, epoch: str) -> StoreFacts:
     """Return what the server behind this connection says of itself."""
     info = info_of(connection)
-    durability = _durability(connection, info)
+    durability, notes = _durability(connection, info)
     return StoreFacts(
         server=_server(info),
         address=_address(connection),
@@ -30,15 +35,8 @@ def facts_of(connection: Any, epoch: str) -> StoreFacts:
         role=_role(info),
         durability=durability,
         eviction=policy_of(connection, info),
-        notes=(FORGETS,) if durability == NONE else (),
+        notes=notes,
     )
-
-
-def with_place(facts: StoreFacts, place: str) -> StoreFacts:
-    """Return these facts with the place that the server has among others, if it is known to have one."""
-    if not place:
-        return facts
-    return replace(facts, role=f"{facts.role}; {place}" if facts.role else place)
 
 
 def _server(info: dict[str, str]) -> str:
@@ -58,14 +56,17 @@ def _role(info: dict[str, str]) -> str | None:
         return f"replica of {info.get('master_host')}:{info.get('master_port')}"
     if info.get("role") != "master":
         return None
-    return f"primary, {info.get('connected_slaves', '0')} replica(s)"
+    place = "primary of a part of a Redis Cluster" if is_node(info) else "primary"
+    return f"{place}, {info.get('connected_slaves', '0')} replica(s)"
 
 
-def _durability(connection: Any, info: dict[str, str]) -> str | None:
-    """Return what a restart leaves; None if the server does not tell its save points, and has no AOF."""
+def _durability(connection: Any, info: dict[str, str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return what a restart leaves, None if the server does not say that; and what to do about it."""
     if appends(connection, info):
-        return f"AOF, appendfsync {config(connection, 'appendfsync') or 'not told'}"
+        return f"AOF, appendfsync {config(connection, 'appendfsync') or 'not told'}", ()
     saves = config(connection, "save")
     if saves is None:
-        return None
-    return f"no AOF, save points {saves}" if saves else NONE
+        return None, (MAY_FORGET,)
+    if not saves:
+        return "none: neither an AOF nor save points", (FORGETS,)
+    return f"no AOF, save points {saves}", ()

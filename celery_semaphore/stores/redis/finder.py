@@ -20,10 +20,6 @@ class Finder(Protocol):
     def seeks(self) -> bool:
         """Whether another server may take the place of the one that fails."""
 
-    @property
-    def role(self) -> str:
-        """The server's place among others, for error texts and operators; empty if it is not known to have one."""
-
     def look(self) -> None:
         """Find the server before a call, if it is time."""
 

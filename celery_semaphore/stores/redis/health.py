@@ -10,7 +10,7 @@ import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
-from .connection import NoSuchDatabase, is_node, plain
+from .connection import IsSentinel, NoSuchDatabase, is_node, plain
 from .errors import passes, said
 from .rights import check_rights, denied
 from .sentinels import NoSuchPrimary
@@ -18,9 +18,9 @@ from .sentinels import NoSuchPrimary
 LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
 SLOTS = "16384"  # of each Redis Cluster
+NEEDS_NONE = "without any password configured"  # in the error of a server that needs no password
 SENTINEL = (
-    "semaphore_url leads to a sentinel, which keeps no permits: begin it with sentinel://, and name the primary by"
-    " master_name in semaphore_transport_options."
+    "begin it with sentinel://, and name the primary by master_name in semaphore_transport_options."
 )
 OLDEST = (6, 2)  # for ZADD LT, and scripts that replicate their effects
 
@@ -40,15 +40,17 @@ def _mistake(error: StoreUnavailable, key: str) -> str | None:
     """Explain an error that is an outage while a worker runs, but a configuration mistake at its start."""
     cause = error.__cause__
     if isinstance(cause, NoSuchDatabase):
-        if "unknown command" in str(cause):  # no other server of the family has no SELECT
-            return SENTINEL
         return f"semaphore_url {cause}: give another number after its last /."
+    if isinstance(cause, IsSentinel):
+        return f"semaphore_url {cause}: {SENTINEL}"
     if isinstance(cause, NoSuchPrimary):
         return f"{cause}: give the name that their configuration has after 'sentinel monitor'."
     if isinstance(cause, redis.exceptions.NoPermissionError):
         return denied(key, str(cause))
     if isinstance(cause, redis.exceptions.AuthenticationError) or "NOAUTH" in str(error):
-        return f"The store refused the user name or password in semaphore_url: {cause}"
+        # A sentinel without a password refuses any; redis-py closes the connection, so it cannot be asked what it is.
+        hint = f" If the URL leads to a sentinel, {SENTINEL}" if NEEDS_NONE in str(cause) else ""
+        return f"The store refused the user name or password in semaphore_url: {cause}{hint}"
     return tls.mistake(error.reason)
 
 
@@ -58,18 +60,12 @@ def examine(connection: Any, key: str, *, parks: bool = False) -> list[str]:
     ``key`` is one of the prefix that is never written.
     """
     info = info_of(connection)
-    _check_mode(info)
     warnings = [] if info.get("run_id") else [_no_run_id(info)]
     _check_version(info)
     # A node of a Cluster that does not serve the store's slot answers MOVED here, and the call is repeated at another.
     check_rights(connection, key)
     warnings += _of_cluster(connection) if is_node(info) else _of_single(info)
     return warnings + _eviction(connection, info) + (_forgetful(connection, info) if parks else [])
-
-
-def _check_mode(info: dict[str, str]) -> None:
-    if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:
-        raise ConfigurationError(SENTINEL)
 
 
 def _no_run_id(info: dict[str, str]) -> str:
@@ -186,6 +182,8 @@ def config(connection: Any, name: str) -> str | None:
     try:
         found = plain(connection, ("CONFIG", "GET", name))
     except redis.ResponseError:
+        return None
+    if not found:  # the server has no such setting, or hides it
         return None
     pairs = found.items() if isinstance(found, dict) else [tuple(found[:2])]
     return next((value.decode() for _, value in pairs if value), "")

@@ -46,11 +46,6 @@ class Link:
             os.getpid()
         )  # last: another thread of a forked child must not take what the parent had
 
-    @property
-    def role(self) -> str:
-        """The server's place among others; empty if it is not known to have one."""
-        return self._finder.role
-
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
         try:

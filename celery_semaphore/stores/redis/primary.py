@@ -45,11 +45,6 @@ class PrimaryFinder:
         given = self._pool.connection_kwargs
         return given["host"], given["port"]
 
-    @property
-    def role(self) -> str:
-        """Which primary the server is, for error texts and operators."""
-        return f"the primary {self._sentinels.master!r} of the sentinels"
-
     def leads_to(self, connection: Any) -> bool:
         """Return whether this connection leads to the primary."""
         return (connection.host, connection.port) == self.place
@@ -83,7 +78,9 @@ class PrimaryFinder:
         """Note at the error which server gave it."""
         if self._known:
             host, port = self.place
-            error.add_note(f"{host}:{port}, {self.role}")
+            error.add_note(
+                f"{host}:{port}, the primary {self._sentinels.master!r} of the sentinels"
+            )
 
     def _ask_one(self, deadline: float) -> bool:
         """Go where the first sentinel says that answers; return whether one did."""

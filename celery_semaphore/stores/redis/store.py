@@ -34,7 +34,7 @@ from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import pack
-from .facts import facts_of, format_of, with_place
+from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
@@ -91,8 +91,7 @@ class RedisStore:
         return warnings + format_warnings(FORMAT if found is None else found)
 
     def about(self) -> StoreFacts:
-        facts = self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
-        return with_place(facts, self._link.role)
+        return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
 
     def acquire(
         self,

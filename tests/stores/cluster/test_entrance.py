@@ -59,6 +59,6 @@ class TestEntrance:
 
     def test_no_node_answers(self, open_store: Open) -> None:
         store = open_store("redis+cluster://:secret@127.0.0.1:1;127.0.0.1:2", timeout=1.0)
-        with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1, node of a Redis") as caught:
+        with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1 of a Redis Cluster") as caught:
             store.acquire(claim(), "a")
         assert "secret" not in str(caught.value)
