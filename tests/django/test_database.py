@@ -54,7 +54,7 @@ def manage(env: dict[str, str], *words: str, ok: bool = True) -> str:
 
 MIGRATE = ("migrate", "--database", "permits", "celery_semaphore")
 BEAT = ("-A", "tests.django.project", "beat", "--pidfile=")
-CLOSE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shop'"
+OPEN = "SELECT pid FROM pg_stat_activity WHERE application_name = 'shop'"
 THERE = "SELECT to_regclass('celery_semaphore.installed') IS NOT NULL"
 
 
@@ -200,7 +200,7 @@ def test_a_callable_that_asks_the_database_gets_a_new_connection_each_time(
     with CeleryWorker("tests.django.asking", concurrency=1, env=env) as worker:
         result = client.send_task("ask")
         worker.wait_until(lambda: f"ask[{result.id}] waits" in worker.log(), 20, "it waits")
-        postgres_server.run(CLOSE, database=name)
+        worker.wait_until(lambda: not postgres_server.run(OPEN), 10, "it closes its connection")
         store.release("other", [occupied])
         assert result.get(timeout=20) == "ran"
     store.close()

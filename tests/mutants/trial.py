@@ -20,10 +20,11 @@ RUN_TIMEOUT_S = 300.0  # of one run
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
 
 # A mutant that raises these is not a wrong idea but a wrong spelling; that a full server refuses a
-# script, or that one touches a key that it was not given, is neither, but what a test looks for.
+# script, or that one touches a key that it was not given, is neither, but what a test looks for, as
+# are the errors that is_final() is asked about.
 BROKEN = re.compile(
     r"(?m)Error compiling script|nonexistent global variable"
-    r"|^(?!.*(?:command not allowed when used memory|which the script was not given)).*user_script:\d+"
+    r"|^(?!.*(?:command not allowed when used memory|which the script was not given|is_final\()).*user_script:\d+"
     r"|^E +(?:\w+\.)*(?:SyntaxError|ImportError|ModuleNotFoundError|NameError|UnboundLocalError)\b"
 )
 

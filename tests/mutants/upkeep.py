@@ -208,7 +208,7 @@ PROCESSES = (
         "stores/redis/lua/overdue.lua",
         'call("ZREMRANGEBYSCORE", processes, "-inf", now - kept)\n',
         "",
-        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+        f"{KNOWN}::test_nothing_is_left_of_a_process_that_ended",
     ),
     upkeep(
         "a process of the future is known in Redis",
@@ -248,7 +248,7 @@ PROCESSES = (
         "stores/postgresql/v1/processes.sql",
         "old.seen <= _now - kept OR ",
         "",
-        f"{KNOWN}::test_a_process_that_ended_is_forgotten",
+        f"{KNOWN}::test_nothing_is_left_of_a_process_that_ended",
     ),
     upkeep(
         "a process of the future is known in PostgreSQL",

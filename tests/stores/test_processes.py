@@ -28,11 +28,14 @@ def clock() -> Hourglass:
 
 
 @pytest.fixture(params=["valkey", "redis", "postgres"])
-def open_store(request: pytest.FixtureRequest, clock: Hourglass) -> Iterator[OpenStore]:
+def server(request: pytest.FixtureRequest) -> RedisServer | PostgresServer:
+    found: RedisServer | PostgresServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def open_store(server: RedisServer | PostgresServer, clock: Hourglass) -> Iterator[OpenStore]:
     """Opens stores on one server, as several processes do."""
-    server: RedisServer | PostgresServer = request.getfixturevalue(request.param)
-    if isinstance(server, PostgresServer):
-        server.forget()
 
     def open_store(lease: float = LEASE) -> Store:
         store = store_from_url(server.url, StoreOptions(lease=lease, now=clock, timeout=20.0))
@@ -71,6 +74,26 @@ def test_a_process_that_ended_is_forgotten(
     clock.now += 1
     lives.reap()
     assert lives.processes() == {FORMAT: 1}
+
+
+def test_nothing_is_left_of_a_process_that_ended(
+    server: RedisServer | PostgresServer, open_store: OpenStore, clock: Hourglass
+) -> None:
+    """Whoever counts them passes over it in any case."""
+    ended, lives = open_store(), open_store()
+    ended.reap()
+    clock.now += SEEN_FOR_S
+    lives.reap()
+    assert records(server) == 1
+
+
+def records(server: RedisServer | PostgresServer) -> int:
+    """Return how many processes the server has written down."""
+    if isinstance(server, PostgresServer):
+        ((count,),) = server.run("SELECT count(*) FROM celery_semaphore.process")
+        return int(count)
+    with server.client() as client:
+        return int(client.zcard("{celery-semaphore}:processes"))
 
 
 def test_all_have_ended(open_store: OpenStore, clock: Hourglass) -> None:

@@ -41,6 +41,7 @@ class Site:
     counter_env: dict[str, str]
     counter: Counter
     lease: float = 3.0
+    prefix: str = StoreOptions.prefix
     workers: list[CeleryWorker] = field(default_factory=list)
     results: list[AsyncResult] = field(default_factory=list)
 
@@ -62,7 +63,7 @@ class Site:
             "BACKEND": self.backend,
             "STORE": self.store_url,
             "LEASE": str(self.lease),
-            "CONF": json.dumps(conf or {}),
+            "CONF": json.dumps({"semaphore_prefix": self.prefix} | (conf or {})),
             **self.counter_env,
         }
 
@@ -73,9 +74,7 @@ class Site:
 
     def store(self) -> Store:
         """A store of the test's own, to look from outside the workers."""
-        return store_from_url(
-            self.store_url, StoreOptions(prefix="celery-semaphore", lease=self.lease)
-        )
+        return store_from_url(self.store_url, StoreOptions(prefix=self.prefix, lease=self.lease))
 
     def all_back(self, claim: Claim) -> bool:
         """Whether exactly the limit can be acquired now; gives all of it back."""
@@ -147,7 +146,12 @@ def module_site(counter_server: CounterServer, request: pytest.FixtureRequest) -
     """One site for a whole module; its lease is so long that it cannot hide a permit that leaked."""
     need(ValkeyServer)
     with ValkeyServer() as valkey:
-        yield from site_on(valkey, counter_server, lease=60.0, **elsewhere(request))
+        options: dict[str, Any] = elsewhere(request)
+        if (
+            STORE == "cluster"
+        ):  # a test's own site empties it, which the module's worker would tell its store
+            options["prefix"] = "module"
+        yield from site_on(valkey, counter_server, lease=60.0, **options)
 
 
 def elsewhere(request: pytest.FixtureRequest) -> dict[str, str]:

@@ -87,6 +87,7 @@ def test_it_is_received_and_refused_once(broker: Site, name: str) -> None:
     broker.wait_all_back(ONE, 10)
 
 
+@valkey_only
 @pytest.mark.parametrize("hold", [True, False])
 def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
     """By the server's own statistics, while the worker asks the store for the grants; published ones cost some."""
