@@ -28,17 +28,17 @@ def clock() -> Hourglass:
 
 
 @pytest.fixture(params=["valkey", "redis", "postgres"])
-def server(request: pytest.FixtureRequest) -> RedisServer | PostgresServer:
+def any_server(request: pytest.FixtureRequest) -> RedisServer | PostgresServer:
     found: RedisServer | PostgresServer = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
-def open_store(server: RedisServer | PostgresServer, clock: Hourglass) -> Iterator[OpenStore]:
+def open_store(any_server: RedisServer | PostgresServer, clock: Hourglass) -> Iterator[OpenStore]:
     """Opens stores on one server, as several processes do."""
 
     def open_store(lease: float = LEASE) -> Store:
-        store = store_from_url(server.url, StoreOptions(lease=lease, now=clock, timeout=20.0))
+        store = store_from_url(any_server.url, StoreOptions(lease=lease, now=clock, timeout=20.0))
         return stack.enter_context(closing(store))
 
     with ExitStack() as stack:
@@ -77,14 +77,14 @@ def test_a_process_that_ended_is_forgotten(
 
 
 def test_nothing_is_left_of_a_process_that_ended(
-    server: RedisServer | PostgresServer, open_store: OpenStore, clock: Hourglass
+    any_server: RedisServer | PostgresServer, open_store: OpenStore, clock: Hourglass
 ) -> None:
     """Whoever counts them passes over it in any case."""
     ended, lives = open_store(), open_store()
     ended.reap()
     clock.now += SEEN_FOR_S
     lives.reap()
-    assert records(server) == 1
+    assert records(any_server) == 1
 
 
 def records(server: RedisServer | PostgresServer) -> int:

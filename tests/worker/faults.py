@@ -1,7 +1,8 @@
 """Processes that die exactly there: at one named point, once or a few times.
 
 ``FAULT`` is "child|main: before|after <step>"; ``FAULT_FILE`` is made when it struck. With ``FAULT_TIMES`` it strikes
-more often, and makes ``FAULT_FILE`` with ``.1``, ``.2`` and so on for each further time.
+more often, and makes ``FAULT_FILE`` with ``.1``, ``.2`` and so on for each further time. With ``FAULT_DELAY_S`` other
+threads go on for so long before it strikes.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def _strike(process: int, path: str) -> None:
     times = int(os.environ.get("FAULT_TIMES", "1"))
     if not any(_is_first(f"{path}.{n}" if n else path) for n in range(times)):
         return
+    time.sleep(float(os.environ.get("FAULT_DELAY_S", "0")))
     os.kill(process, signal.SIGKILL)
     signal.pause()  # a child whose main process died is killed a moment later
 

@@ -109,6 +109,7 @@ def test_main_process_dies_while_it_puts_a_message_back(
     site.start(name="other", concurrency=1, queues=["other"])
     publishes = {"semaphore_hold": False}
     env = fault(site, tmp_path, f"main: {when}")
+    env["FAULT_DELAY_S"] = "0.3"  # in which no other thread may acknowledge the message
     victim = site.start(name="victim", concurrency=1, env=env, conf=publishes)
     site.occupy(queue="other")
     resource = uuid4().hex
