@@ -193,8 +193,8 @@ MUTANTS = (
         "a sentinel has no such database",
         "it refuses SELECT",
         "connection",
-        "        if _is_sentinel(_info(connection)):",
-        "        if False:",
+        "            if _is_sentinel(_info(connection)):",
+        "            if False:",
         f"{TESTS}::test_the_url_of_a_sentinel_without_its_scheme",
     ),
 )

@@ -147,9 +147,8 @@ def module_site(counter_server: CounterServer, request: pytest.FixtureRequest) -
     need(ValkeyServer)
     with ValkeyServer() as valkey:
         options: dict[str, Any] = elsewhere(request)
-        if (
-            STORE == "cluster"
-        ):  # a test's own site empties it, which the module's worker would tell its store
+        if STORE == "cluster":
+            # A test's own site empties the Cluster. By the same prefix this module's worker would begin a grace there.
             options["prefix"] = "module"
         yield from site_on(valkey, counter_server, lease=60.0, **options)
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .finder import Address
 
 Word = bytes | str | int
-KEEPS_NONE = "leads to a sentinel, which keeps no permits"
 
 
 def new_connection(
@@ -39,15 +38,18 @@ class NoSuchDatabase(redis.ResponseError):
 class IsSentinel(redis.ResponseError):
     """The server is a sentinel, which keeps no permits."""
 
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url} leads to a sentinel, which keeps no permits")
+
 
 def introduce(connection: Any, url: str) -> None:
     """Connect as redis-py does, then read the run id of the server."""
     try:
         connection.on_connect()
     except redis.ResponseError as error:
-        if _is_sentinel(_info(connection)):  # it has no databases, so SELECT failed
-            raise IsSentinel(f"{url} {KEEPS_NONE}") from error
         if "DB index" in str(error) or "SELECT" in str(error):
+            if _is_sentinel(_info(connection)):  # it has no databases
+                raise IsSentinel(url) from error
             msg = f"{url} names a database that the server does not have ({error})"
             if "cluster" in str(error):
                 msg = f"{url} names a database, and a Redis Cluster has database 0 only ({error})"
@@ -55,17 +57,21 @@ def introduce(connection: Any, url: str) -> None:
         raise
     info = _info(connection)
     if _is_sentinel(info):
-        raise IsSentinel(f"{url} {KEEPS_NONE}")
+        raise IsSentinel(url)
     connection.semaphore_run_id = info.get("run_id", "")
     connection.semaphore_is_node = is_node(info)
 
 
 def _info(connection: Any) -> dict[str, str]:
     try:
-        info = plain(connection, ("INFO", "server"))
+        return fields_of(plain(connection, ("INFO", "server")))
     except redis.ResponseError:  # INFO is forbidden: then only a missing record shows a restart
-        info = b""
-    text = info.decode() if isinstance(info, bytes) else str(info)
+        return {}
+
+
+def fields_of(answer: bytes | str) -> dict[str, str]:
+    """Return the fields of an answer in the form of INFO."""
+    text = answer.decode() if isinstance(answer, bytes) else str(answer)
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 

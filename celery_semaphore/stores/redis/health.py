@@ -10,7 +10,7 @@ import redis
 
 from ...errors import ConfigurationError, StoreUnavailable
 from . import tls
-from .connection import IsSentinel, NoSuchDatabase, is_node, plain
+from .connection import IsSentinel, NoSuchDatabase, fields_of, is_node, plain
 from .errors import passes, said
 from .rights import check_rights, denied
 from .sentinels import NoSuchPrimary
@@ -103,7 +103,7 @@ def _of_cluster(connection: Any) -> list[str]:
         )
         raise ConfigurationError(msg)
     try:
-        state = _fields(plain(connection, ("CLUSTER", "INFO")))
+        state = fields_of(plain(connection, ("CLUSTER", "INFO")))
     except redis.ResponseError:  # it is forbidden, and all else worked
         warning = (
             f"The user may not ask {place} about the Redis Cluster, so after a failover only the nodes that semaphore_url"
@@ -128,12 +128,7 @@ def info_of(connection: Any) -> dict[str, str]:
         if passes(said(error)) and not isinstance(error, redis.exceptions.NoPermissionError):
             raise
         return {}
-    return _fields(raw)
-
-
-def _fields(raw: Any) -> dict[str, str]:
-    text = raw.decode() if isinstance(raw, bytes) else str(raw)
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return fields_of(raw)
 
 
 def policy_of(connection: Any, info: dict[str, str]) -> str | None:
