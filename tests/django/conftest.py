@@ -14,7 +14,11 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Answer, Claim, Kind, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
+from tests.support.process import ROOT
 from tests.support.servers import ValkeyServer
+
+# The environment of a process that finds the project.
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "tests.django.settings"}
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.stores import store_from_url
-from tests.support.process import ROOT, Process, free_port, listening, wait_until
+from tests.django.conftest import ENVIRONMENT
+from tests.support.process import Process, free_port, listening, wait_until
 from tests.support.servers import ValkeyServer, in_ci
 from tests.support.worker import CeleryWorker
 
@@ -60,8 +61,7 @@ def database(run_directory: Path) -> Path:
 def migrate(path: Path) -> Path:
     path.unlink(missing_ok=True)
     env = {
-        "PYTHONPATH": str(ROOT),
-        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        **ENVIRONMENT,
         "DJANGO_SUPERUSER_PASSWORD": "secret",
         "STORE": "memory://",  # none of these commands uses it
         "SQLITE": str(path),
@@ -76,8 +76,7 @@ def migrate(path: Path) -> Path:
 @pytest.fixture
 def env(valkey: ValkeyServer, database: Path, tmp_path: Path) -> dict[str, str]:
     return {
-        "PYTHONPATH": str(ROOT),
-        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        **ENVIRONMENT,
         "SQLITE": str(shutil.copy(database, tmp_path)),
         "BROKER": valkey.database(0),
         "STORE": valkey.database(1),

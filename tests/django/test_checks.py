@@ -14,7 +14,7 @@ from celery.signals import import_modules
 
 from celery_semaphore import LimitedTask
 from tests.conftest import StartServer
-from tests.django.conftest import MakeApp
+from tests.django.conftest import ENVIRONMENT, MakeApp
 from tests.support.process import ROOT, free_port
 from tests.support.python import python
 
@@ -137,8 +137,7 @@ def test_the_store_is_asked_only_for_a_deployment(
 
 def test_a_project_without_a_celery_app_is_told_how_to_get_one(tmp_path: Path) -> None:
     check = "import django; django.setup(); from django.core.management import call_command; call_command('check')"
-    env = {"DJANGO_SETTINGS_MODULE": "tests.django.settings", "PYTHONPATH": str(ROOT)}
-    done = python("-c", check, env=env, cwd=tmp_path)
+    done = python("-c", check, env=ENVIRONMENT, cwd=tmp_path)
     assert done.returncode == 0
     assert "celery_semaphore.W001" in done.stderr
     assert "no Celery app was made" in done.stderr

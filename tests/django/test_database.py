@@ -14,7 +14,7 @@ import pytest
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.schema import SchemaName
-from tests.django.conftest import MakeApp
+from tests.django.conftest import ENVIRONMENT, MakeApp
 from tests.support.postgres import PostgresServer
 from tests.support.process import ROOT, Process
 from tests.support.python import python
@@ -33,8 +33,7 @@ def name(postgres_server: PostgresServer) -> str:
 @pytest.fixture
 def env(postgres_server: PostgresServer, name: str, valkey: ValkeyServer) -> dict[str, str]:
     return {
-        "PYTHONPATH": str(ROOT),
-        "DJANGO_SETTINGS_MODULE": "tests.django.settings",
+        **ENVIRONMENT,
         "BROKER": valkey.url,
         "STORE": "django://permits",
         "POSTGRES_NAME": name,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,34 +22,38 @@ from tests.support.watch import Watch
 
 FAILOVERS = 50
 LEASE = 6.0
+Fault = Callable[[SentinelServer, RedisServer], AbstractContextManager[None]]
 
 
-def kill(sentinel: SentinelServer) -> float:
-    primary = sentinel.primary()
+@contextmanager
+def kill(_: SentinelServer, primary: RedisServer) -> Iterator[None]:
     primary.kill()
-    sentinel.wait_primary_is_not(primary)
-    served = time.monotonic()
+    yield
     primary.start()
-    return served
 
 
-def stop(sentinel: SentinelServer) -> float:
-    """Stop the primary until it has been replaced; it wakes as one, for some ten seconds."""
-    primary = sentinel.primary()
+@contextmanager
+def stop(_: SentinelServer, primary: RedisServer) -> Iterator[None]:
+    """Stop it until it has been replaced; it wakes as a primary, for some ten seconds."""
     primary.pause()
-    sentinel.wait_primary_is_not(primary)
-    served = time.monotonic()
+    yield
     time.sleep(random.choice([0.0, 0.5, 2.0]))
     primary.resume()
-    return served
 
 
-def promote(sentinel: SentinelServer) -> float:
+@contextmanager
+def promote(sentinel: SentinelServer, _: RedisServer) -> Iterator[None]:
     """Change places as an operator does; the former primary goes on as one for some ten seconds."""
-    primary = sentinel.primary()
     sentinel.promote()
-    sentinel.wait_primary_is_not(primary)
-    return time.monotonic()
+    yield
+
+
+def fail_over(how: Fault, sentinel: SentinelServer) -> float:
+    """Return when another server was promoted."""
+    primary = sentinel.primary()
+    with how(sentinel, primary):
+        sentinel.wait_primary_is_not(primary)
+        return time.monotonic()
 
 
 @pytest.mark.soak
@@ -61,9 +67,9 @@ def test_fifty_failovers(counter_server: CounterServer, counter: Counter, tmp_pa
     ):
         watch = Watch(clients, counter)
         for n in range(FAILOVERS):
-            fail_over = random.choice([kill, stop, promote])
-            pause = watch.pause_of(partial(fail_over, sentinel))
-            print(f"{n}: {fail_over.__name__}: {pause}", flush=True)
+            how = random.choice([kill, stop, promote])
+            pause = watch.pause_of(partial(fail_over, how, sentinel))
+            print(f"{n}: {how.__name__}: {pause}", flush=True)
             pauses.append(pause.longest)
             watch.none_is_above()
             sentinel.wait_whole()

@@ -43,14 +43,12 @@ def wait_until(
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that no outgoing connection takes before its server has it, or while that is away."""
+    return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that differ, and that no outgoing connection takes while their server is away."""
+    """Such ports, which differ."""
     with contextlib.ExitStack() as probes:
         found = list[int]()
         while len(found) < count:

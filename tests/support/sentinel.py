@@ -12,7 +12,7 @@ from typing import Self
 
 import redis
 
-from .process import Process, free_port, wait_until
+from .process import Process, free_ports, listening, wait_until
 from .servers import RedisServer
 
 MASTER = "main"
@@ -43,7 +43,7 @@ class SentinelServer:
             for n in range(1 + replicas)
         ]
         self.folder = Path(tempfile.mkdtemp(prefix="sentinel-"))
-        self.ports = [free_port() for _ in range(sentinels)]
+        self.ports = free_ports(sentinels)
         self._times = {
             "down_after_ms": down_after_ms,
             "failover_timeout_ms": failover_timeout_ms,
@@ -78,7 +78,9 @@ class SentinelServer:
         )
         binary = RedisServer.binary()
         assert binary, RedisServer.why_missing()
-        return Process(f"sentinel-{port}", [binary, file, "--sentinel"]).start()
+        sentinel = Process(f"sentinel-{port}", [binary, file, "--sentinel"]).start()
+        sentinel.wait_until(lambda: listening(port), READY_TIMEOUT_S, "a connection")
+        return sentinel
 
     def stop(self) -> None:
         for sentinel in self._sentinels:

@@ -93,11 +93,14 @@ class Link:
         return answer
 
     def _taken(self, idle: list[Any], timeout: float | None) -> Any:
-        if timeout is None:  # an idle one has a longer timeout than what is left
-            with suppress(IndexError):
-                while not self._finder.leads_to(connection := idle.pop()):
-                    connection.disconnect()
+        while timeout is None:  # an idle one has a longer timeout than what is left
+            try:
+                connection = idle.pop()
+            except IndexError:
+                break
+            if self._finder.leads_to(connection):
                 return connection
+            connection.disconnect()
         return new_connection(self._pool, timeout)
 
     def close(self) -> None:
