@@ -117,11 +117,11 @@ MUTANTS = [
         "a connection that the server closes is an outage",
         "a wrong certificate is refused with a reason",
         "stores/redis/health",
-        'f"{error}{tls.hint(error.reason)}"',
+        'f"{error}{tls.hint(error)}"',
         'f"{error}"',
         TLS,
         "-k",
-        "redis_refuses or no_tls_to",
+        "redis_refuses or no_tls_to or without_tls",
     ),
     rights(
         "libpq's errors of certificates are outages",

@@ -20,7 +20,7 @@ from tests.support.cluster import ClusterServer, Node
 from tests.support.postgres import PostgresServer, belongs_to_its_user
 from tests.support.process import free_port, free_ports
 from tests.support.rights import as_role
-from tests.support.servers import RedisServer, in_ci
+from tests.support.servers import RedisServer, ValkeyServer, in_ci
 
 from .conftest import claim
 
@@ -148,8 +148,11 @@ def usable(url: str, options: StoreOptions | None = None) -> bool:
         return store.check() == [] and isinstance(store.acquire(claim(9), "a"), Permit)
 
 
-def refusal(url: str) -> SemaphoreError:
-    with closing(store_from_url(url)) as store, pytest.raises(SemaphoreError) as caught:
+def refusal(url: str, options: StoreOptions | None = None) -> SemaphoreError:
+    with (
+        closing(store_from_url(url, options or StoreOptions())) as store,
+        pytest.raises(SemaphoreError) as caught,
+    ):
         store.check()
     return caught.value
 
@@ -192,6 +195,11 @@ def test_files_that_redis_py_cannot_use(strict: str, certificates: Certificates,
 
 def test_no_tls_to_a_port_of_tls(strict: str) -> None:
     assert "rediss://" in str(refusal(f"redis://{strict}/0"))
+
+
+def test_tls_to_a_port_without_tls(valkey: ValkeyServer) -> None:
+    error = refusal(f"rediss://127.0.0.1:{valkey.port}/0", StoreOptions(timeout=0.5))
+    assert "begins with redis://" in str(error)
 
 
 def test_a_client_certificate_for_postgresql(

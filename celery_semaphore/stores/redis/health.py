@@ -32,7 +32,7 @@ def denied_is_misconfigured(key: str) -> Iterator[None]:
         yield
     except StoreUnavailable as error:
         if (msg := _mistake(error, key)) is None:
-            raise StoreUnavailable(f"{error}{tls.hint(error.reason)}", error.reason) from error
+            raise StoreUnavailable(f"{error}{tls.hint(error)}", error.reason) from error
         raise ConfigurationError(msg) from error
 
 

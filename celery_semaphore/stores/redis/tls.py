@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...errors import StoreUnavailable
 
 _SERVERS = re.compile(r"CERTIFICATE_VERIFY_FAILED")
 _REFUSED = re.compile(
@@ -36,11 +42,20 @@ def mistake(reason: str) -> str | None:
     return None
 
 
-def hint(reason: str) -> str:
-    """Return what to look at if the server closed the connection, which an outage does, too; else nothing."""
-    if not _CLOSED.search(reason):
+def hint(error: StoreUnavailable) -> str:
+    """Return what to look at if the connection was closed or not answered, as in an outage, too; else nothing."""
+    if any("handshake operation timed out" in str(cause) for cause in _causes(error)):
+        return " If the server does not speak TLS at this port, the URL begins with redis://."
+    if not _CLOSED.search(error.reason):
         return ""
     return (
         " If the server speaks TLS, the URL begins with rediss://; if it asks for a client certificate"
         f" (tls-auth-clients), {NAME_ONE}."
     )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause = error.__cause__ or error.__context__
+    while cause:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
