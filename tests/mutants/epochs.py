@@ -312,8 +312,8 @@ LOST_HAND_OVERS = [
         "a grant of before the loss is taken up",
         "it is there, so it was not taken up yet",
         "state",
-        "(entry.granted or not self.has_room_for_living(ask))",
-        "(not self.has_room_for_living(ask))",
+        "(entry.granted or not self.has_room_for_living(claim))",
+        "(not self.has_room_for_living(claim))",
     ),
 ]
 

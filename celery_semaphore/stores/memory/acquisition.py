@@ -39,8 +39,8 @@ class Acquisition:
     def answer(self) -> Answer:
         self.wanted = resource_claims(self.claims)
         self.state.end_overdue(self.wanted)  # A3
-        for ask in self.wanted:  # A4
-            self.state.at(ask.resource).declared = ask.limit
+        for claim in self.wanted:  # A4
+            self.state.at(claim.resource).declared = claim.limit
         carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)
@@ -50,9 +50,9 @@ class Acquisition:
             return self._permit()
         if part:
             self.state.end_part(self.wanted, self.holder)
-        for ask in self.wanted:
-            if self.holder in self.state.at(ask.resource).released:  # A7
-                return self._refused(ask, Reason.RELEASED)
+        for claim in self.wanted:
+            if self.holder in self.state.at(claim.resource).released:  # A7
+                return self._refused(claim, Reason.RELEASED)
         if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)
         return self._took_up() or self._asked()
@@ -74,9 +74,9 @@ class Acquisition:
         came_back = self._waited() > 0
         if came_back and self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
-        for ask in self.wanted:
-            if reason := self.state.refusal(ask, self.ticket):  # A13
-                return self._refused(ask, reason)
+        for claim in self.wanted:
+            if reason := self.state.refusal(claim, self.ticket):  # A13
+                return self._refused(claim, reason)
         return self._admitted(self.state.new_token(self.wanted))  # A14, E9
 
     def _admitted(self, token: int) -> Permit:
@@ -105,10 +105,10 @@ class Acquisition:
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
         return told or Ticket(self.holder, priority, self.state.now)
 
-    def _refused(self, ask: ResourceClaim, reason: Reason) -> Refusal:
-        at, wait = self.state.at(ask.resource), self.wait or DEFAULT_WAIT
+    def _refused(self, claim: ResourceClaim, reason: Reason) -> Refusal:
+        at, wait = self.state.at(claim.resource), self.wait or DEFAULT_WAIT
         position, left = len(at.line(before=self.ticket)), self._left()
-        retry = int(min(left, self._delay(ask, reason, position, wait)))
+        retry = int(min(left, self._delay(claim, reason, position, wait)))
         kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None
         if self.wait and reason not in (Reason.RELEASED, Reason.COPY, Reason.RUNNING):
             if left <= 0:
@@ -116,15 +116,15 @@ class Acquisition:
                 reason, retry = Reason.TIMED_OUT, 0
             else:
                 kept = self.ticket
-                self._stand(ask, self.wait, retry)
+                self._stand(claim, self.wait, retry)
         if (kept and reason is not Reason.RUNNING) or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
-        limit, occupied = self.state.limit(ask.resource) or 0, at.occupied()
-        claim = next(claim for claim in self.claims if claim.resource == ask.resource)
+        limit, occupied = self.state.limit(claim.resource) or 0, at.occupied()
+        asked = next(each for each in self.claims if each.resource == claim.resource)
         after, since = seconds(retry), seconds(self._waited())
-        return Refusal(claim, reason, limit, occupied, kept, position, after, since)
+        return Refusal(asked, reason, limit, occupied, kept, position, after, since)
 
-    def _stand(self, ask: ResourceClaim, wait: Wait, retry: int) -> None:
+    def _stand(self, claim: ResourceClaim, wait: Wait, retry: int) -> None:
         """Put the wait into the line of the claim that refused, and delete it from all others."""
         before = self.state.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.state.now + retry
@@ -141,7 +141,7 @@ class Acquisition:
             # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
             waiter = replace(waiter, session="", away=False)
-        self.state.at(ask.resource).tickets[waiter.nonce] = waiter
+        self.state.at(claim.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:
         return max(0, self.state.now - self.ticket.place)
@@ -152,9 +152,9 @@ class Acquisition:
             return inf
         return microseconds(self.wait.timeout) - self._waited()
 
-    def _delay(self, ask: ResourceClaim, reason: Reason, position: int, wait: Wait) -> float:
+    def _delay(self, claim: ResourceClaim, reason: Reason, position: int, wait: Wait) -> float:
         """Return the delay until a permit can be expected: by the position in line and the mean time of permits."""
-        at, limit = self.state.at(ask.resource), self.state.limit(ask.resource)
+        at, limit = self.state.at(claim.resource), self.state.limit(claim.resource)
         mean = DEFAULT_MEAN if at.mean is None else at.mean
         delay: float = self.state.lease
         if limit and reason not in (Reason.UNSATISFIABLE, Reason.RUNNING):

@@ -48,7 +48,7 @@ def attach(
 
 def _send(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     """Put the message into the outbox, with the grant of its wait."""
-    for ask in waiter.resource_claims:
-        grants = state.at(ask.resource).grants
+    for claim in waiter.resource_claims:
+        grants = state.at(claim.resource).grants
         grants[waiter.nonce] = replace(grants[waiter.nonce], ends=state.now + state.take_up)
     at.outbox[waiter.nonce] = at.grants[waiter.nonce].token

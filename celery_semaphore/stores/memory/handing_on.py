@@ -31,8 +31,8 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
     for name in names:
         at = state.at(name)
         while waiter := _next(state, at):
-            if not {ask.resource for ask in waiter.resource_claims}.issubset(names):  # H7
-                needed = [ask.resource for ask in waiter.resource_claims]
+            if not {claim.resource for claim in waiter.resource_claims}.issubset(names):  # H7
+                needed = [claim.resource for claim in waiter.resource_claims]
                 break
             _grant_or_move(state, at, waiter)
     outgoing = frozenset(name for name in names if state.at(name).outbox)
@@ -52,9 +52,9 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
 
 
 def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
-    for ask in waiter.resource_claims:
-        if ask.resource != at.name and state.refusal(ask, waiter.ticket):
-            _move(at, state.at(ask.resource), waiter)
+    for claim in waiter.resource_claims:
+        if claim.resource != at.name and state.refusal(claim, waiter.ticket):
+            _move(at, state.at(claim.resource), waiter)
             return
     _grant(state, at, waiter)
 
@@ -71,9 +71,9 @@ def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     """H9, E4: grant all claims of this wait."""
     token = state.new_token(waiter.resource_claims)
     ends = state.now + (GRANT if waiter.session else state.take_up)
-    for ask in waiter.resource_claims:
-        state.at(ask.resource).grants[waiter.nonce] = Entry(
-            token, state.now, ask.weight, ends, state.epoch.id, ticket=waiter.ticket
+    for claim in waiter.resource_claims:
+        state.at(claim.resource).grants[waiter.nonce] = Entry(
+            token, state.now, claim.weight, ends, state.epoch.id, ticket=waiter.ticket
         )
     if waiter.payload is not None:
         at.outbox[waiter.nonce] = token

@@ -22,27 +22,27 @@ def renewed_in_newer(state: MemoryState, permit: Permit) -> Renewal:
     newer processes can tell whether it fits.
     """
     wanted = resource_claims(permit.claims)
-    if not all(_is_there(state, permit.holder, ask) for ask in wanted):
+    if not all(_is_there(state, permit.holder, claim) for claim in wanted):
         return Renewal.LOST
-    for ask in wanted:
-        holders = state.at(ask.resource).holders
+    for claim in wanted:
+        holders = state.at(claim.resource).holders
         holders[permit.holder] = replace(holders[permit.holder], ends=state.now + state.lease)
     return Renewal.OK
 
 
-def _is_there(state: MemoryState, holder: str, ask: ResourceClaim) -> bool:
-    entry = state.at(ask.resource).holders.get(holder)
+def _is_there(state: MemoryState, holder: str, claim: ResourceClaim) -> bool:
+    entry = state.at(claim.resource).holders.get(holder)
     if entry is None or entry.ends <= state.now:
         return False
-    return (entry.weight, entry.epoch) == (ask.weight, state.epoch.id)
+    return (entry.weight, entry.epoch) == (claim.weight, state.epoch.id)
 
 
 def release_in_newer(
     state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """R1: release the permit; waits may have another layout by now, so a newer process hands on."""
-    for ask in wanted:
-        at = state.at(ask.resource)
+    for claim in wanted:
+        at = state.at(claim.resource)
         if at.holders.pop(holder, None):
             at.mark_released(holder, state.now + state.lease)
     Messages(state, wanted[0].resource, message_id).ran(holder)

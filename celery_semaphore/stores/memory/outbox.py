@@ -42,8 +42,8 @@ def outgoing(at: Resource) -> Iterator[tuple[StoredWait, Entry | None]]:
 def sent(state: MemoryState, grant: Grant) -> None:
     """E15: delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
     nonce, until = grant.ticket.nonce, grant.expires_at
-    for ask in resource_claims(grant.claims):
-        at = state.at(ask.resource)
+    for claim in resource_claims(grant.claims):
+        at = state.at(claim.resource)
         entry, waiter = at.grants.get(nonce), at.tickets.get(nonce)
         if entry and entry.token == grant.token:
             at.forget(nonce)

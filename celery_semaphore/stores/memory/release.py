@@ -21,8 +21,8 @@ def release(
     """End the permit of this holder, and prevent that it gets one later."""
     Messages(state, wanted[0].resource, message_id).ran(holder)  # R5
     state.end_overdue(wanted)  # R2
-    for ask in wanted:
-        at = state.at(ask.resource)
+    for claim in wanted:
+        at = state.at(claim.resource)
         if entry := at.holders.pop(holder, None):  # R3
             at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
         at.mark_released(holder, state.now + state.lease)  # R4

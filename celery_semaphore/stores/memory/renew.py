@@ -25,7 +25,7 @@ def renewed(state: MemoryState, permit: Permit) -> Renewal:
         if part:
             state.end_part(wanted, permit.holder)
         return Renewal.LOST
-    names = [ask.resource for ask in wanted]
+    names = [claim.resource for claim in wanted]
     restored = [name for name in names if not state.at(name).remembers(state.epoch.id, own)]
     if taken_up:
         state.taken_up(wanted, taken_up)
@@ -44,6 +44,7 @@ def _is_forgotten(
     if not state.in_grace or permit.epoch == state.epoch.id:
         return False
     return all(
-        permit.holder not in state.at(ask.resource).released and state.has_room_for_living(ask, own)
-        for ask in wanted
+        permit.holder not in state.at(claim.resource).released
+        and state.has_room_for_living(claim, own)
+        for claim in wanted
     )

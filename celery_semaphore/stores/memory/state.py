@@ -66,7 +66,7 @@ class MemoryState:
         return found if found and found.until > self.now else None
 
     def end_overdue(self, wanted: Sequence[ResourceClaim]) -> None:
-        for at in [self.at(ask.resource) for ask in wanted]:
+        for at in [self.at(claim.resource) for claim in wanted]:
             at.cut(self._furthest)
             if not self.in_grace:  # else the store was away: no holder could renew or come back
                 for lapsed in at.end_overdue(self.now, self.lease, self.take_up):
@@ -119,8 +119,8 @@ class MemoryState:
         E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
         """
         self.end_overdue(wanted)
-        for ask in wanted if not self.in_grace else ():
-            self._send_off_set_aside(self.at(ask.resource))
+        for claim in wanted if not self.in_grace else ():
+            self._send_off_set_aside(self.at(claim.resource))
 
     def _send_off_set_aside(self, at: Resource) -> None:
         for waiter in at.line():
@@ -136,13 +136,13 @@ class MemoryState:
             name, self.limits.get(semaphore, declared if newest is None else newest)
         )
 
-    def refusal(self, ask: ResourceClaim, ticket: Ticket) -> Reason | None:
+    def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
-        at, limit = self.at(ask.resource), self.limit(ask.resource, ask.limit) or 0
-        occupied = at.occupied() + ask.weight
+        at, limit = self.at(claim.resource), self.limit(claim.resource, claim.limit) or 0
+        occupied = at.occupied() + claim.weight
         if limit == 0:  # C1
             return Reason.PAUSED
-        if ask.weight > limit:  # C2
+        if claim.weight > limit:  # C2
             return Reason.UNSATISFIABLE
         if self.in_grace:  # C3
             return Reason.RECOVERING
@@ -152,38 +152,38 @@ class MemoryState:
 
     def permit_of(self, wanted: Sequence[ResourceClaim], holder: str) -> tuple[Entry | None, bool]:
         """Return what a holder has on these claims, and whether it is whole and alive."""
-        found = [self.at(ask.resource).holders.get(holder) for ask in wanted]
+        found = [self.at(claim.resource).holders.get(holder) for claim in wanted]
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
     def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
         """Return the newest grant of a wait on these claims (in two lines it may get two), and whether it is whole."""
-        found = [self.at(ask.resource).grants.get(nonce) for ask in wanted]
+        found = [self.at(claim.resource).grants.get(nonce) for claim in wanted]
         newest = max(filter(None, found), key=lambda entry: entry.token, default=None)
         return newest, self._is_whole(wanted, found)
 
     def _is_whole(self, wanted: Sequence[ResourceClaim], found: Sequence[Entry | None]) -> bool:
         return all(
-            entry and entry.weight == ask.weight and self._lives(ask, entry)
-            for ask, entry in zip(wanted, found, strict=True)
+            entry and entry.weight == claim.weight and self._lives(claim, entry)
+            for claim, entry in zip(wanted, found, strict=True)
         )
 
-    def _lives(self, ask: ResourceClaim, entry: Entry) -> bool:
+    def _lives(self, claim: ResourceClaim, entry: Entry) -> bool:
         """Return whether an entry is alive.
 
         A grant of an earlier epoch does not count, since it may have been taken up and released.
         """
-        if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(ask)):
+        if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(claim)):
             return False
         return entry.ends > self.now or self.in_grace
 
-    def has_room_for_living(self, ask: ResourceClaim, own: Own = NOTHING) -> bool:
-        limit = self.limit(ask.resource, ask.limit) or 0
-        return self.at(ask.resource).has_room_for_living(ask.weight, limit, self.epoch.id, own)
+    def has_room_for_living(self, claim: ResourceClaim, own: Own = NOTHING) -> bool:
+        limit = self.limit(claim.resource, claim.limit) or 0
+        return self.at(claim.resource).has_room_for_living(claim.weight, limit, self.epoch.id, own)
 
     def new_token(self, wanted: Sequence[ResourceClaim]) -> int:
-        token = max(self.now, *(self.at(ask.resource).token + 1 for ask in wanted))
-        for ask in wanted:
-            self.at(ask.resource).token = token
+        token = max(self.now, *(self.at(claim.resource).token + 1 for claim in wanted))
+        for claim in wanted:
+            self.at(claim.resource).token = token
         return token
 
     def write(
@@ -194,35 +194,35 @@ class MemoryState:
         since: int,
         restored: Sequence[str] = (),
     ) -> None:
-        for ask in wanted:
-            at = self.at(ask.resource)
+        for claim in wanted:
+            at = self.at(claim.resource)
             at.token = max(at.token, token)
-            entry = Entry(token, since, ask.weight, self.now + self.lease, self.epoch.id)
-            at.holders[holder] = replace(entry, restored=ask.resource in restored)
+            entry = Entry(token, since, claim.weight, self.now + self.lease, self.epoch.id)
+            at.holders[holder] = replace(entry, restored=claim.resource in restored)
 
     def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> Ticket | None:
         """Return the ticket of this wait with the rank in the store: an operator may have promoted it.
 
         Of several records the most urgent counts.
         """
-        found = [self.at(ask.resource).ticket_of(nonce) for ask in wanted]
+        found = [self.at(claim.resource).ticket_of(nonce) for claim in wanted]
         return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> list[Resource]:
         """Return the resources where this wait has a record."""
-        ats = [self.at(ask.resource) for ask in wanted]
+        ats = [self.at(claim.resource) for claim in wanted]
         return [at for at in ats if nonce in at.tickets]
 
     def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> StoredWait | None:
         """Delete a wait from all lines; return its last record."""
         found = None
-        for ask in wanted:
-            found = self.at(ask.resource).forget(nonce) or found
+        for claim in wanted:
+            found = self.at(claim.resource).forget(nonce) or found
         return found
 
     def end_grant(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
-        for ask in wanted:
-            self.at(ask.resource).grants.pop(nonce, None)
+        for claim in wanted:
+            self.at(claim.resource).grants.pop(nonce, None)
 
     def taken_up(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """Delete a wait and its grant: the holder has its permit, or needs none."""
@@ -245,6 +245,6 @@ class MemoryState:
 
     def end_part(self, wanted: Sequence[ResourceClaim], holder: str) -> None:
         """A6: end a permit that the store has on some of its claims only."""
-        for ask in wanted:
-            self.at(ask.resource).holders.pop(holder, None)
-            self.at(ask.resource).mark_released(holder, self.now + self.lease)
+        for claim in wanted:
+            self.at(claim.resource).holders.pop(holder, None)
+            self.at(claim.resource).mark_released(holder, self.now + self.lease)

@@ -243,4 +243,4 @@ class MemoryStore:
         return self._state
 
     def _handed_on(self, wanted: Sequence[ResourceClaim]) -> Outgoing:
-        return hand_on(self._state, [ask.resource for ask in wanted])  # R7
+        return hand_on(self._state, [claim.resource for claim in wanted])  # R7

@@ -47,7 +47,7 @@ class StoredWait:
         return self.ask_at(resource).weight
 
     def ask_at(self, resource: str) -> ResourceClaim:
-        return next(ask for ask in self.resource_claims if ask.resource == resource)
+        return next(claim for claim in self.resource_claims if claim.resource == resource)
 
     def promoted(self) -> StoredWait:
         """Return the same wait with the highest priority, at its place."""

@@ -45,9 +45,9 @@ def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:
 def columns(wanted: Sequence[ResourceClaim]) -> tuple[list[str], list[int], list[int]]:
     """Return the resources, limits and weights of claims."""
     return (
-        [ask.resource for ask in wanted],
-        [ask.limit for ask in wanted],
-        [ask.weight for ask in wanted],
+        [claim.resource for claim in wanted],
+        [claim.limit for claim in wanted],
+        [claim.weight for claim in wanted],
     )
 
 
@@ -61,7 +61,7 @@ def brought_by(message_id: MessageId | None) -> tuple[str, str | None, int]:
 
 def published(grant: Grant) -> dict[str, Any]:
     """Return a message that the broker has, as a parameter of ``sent``."""
-    resources = [ask.resource for ask in resource_claims(grant.claims)]
+    resources = [claim.resource for claim in resource_claims(grant.claims)]
     return {
         "ticket": stored(grant.ticket.text),
         "token": grant.token,
@@ -77,22 +77,22 @@ def renewed(permit: Permit) -> dict[str, Any]:
         "token": permit.token,
         "since": microseconds(permit.acquired_at),
         "epoch": permit.epoch,
-        "resources": [ask.resource for ask in wanted],
-        "limits": [ask.limit for ask in wanted],
-        "weights": [ask.weight for ask in wanted],
+        "resources": [claim.resource for claim in wanted],
+        "limits": [claim.limit for claim in wanted],
+        "weights": [claim.weight for claim in wanted],
     }
 
 
 def asked(begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]) -> tuple[list[str], ...]:
     """Return the nonces and the resources of begun waits, then a nonce and a resource for each wait to forecast."""
     places = [
-        (wait, ask.resource)
+        (wait, claim.resource)
         for wait in to_forecast[:EXPECTED]
-        for ask in resource_claims(wait.claims)
+        for claim in resource_claims(wait.claims)
     ]
     return (
         [stored(wait.ticket.nonce) for wait in begun],
-        sorted({ask.resource for wait in begun for ask in resource_claims(wait.claims)}),
+        sorted({claim.resource for wait in begun for claim in resource_claims(wait.claims)}),
         [stored(wait.ticket.nonce) for wait, _ in places],
         [resource for _, resource in places],
     )
@@ -105,7 +105,7 @@ def named(wait: HeldWait) -> dict[str, Any]:
         "kind": str(wait.kind),
         "keeps": microseconds(wait.keeps),
         "claims": packed(wait.claims),
-        "resources": [ask.resource for ask in wanted],
-        "limits": [ask.limit for ask in wanted],
-        "weights": [ask.weight for ask in wanted],
+        "resources": [claim.resource for claim in wanted],
+        "limits": [claim.limit for claim in wanted],
+        "weights": [claim.weight for claim in wanted],
     }

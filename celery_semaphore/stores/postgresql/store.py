@@ -135,7 +135,7 @@ class PostgresStore:
             (stored(ticket.text), stored(name), ends, packed(claims), *columns(wanted))
         )
         said = self._runner.run("attach", parked, payload)
-        return self._runner.handed_on([ask.resource for ask in wanted], said)
+        return self._runner.handed_on([claim.resource for claim in wanted], said)
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         return self._renewer.renew(list(permits))
@@ -143,7 +143,7 @@ class PostgresStore:
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> Outgoing:
-        resources = [ask.resource for ask in resource_claims(claims)]
+        resources = [claim.resource for claim in resource_claims(claims)]
         words = (stored(name_of(holder)), *brought_by(message_id), resources)
         try:
             return self._runner.handed_on(resources, self._runner.run("release", *words))

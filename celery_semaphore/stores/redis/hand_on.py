@@ -63,7 +63,7 @@ class HandOn:
             outgoing |= {name.decode() for name in names}
             if not (again or needed):
                 break
-            more = {ask.resource: ask for ask in wanted}
+            more = {claim.resource: claim for claim in wanted}
             more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
             answer = self._runner.run(scripts.REAP, list(more.values()))
         return outgoing

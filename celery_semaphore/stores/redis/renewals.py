@@ -50,16 +50,16 @@ class Renewer:
         words: list[Word] = [len(permits)]
         for permit in permits:
             wanted, since = resource_claims(permit.claims), microseconds(permit.acquired_at)
-            keys += [self._runner.keys_of(ask.resource) for ask in wanted]
+            keys += [self._runner.keys_of(claim.resource) for claim in wanted]
             words += [permit.holder, len(wanted)]
-            words += [f"{permit.token} {since} {ask.weight} " for ask in wanted]
+            words += [f"{permit.token} {since} {claim.weight} " for claim in wanted]
         return [], words, (2 * len(keys), b"".join(keys))
 
     def _renewed_alike(self, permits: Sequence[Permit]) -> Renewals:
         """Renew permits on the same resources in one call, which reads these resources once."""
         alike: dict[tuple[str, ...], list[Permit]] = {}
         for permit in permits:
-            resources = tuple(ask.resource for ask in resource_claims(permit.claims))
+            resources = tuple(claim.resource for claim in resource_claims(permit.claims))
             alike.setdefault(resources, []).append(permit)
         parts = [part for same in alike.values() for part in _parts(same)]
         renewals = self._renewed(parts)
@@ -80,7 +80,7 @@ class Renewer:
         calls: list[Call] = []
         for permit in permits:
             wanted = resource_claims(permit.claims)
-            words: list[Word] = [permit.holder, *(ask.weight for ask in wanted)]
+            words: list[Word] = [permit.holder, *(claim.weight for claim in wanted)]
             calls.append((wanted, words))
         said = self._runner.run_all(scripts.RENEW_NEWER, calls)
         answered = zip(permits, said, strict=True)
@@ -102,4 +102,4 @@ def _alike(permits: Sequence[Permit]) -> Call:
 
 def figures_of(wanted: list[ResourceClaim]) -> list[Word]:
     """Return limit and weight of each claim, in the order of the scripts' arguments."""
-    return [figure for ask in wanted for figure in (ask.limit, ask.weight)]
+    return [figure for claim in wanted for figure in (claim.limit, claim.weight)]

@@ -108,8 +108,8 @@ class Runner:
         whole: bool = False,
     ) -> bytes:
         keys, names = self._common, b""
-        for ask in wanted:
-            of_resource, name = self._of(ask.resource)
+        for claim in wanted:
+            of_resource, name = self._of(claim.resource)
             keys, names = keys + of_resource, names + name
         count, epoch = len(wanted), "" if self.epoch is None else self.epoch
         known = self._known(run_id_of(connection), epoch, count)

@@ -63,12 +63,12 @@ class Sessions:
         for wait in waits:
             words += [wait.ticket.text, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
             words.append(len(own := resource_claims(wait.claims)))
-            for ask in own:
-                words += [places[ask.resource], ask.limit, ask.weight]
+            for claim in own:
+                words += [places[claim.resource], claim.limit, claim.weight]
         _, said = self._runner.run(scripts.NAME, list(wanted.values()), words)
         answered = zip(waits, said.decode(), strict=True)
         return {wait.ticket: STANDINGS[letter] for wait, letter in answered}
 
 
 def _resources(waits: Iterable[HeldWait]) -> dict[str, ResourceClaim]:
-    return {ask.resource: ask for wait in waits for ask in resource_claims(wait.claims)}
+    return {claim.resource: claim for wait in waits for claim in resource_claims(wait.claims)}
