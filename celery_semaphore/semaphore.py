@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
@@ -21,8 +20,6 @@ from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .stores import store_from_url
 from .stores.options import StoreOptions
-
-logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,13 +85,17 @@ class Semaphore:
         return permit
 
     def release(self, permit: Permit) -> None:
-        """Release a permit; do nothing if this process does not hold it (any more)."""
-        if not held_permits_in(self._store).take(permit):
+        """Release a permit; do nothing if this process does not hold it (any more).
+
+        While the store is out of reach, a thread of this process tries on for one lease.
+        """
+        held_permits = held_permits_in(self._store)
+        if not held_permits.take(permit):
             return
         try:
             self._store.release(permit.holder, permit.claims)
         except StoreUnavailable as error:
-            logger.warning("%s was not released, its lease ends: %s", permit.holder, error)
+            held_permits.release_later(permit.holder, permit.claims, error)
 
     def extend(self, permit: Permit) -> None:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""

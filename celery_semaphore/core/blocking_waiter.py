@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 
-from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
+from ..errors import SemaphoreTimeout, StoreUnavailable
 from .asker import WaitingCall, asker_of
+from .held_permits import held_permits_in
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
@@ -52,7 +53,8 @@ class BlockingWaiter:
         self._asker = asker_of(store)
         self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
-        self._unanswered = False
+        self._unanswered = False  # an acquire had no answer
+        self._error: StoreUnavailable | None = None  # of the last acquire
         self._why = ""
 
     def acquire(self) -> tuple[Permit, float]:
@@ -69,7 +71,7 @@ class BlockingWaiter:
 
     def _wait(self) -> tuple[Permit, float]:
         while True:
-            error: StoreUnavailable | None = None
+            self._error = None
             try:
                 asked, answer = self._ask()
                 if isinstance(answer, Permit):
@@ -78,11 +80,11 @@ class BlockingWaiter:
                 pause = self._refused(answer)
             except StoreUnavailable as unavailable:
                 self._on_answer(unavailable)
-                pause, error = self._failed(unavailable), unavailable
+                pause, self._error = self._failed(unavailable), unavailable
             left = self._deadline - time.monotonic()
             if left <= 0:
                 msg = f"semaphore {self._claims[0].semaphore!r}: no permit in {self._timeout:g} s: {self._why}"
-                raise SemaphoreTimeout(msg) from error
+                raise SemaphoreTimeout(msg) from self._error
             self._pause(min(pause, left))
 
     def _ask(self) -> tuple[float, Answer]:
@@ -145,8 +147,15 @@ class BlockingWaiter:
         names: list[str | Ticket] = [self._ticket] if self._ticket else []
         if self._unanswered or self._asked is not None:
             names.append(self._holder)
+        for name in names:
+            self._release(name)
+
+    def _release(self, name: str | Ticket) -> None:
+        """Release now; or later, if the store did not answer: the caller has waited long enough."""
         try:
-            for name in names:
+            if self._error is None:
                 self._store.release(name, self._claims)
-        except SemaphoreError as error:
-            logger.warning("%s was not released, its lease ends: %s", self._holder, error)
+                return
+        except StoreUnavailable as error:
+            self._error = error
+        held_permits_in(self._store).release_later(name, self._claims, self._error)

@@ -1,17 +1,20 @@
-"""HeldPermits: keep the permits that this process holds outside tasks, and renew them until they are released."""
+"""HeldPermits: keep the permits that this process holds outside tasks, renew them, and see that they are released."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..errors import StoreUnavailable
 from .announcer import Announcer
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
-from .permit import Permit
+from .permit import Claim, Permit
+from .releaser import Releaser
 from .store import Store
+from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,7 @@ class HeldPermits:
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce, store.reap)
+        self._releaser = Releaser(store)
 
     def check(self) -> None:
         """Check once that the store can keep permits; raise what its ``check`` raises."""
@@ -53,9 +57,19 @@ class HeldPermits:
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held
 
+    def release_later(
+        self, name: str | Ticket, claims: Sequence[Claim], error: StoreUnavailable
+    ) -> None:
+        """Release in the background, for one lease at most, what could not be released because of this error."""
+        logger.warning("%s is not released yet, trying on for one lease: %s", name, error)
+        self._releaser.release(name, claims)
+        with self._starting:
+            self._releaser.start()
+
     def close(self) -> None:
-        """Renew nothing any more."""
+        """Renew and release nothing any more."""
         self._keeper.stop()
+        self._releaser.close(0.0)
 
     def _happened(self, event: Event) -> None:
         match event:

@@ -14,6 +14,7 @@ from ..core.announcer import Announcer
 from ..core.breaker import CircuitBreaker
 from ..core.events import Event, PermitReleasedEvent
 from ..core.lease import LeaseKeeper
+from ..core.releaser import Releaser
 from ..core.store import Outgoing, Store
 from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
@@ -27,7 +28,6 @@ from .permits.note import NotePipe
 from .permits.permit_observer import PermitObserver
 from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
-from .permits.releaser import Releaser
 from .process_state import ProcessState
 from .worker_state import WorkerState
 

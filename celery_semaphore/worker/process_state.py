@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ..core.announcer import Announcer
 from ..core.breaker import CircuitBreaker
 from ..core.lease import LeaseKeeper
+from ..core.releaser import Releaser
 from ..core.store import Store
 from .permits.ledger import Ledger
 from .permits.receivers import ReceiverThread
-from .permits.releaser import Releaser
 
 
 @dataclass(frozen=True, slots=True)

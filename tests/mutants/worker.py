@@ -142,7 +142,7 @@ RELEASING = [
     worker(
         "a dying process is gone",
         "one look is enough",
-        "worker/permits/releaser",
+        "core/releaser",
         "            elif each.gone():\n",
         "            elif each.gone() or True:\n",
         "tests/worker/test_ends.py::test_a_permit_is_kept_while_its_process_runs",
@@ -240,10 +240,10 @@ RELEASING = [
     worker(
         "an unanswered release is given up",
         "the lease will do",
-        "worker/permits/releaser",
+        "core/releaser",
         "            self._releases.append(release)\n",
         "",
-        "tests/worker/permits/test_releaser.py::test_an_unanswered_release_is_repeated",
+        "tests/core/test_releaser.py::test_an_unanswered_release_is_repeated",
     ),
     worker(
         "an unanswered acquire is not released",

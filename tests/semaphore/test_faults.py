@@ -1,5 +1,6 @@
 """A store that fails while somebody waits for a permit."""
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from celery_semaphore.core import blocking_waiter
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
 from celery_semaphore.core.session import SessionReply
+from celery_semaphore.core.store import Outgoing
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import (
@@ -60,7 +62,7 @@ class TestFailingStore:
         LostAnswers(store, times=10**6)
         with pytest.raises(SemaphoreTimeout):
             Semaphore("api", 1, store=store, timeout=timeout).acquire()
-        assert list(store.resources()) == []
+        wait_until(lambda: list(store.resources()) == [])
 
     def test_its_lease_counts_from_the_question_that_was_not_answered(
         self, store: MemoryStore
@@ -191,17 +193,44 @@ class TestFailingStore:
         assert list(store.resources()) == []
         assert caplog.text.count("grants cannot be asked for, trying on: gone") == 1
 
-    def test_a_release_that_fails_is_left_to_the_lease(
+    def test_a_release_that_fails_is_repeated(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def fail(*_: Any, **__: Any) -> Any:
-            raise StoreUnavailable("gone")
+        release, failures = (
+            store.release,
+            iter([StoreUnavailable("gone"), StoreUnavailable("gone")]),
+        )
+
+        def fail(*args: Any) -> Outgoing:
+            if error := next(failures, None):
+                raise error
+            return release(*args)
 
         with api as permit:
-            store.release = fail  # type: ignore[method-assign]
-        assert f"{permit.holder} was not released" in caplog.text
+            store.release = fail  # type: ignore[assignment,method-assign]
+        assert f"{permit.holder} is not released yet" in caplog.text
         with pytest.raises(PermitLost):  # nor is it renewed any more
             api.extend(permit)
+        wait_until(lambda: list(store.resources()) == [])
+
+    def test_the_release_of_a_call_without_an_answer_keeps_no_caller_waiting(
+        self, store: MemoryStore
+    ) -> None:
+        """The store hangs: the caller has waited for it once."""
+        release, calling, go_on = store.release, threading.Event(), threading.Event()
+
+        def hang(*args: Any) -> Outgoing:
+            calling.set()
+            assert go_on.wait(SOON)
+            return release(*args)
+
+        LostAnswers(store, times=10**6)
+        store.release = hang  # type: ignore[assignment,method-assign]
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=0).acquire()
+        assert calling.wait(SOON)
+        go_on.set()
+        wait_until(lambda: list(store.resources()) == [])
 
     def test_a_store_that_must_not_be_used(self, api: Semaphore, store: MemoryStore) -> None:
         def check(**_: Any) -> list[str]:

@@ -25,11 +25,11 @@ from celery.utils.log import get_logger
 from kombu.common import QoS
 from kombu.transport.redis import MultiChannelPoller
 
+from celery_semaphore.core import releaser
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
 from celery_semaphore.worker.messages import publisher
 from celery_semaphore.worker.messages.publisher import Publisher
-from celery_semaphore.worker.permits import releaser
 from celery_semaphore.worker.permits.note import NotePipe
 
 OWNERS: dict[str, type] = {

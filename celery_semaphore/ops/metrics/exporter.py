@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Store
 from ...metrics.catalogue import (
     COLLECTION_SECONDS,
@@ -18,7 +19,6 @@ from ...metrics.catalogue import (
 )
 from ...metrics.figures import Figure
 from ...metrics.labels import BoundedLabel
-from ...worker.permits.signal_safe_event import SignalSafeEvent
 from .collection import collect
 from .load import Load, loads_of_workers, ready_in, unacknowledged
 from .scale import Scale, scale_of

@@ -24,9 +24,9 @@ from ...core.lease import BEATS
 from ...core.names import new_name
 from ...core.permit import Claim
 from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
+from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
-from ..permits.signal_safe_event import SignalSafeEvent
 from .held_message import HeldMessage
 from .held_waits import HeldWaits
 from .unstarted import Unstarted

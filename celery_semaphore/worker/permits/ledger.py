@@ -17,11 +17,11 @@ from ...core.announcer import Announcer
 from ...core.events import PermitAcquiredEvent, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
+from ...core.releaser import Releaser
 from ...core.store import Outgoing
 from ..protocols import BoundTask
 from .delivery import Delivery, Watcher
 from .process import is_gone
-from .releaser import Releaser
 
 
 class Ledger:

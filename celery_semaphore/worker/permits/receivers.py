@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...core.background_thread import BackgroundThread
-from .signal_safe_event import SignalSafeEvent
+from ...core.signal_safe_event import SignalSafeEvent
 
 logger = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from celery_semaphore.core.events import (
 )
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.testing import MemoryStore
 from celery_semaphore.worker.main_process.announcements import Announcements
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.receivers import ReceiverThread
-from celery_semaphore.worker.permits.releaser import Releaser
 
 HOLDER = "4711-aa:0123456789abcdef"
 CLAIM = Claim("tenant", "KEYcanary", 1)

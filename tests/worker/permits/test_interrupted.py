@@ -11,10 +11,10 @@ from uuid import uuid4
 from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.signal_safe_event import SignalSafeEvent
 from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
-from celery_semaphore.worker.permits.signal_safe_event import SignalSafeEvent
 from tests.support.process import wait_until
 
 from ..conftest import Site

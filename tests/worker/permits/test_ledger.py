@@ -9,9 +9,9 @@ from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger
-from celery_semaphore.worker.permits.releaser import Releaser
 from tests.support.failing_store import FailingStore, permit
 
 API = (Claim("api", None, 5),)

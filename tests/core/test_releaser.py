@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from celery_semaphore.core.permit import Claim
-from celery_semaphore.worker.permits.releaser import Releaser
+from celery_semaphore.core.releaser import Releaser
 from tests.support.failing_store import FailingStore
 from tests.support.process import wait_until
 

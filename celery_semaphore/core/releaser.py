@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...core.background_thread import BackgroundThread
-from ...core.permit import Claim, MessageId
-from ...core.store import Outgoing, Store
-from ...core.ticket import Ticket
-from ...errors import StoreUnavailable
+from ..errors import StoreUnavailable
+from .background_thread import BackgroundThread
+from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
+from .store import Outgoing, Store
+from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
 
