@@ -113,7 +113,8 @@ class BlockingWaiter:
         usage = (
             f"{refusal.occupied} of {refusal.limit} in use, {refusal.position} waiting before it"
         )
-        self._why = usage if refusal.reason is Reason.TIMED_OUT else f"{refusal.reason}, {usage}"
+        reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
+        self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
         self._ticket = refusal.ticket or self._ticket
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0

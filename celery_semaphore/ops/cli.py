@@ -85,10 +85,10 @@ def show(
     if as_json:
         say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
         return
-    if view.occupied or view.waiting or not keys:
-        say(ctx, tables.resource(view))
+    parts = [tables.resource(view)] if view.occupied or view.waiting or not keys else []
     if keys:
-        say(ctx, f"{tables.keys(keys, KEYS)}\n\n--key shows the permits and waiters of one key.")
+        parts += [tables.keys(keys, KEYS), "--key shows the permits and waiters of one key."]
+    say(ctx, "\n\n".join(parts))
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -102,6 +102,8 @@ def limit(
     ctx: click.Context, name: str, limit: int | None, key: str | None, *, clear: bool, force: bool
 ) -> None:
     """Set the LIMIT of a semaphore, or of one key, until it is cleared. Running tasks keep their permits.
+
+    A semaphore that is used outside tasks only is known while it is in use: --force sets its limit before.
 
     A limit that is set for one key overrides that of the semaphore. Once it is cleared, the limit that was set for
     the whole semaphore is in force, else what the tasks declare.
@@ -219,7 +221,8 @@ def drop(
 def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
     """End all tasks that wait for a semaphore, or for one KEY, without having run.
 
-    Parked tasks end without a worker. Workers revoke the others; a task in transit ends when it is delivered.
+    Parked tasks end without a worker. Workers revoke the others; a task in transit ends when it is delivered. A task
+    that no worker has received does not wait for the semaphore yet, and stays: `celery purge` deletes it.
     """
     with inspecting(ctx) as inspector:
         resource = known(inspector, name, key)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
+from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
 MINUTE, HOUR = 60.0, 3600.0
 NOTHING = "-"
+IN_TRANSIT = (
+    "In transit: the message is with the broker, or with a worker that does not answer. If a worker was lost, Redis and"
+    " Valkey deliver its messages again after the visibility_timeout, RabbitMQ at once."
+)
 NAMED = 10  # how many keys one sentence lists
 
 
@@ -61,6 +65,8 @@ def resource(view: ResourceView) -> str:
         parts.append(permits(view.permits))
     if view.waiters:
         parts.append(waiters(view.waiters) + _more(view.waiting - len(view.waiters), "waiting"))
+    if any(waiter.where is Where.IN_TRANSIT for waiter in view.waiters):
+        parts.append(IN_TRANSIT)
     if view.note:
         parts.append(f"Tasks and workers are not named: {view.note}.")
     return "\n\n".join(parts)

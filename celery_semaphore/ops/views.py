@@ -45,7 +45,9 @@ class SemaphoreView:
     ) -> SemaphoreView:
         """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
-        in_force = {each.limit for each in seen} | {limits[at] for at in of_keys}
+        # A store that lost its data learns the declared limit from the next task.
+        in_force = {declared if each.limit is None else each.limit for each in seen}
+        in_force |= {limits[at] for at in of_keys}
         if all(each.resource in of_keys for each in seen):
             in_force.add(limits.get(name, declared))  # what the next key would have
         return cls(

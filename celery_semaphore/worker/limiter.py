@@ -211,8 +211,5 @@ def _kill(pid: int, runs: Callable[[], bool]) -> None:
 
 def limiter_of(app: Celery) -> Limiter:
     """Return the app's limiter, made when it is first needed; raise ``ConfigurationError``."""
-    try:
-        limiter: Limiter = app.__dict__[LIMITER]
-    except KeyError:
-        limiter = app.__dict__.setdefault(LIMITER, Limiter(app))
-    return limiter
+    limiter: Limiter | None = app.__dict__.get(LIMITER)
+    return limiter or app.__dict__.setdefault(LIMITER, Limiter(app))

@@ -145,6 +145,13 @@ def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) 
     assert (
         semaphore.says("limit", "api", "4", "--key", "7") == "api at key 7: the limit is 4 (set).\n"
     )
+    semaphore.says("pause", "api", "--key", "8")
+    semaphore.says("pause", "api")
+    assert semaphore.says("resume", "api", "--key", "8") == (
+        "api at key 8: the limit is 0 (paused).\n"
+        "The whole semaphore is paused: resume that, or set a limit for this key.\n"
+    )
+    semaphore.says("resume", "api")
     goes_on = "These keys have limits of their own, which stay in force: 7 (4).\n"
     for words, limit in (
         (("pause", "api"), "0 (paused)"),

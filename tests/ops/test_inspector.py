@@ -130,6 +130,8 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         ("w3", "in transit", None, None),
         ("w4", "in transit", None, 59.0),
     ]
+    assert tables.IN_TRANSIT in tables.resource(seen)
+    assert tables.IN_TRANSIT not in tables.resource(replace(seen, waiters=seen.waiters[:3]))
     clock.advance(59)
     assert Inspector(store).resource("api").waiters[4].expected is None  # it should have been here
     store.sleep("s1")
@@ -283,9 +285,18 @@ def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
     whole = "at key '8' is not paused, but the whole semaphore is: resume that, or set a limit for this key"
     with pytest.raises(SemaphoreError, match=whole):
         inspector.resume("api/8")
+    keys = ["api", "api/7", "api/8"]
+    assert [inspector.is_paused_as_a_whole(name) for name in keys] == [False, False, True]
     inspector.resume("api")
     with pytest.raises(SemaphoreError, match=r"at key '8' is not paused\.$"):
         inspector.resume("api/8")
+
+
+def test_a_store_that_lost_the_declared_limit(store: MemoryStore) -> None:
+    hold(store, "t:1")
+    seen = [replace(store.snapshot("api"), limit=None)]
+    assert SemaphoreView.of("api", seen, {}, 5).limits == (5,)
+    assert SemaphoreView.of("api", seen, {}, None).limits == ()
 
 
 def test_the_limits_that_were_set_are_marked(store: MemoryStore, inspector: Inspector) -> None:

@@ -73,7 +73,7 @@ class TestLostAnswers(LostAnswers):
     def test_a_server_that_hangs(self, proxy: Proxy, cut_off: RedisStore) -> None:
         proxy.hang()
         start = time.monotonic()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable, match=rf"\(127\.0\.0\.1:{proxy.port}\)"):
             cut_off.acquire(claim(), "a")
         assert time.monotonic() - start < 4 * 0.5
         proxy.restore()

@@ -200,6 +200,7 @@ def test_no_tls_to_a_port_of_tls(strict: str) -> None:
 def test_tls_to_a_port_without_tls(valkey: ValkeyServer) -> None:
     error = refusal(f"rediss://127.0.0.1:{valkey.port}/0", StoreOptions(timeout=0.5))
     assert "begins with redis://" in str(error)
+    assert f"(TLS with 127.0.0.1:{valkey.port})" in str(error)
 
 
 def test_a_client_certificate_for_postgresql(

@@ -9,7 +9,7 @@ import redis
 from redis.connection import SSLConnection
 
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
@@ -185,6 +185,8 @@ def test_a_malformed_url_keeps_its_password(url: str) -> None:
 def test_a_database_that_the_server_does_not_have(start_valkey: Callable[..., RedisServer]) -> None:
     server = start_valkey(requirepass="s3cret", databases="4")
     assert store_from_url(server.database(3)).check() == []
+    with pytest.raises(StoreUnavailable, match=r"The store refused the call: .*password"):
+        list(store_from_url(server.database(3).replace("s3cret", "wrong")).resources())
     with pytest.raises(ConfigurationError, match=r"semaphore_url redis://.*/4 names") as caught:
         store_from_url(server.database(4)).check()
     assert "s3cret" not in str(caught.value)

@@ -11,6 +11,7 @@ from redis.connection import ConnectionPool
 from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
 
 from .connection import new_connection, plain
+from .errors import is_of_handshake
 from .finder import PAUSE_S, QUESTION_TIMEOUT_S, Address
 
 Remap = Callable[[Address], Address]
@@ -144,12 +145,15 @@ class NodeFinder:
         return host, int(port)
 
     def explain(self, error: redis.RedisError) -> None:
-        """Note at the error of a Cluster which node gave it, and what can be done."""
+        """Note at the error which server gave it, and in a Cluster what can be done."""
+        host, port = self.place
         if self.nodes:
-            host, port = self.place
             error.add_note(
                 f"node {host}:{port} of a Redis Cluster, slot {self._slot}{_advice(error)}"
             )
+        elif isinstance(error, redis.TimeoutError) and self._moves:
+            # Unlike its other errors, redis-py's timeouts name no server.
+            error.add_note(f"{'TLS with ' * is_of_handshake(error)}{host}:{port}")
 
 
 def _advice(error: redis.RedisError) -> str:

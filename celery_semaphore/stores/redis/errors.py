@@ -62,6 +62,14 @@ def passes(reason: str) -> bool:
     return bool(_PASSES.search(reason))
 
 
+def is_of_handshake(error: BaseException) -> bool:
+    """Return whether a server did not answer in TLS."""
+    cause: BaseException | None = error
+    while cause and "handshake operation timed out" not in str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Translate errors of the driver into the library's own; none of them shows a password."""
@@ -75,5 +83,7 @@ def translated() -> Iterator[None]:
         if reason.startswith(NEWER):
             raise NewerFormat("the store", int(reason.removeprefix(NEWER))) from error
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        msg = f"The store did not answer: {reason}{notes}"
+        is_refused = isinstance(error, (redis.ResponseError, redis.AuthenticationError))
+        what = "refused the call" if is_refused else "did not answer"
+        msg = f"The store {what}: {reason}{notes}"
         raise StoreUnavailable(msg, reason) from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .errors import is_of_handshake
 
+if TYPE_CHECKING:
     from ...errors import StoreUnavailable
 
 _SERVERS = re.compile(r"CERTIFICATE_VERIFY_FAILED")
@@ -44,7 +44,7 @@ def mistake(reason: str) -> str | None:
 
 def hint(error: StoreUnavailable) -> str:
     """Return what to look at if the connection was closed or not answered, as in an outage, too; else nothing."""
-    if any("handshake operation timed out" in str(cause) for cause in _causes(error)):
+    if is_of_handshake(error):
         return " If the server does not speak TLS at this port, the URL begins with redis://."
     if not _CLOSED.search(error.reason):
         return ""
@@ -52,10 +52,3 @@ def hint(error: StoreUnavailable) -> str:
         " If the server speaks TLS, the URL begins with rediss://; if it asks for a client certificate"
         f" (tls-auth-clients), {NAME_ONE}."
     )
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause = error.__cause__ or error.__context__
-    while cause:
-        yield cause
-        cause = cause.__cause__ or cause.__context__

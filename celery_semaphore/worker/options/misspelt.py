@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +20,8 @@ LONG = (
     "requeue_delay",
     "requeue_max_delay",
 )
-# These are short, so a task may have an attribute of its own that looks like one, such as `limits`.
-SHORT = ("limit", "key", "weight")
+# These are short, so a task that has one may have an attribute of its own that looks like it, such as `limits`.
+SHORT = {"limit": None, "key": None, "weight": 1}  # with the values of a task that does not have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,13 @@ def misspelt(task: type[DeclaredTask | BoundTask]) -> Iterator[Misspelt]:
             option, surely = _meant(name)
             # A task without a semaphore may belong to another library: there only `semaphore` can be misspelt.
             if option is not None and (limited or option == "semaphore"):
+                surely = surely or not _is_given(task, option)
                 certain = surely and depth == 0 and (decorated or option == "semaphore")
                 yield Misspelt(name, value, option, certain)
+
+
+def _is_given(task: type[DeclaredTask | BoundTask], option: str) -> bool:
+    return bool(inspect.getattr_static(task, option) != SHORT.get(option))
 
 
 def _meant(name: str) -> tuple[str | None, bool]:

@@ -152,7 +152,10 @@ def _acquire(
     try:
         process.breaker.check()
     except StoreUnavailable as error:
-        raise _unanswered(task, headers, policy, error, answer_known=True) from None
+        # Its failure a moment ago is a warning: not one for each task that waits.
+        raise _unanswered(
+            task, headers, policy, error, answer_known=True, level=logging.INFO
+        ) from None
     pending = PendingRelease(headers.holder, claims, headers.message_id)
     task.request.__dict__[PENDING_RELEASE] = pending
     observer.asked(headers.holder, claims)
@@ -208,10 +211,11 @@ def _unanswered(
     *,
     answer_known: bool,
     text: str = "the store cannot be asked",
+    level: int = logging.WARNING,
 ) -> Refused:
     """Return the refusal of a task that must wait because the store did not answer."""
     delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
-    logger.warning("task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
+    logger.log(level, "task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
     attempt = RefusedAttempt(
         reason=text,

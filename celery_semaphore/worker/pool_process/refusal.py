@@ -27,8 +27,8 @@ def refusal_of(
         return Refused(_other_message(task, refusal, policy))
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     if refusal.reason is Reason.TIMED_OUT:
-        where, usage = _where(refusal), _usage(refusal)
-        msg = f"waited {refusal.waited:.1f} s for a permit of {where}: {usage}"
+        paused = "paused, " if refusal.limit == 0 else ""
+        msg = f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{_usage(refusal)}"
         return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreTimeout(msg))
     text = _described(refusal)
     if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:

@@ -33,6 +33,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"semaphore": 7}, "semaphore=7"),
     ({"semaphore": "s", "limit": None}, "needs a limit"),
     ({"semaphore": "s", "limit": None, "limits": 2}, "limits=2 is no option; did you mean limit"),
+    ({"semaphore": "s", "keys": "{tenant}"}, "keys='{tenant}' is no option; did you mean key"),
+    ({"semaphore": "s", "weights": 3}, "weights=3 is no option; did you mean weight"),
     ({"limit": -1}, "limit=-1"),
     ({"limit": 1.5}, "limit=1.5"),
     ({"limit": True}, "limit=True"),
@@ -388,6 +390,7 @@ def test_attributes_that_only_look_like_options_are_let_pass() -> None:
     def body() -> None: ...
 
     own = {"limits": 5, "wait_timeouts": 3, "retry_jitter": 1, "queue_key": "k", "max_limit": 7}
+    own["keys"] = 1
     app.task(name="unlimited", shared=False, **own)(body)
 
     class Limited(LimitedTask):
