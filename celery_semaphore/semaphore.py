@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import wraps
 from math import inf
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
@@ -18,12 +18,14 @@ from .core.permit import HIGHEST, Claim, Held, Permit, Renewal
 from .core.seconds import positive
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
+from .settings import Settings
 from .stores import store_from_url
 from .stores.options import StoreOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+STORE = "_semaphore_store"  # the attribute of an app that holds the store of its semaphores
 _opened: dict[tuple[str, str, float], Store] = {}
 test_stores: list[Store] = []  # the last one replaces the store of every URL
 
@@ -44,6 +46,7 @@ class Semaphore:
         *,
         key: str | None = None,
         weight: int = 1,
+        app: Any = None,
         url: str | None = None,
         store: Store | None = None,
         prefix: str = StoreOptions.prefix,
@@ -51,19 +54,20 @@ class Semaphore:
         timeout: float | None = None,
         on_lost: OnLost | None = None,
     ) -> None:
-        """Keep permits in the store of ``url``, or in the given ``store``; exactly one of the two is required.
+        """Keep permits in the store of a Celery ``app``, of ``url``, or in ``store``; exactly one of them is required.
 
-        ``prefix`` and ``lease`` apply to ``url`` only, and must equal the workers' ``semaphore_prefix`` and
-        ``semaphore_lease``.
+        The settings of the app are read at the first use. ``prefix`` and ``lease`` apply to ``url`` only, and must
+        equal the workers' ``semaphore_prefix`` and ``semaphore_lease``.
         """
-        if (url is None) == (store is None):
-            msg = "Semaphore needs url= or store=, and not both: where permits are kept."
+        if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
+            msg = "Semaphore needs one of app=, url= and store=: where permits are kept."
             raise ConfigurationError(msg)
         positive("lease", lease)
         _check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)
-        self._has_url = store is None
-        self._kept_in = _shared_store(url, prefix, lease) if store is None else store
+        self._app = app
+        self._is_given = store is not None
+        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store
         self._timeout = inf if timeout is None else _seconds(timeout)
         self._on_lost = on_lost
 
@@ -135,7 +139,11 @@ class Semaphore:
 
     @property
     def _store(self) -> Store:
-        return test_stores[-1] if test_stores and self._has_url else self._kept_in
+        if test_stores and not self._is_given:
+            return test_stores[-1]
+        if self._kept_in is None:
+            self._kept_in = _store_of(self._app)
+        return self._kept_in
 
     def __enter__(self) -> Permit:
         permit = self.acquire()
@@ -211,9 +219,15 @@ def _seconds(timeout: object) -> float:
     return float(timeout)
 
 
-def _shared_store(url: str | None, prefix: str, lease: float) -> Store:
+def _store_of(app: Any) -> Store:
+    """Return one store for all semaphores of a process with this app."""
+    store: Store | None = app.__dict__.get(STORE)
+    return store or app.__dict__.setdefault(STORE, Settings.from_app(app).open_store())
+
+
+def _shared_store(url: str, prefix: str, lease: float) -> Store:
     """Return one store for all semaphores of a process with the same URL, so that one keeper renews all permits."""
-    where = (str(url), prefix, lease)
+    where = (url, prefix, lease)
     if where not in _opened:
         options = StoreOptions(prefix=prefix, lease=lease)
         _opened.setdefault(where, store_from_url(where[0], options))

@@ -131,8 +131,8 @@ MUTANTS = (
         "what is granted leaves one line",
         "it stood at the head of that one",
         "v1/hand_on.sql",
-        "FROM unnest(_head.resources) AS one (name)));",
-        "FROM unnest(ARRAY[_head.resource]) AS one (name)));",
+        "FROM unnest(_head.resources) AS one (name)))",
+        "FROM unnest(ARRAY[_head.resource]) AS one (name)))",
         tests=(f"{CONFORMED}::TestPostgresStore", "-k", "neither_of_two_lines"),
     ),
 )

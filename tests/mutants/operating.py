@@ -28,6 +28,31 @@ MUTANTS = [
         f"{INSPECTOR}::test_limits",
     ),
     operating(
+        "a key with a limit of its own is paused with its semaphore",
+        "all of it is paused",
+        "ops/inspector",
+        "resource not in limits and limits.get(semaphore) == 0",
+        "resource != semaphore and limits.get(semaphore) == 0",
+        f"{INSPECTOR}::test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore",
+    ),
+    operating(
+        "a store that lost its data knows all limits",
+        "tasks declare them",
+        "ops/views",
+        "{declared if each.limit is None else each.limit for each in seen}",
+        "{each.limit for each in seen}",
+        f"{INSPECTOR}::test_a_store_that_lost_the_declared_limit",
+    ),
+    operating(
+        "the settings of an app are there when its semaphores are made",
+        "they are read once",
+        "semaphore",
+        "        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store\n",
+        "        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store\n"
+        "        if app is not None:\n            self._kept_in = _store_of(app)\n",
+        "tests/semaphore/test_options.py::TestMistakes::test_the_store_of_an_app",
+    ),
+    operating(
         "the first of several permits is released",
         "a task has one",
         "ops/inspector",
@@ -119,8 +144,8 @@ MUTANTS = [
         "each semaphore is kept in the test's store",
         "a test has one store",
         "semaphore",
-        "if test_stores and self._has_url else",
-        "if test_stores else",
+        "if test_stores and not self._is_given:",
+        "if test_stores:",
         f"{PLUGIN}::test_semaphores_of_scripts_need_no_server_either",
     ),
     operating(

@@ -485,6 +485,13 @@ MUTANTS = (
         "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);\n    IF true THEN\n",
     ),
     postgresql(
+        "a grant ends the waits of its ticket elsewhere",
+        "its message stands for the task",
+        "v1/hand_on.sql",
+        "    AND w.state <> 'ended'; -- its message must still be sent\n",
+        "    ;\n",
+    ),
+    postgresql(
         "a moved head stands in line beside its grant",
         "its place is kept",
         "v1/hand_on.sql",

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from celery import Celery
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.errors import ConfigurationError
@@ -62,11 +63,12 @@ class TestMistakes:
             ({"timeout": -1}, "timeout=-1"),
             ({"timeout": "5"}, "timeout='5'"),
             ({"timeout": float("nan")}, "timeout=nan"),
-            ({"store": None}, "url= or store="),
+            ({"store": None}, "one of app=, url= and store="),
             ({"store": None, "url": "memory://", "lease": "x"}, "lease='x'"),
             ({"lease": 0}, "lease=0"),
             ({"lease": float("nan")}, "lease=nan"),
-            ({"url": "memory://"}, "url= or store="),
+            ({"url": "memory://"}, "one of app=, url= and store="),
+            ({"app": Celery("shop")}, "one of app=, url= and store="),
             ({"store": None, "url": "mongo://x"}, "mongo"),
             ({"store": None, "url": "redis://x/y"}, "redis://x/y"),
         ],
@@ -83,6 +85,17 @@ class TestMistakes:
     def test_a_limit_of_zero_pauses(self, store: MemoryStore) -> None:
         with pytest.raises(SemaphoreTimeout, match="paused"):
             Semaphore("api", 0, store=store, weight=3).acquire(timeout=0)
+
+    def test_the_store_of_an_app(self) -> None:
+        """Its settings may be made after the semaphore."""
+        app = Celery("shop", broker="amqp://", set_as_current=False)
+        one, other = (Semaphore("api", 1, app=app, timeout=0) for _ in range(2))
+        with pytest.raises(ConfigurationError, match="semaphore_url"):
+            one.acquire()
+        app.conf.update(semaphore_url="memory://", semaphore_lease=60)
+        with one as permit, pytest.raises(SemaphoreTimeout):
+            other.acquire()
+        assert permit.expires_at - permit.acquired_at == 60
 
     def test_one_store_for_one_url(self) -> None:
         url = "memory://one"

@@ -103,5 +103,6 @@ def in_tests() -> None:
     clock = Clock()
     store = MemoryStore(StoreOptions(now=clock))
     Semaphore("api", 5, store=store)
+    Semaphore("api", 5, app=app)
     with unlimited(app), local_store(app):
         call_api.delay(1)

@@ -159,6 +159,21 @@ class ChangedTasks(Suite):
         assert messages(limited(store, None, "api")) == [b"b"]
         assert reaped(store) == []
 
+    def test_a_message_whose_wait_ended_is_sent_beside_one_that_is_granted(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Park a task for both claims, and again for one, which ends before its message is taken."""
+        admitted(store, claim(), "a")
+        admitted(store, DISK, "d")
+        ticket = parked(store, claim() + DISK, "b")
+        again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
+        assert again
+        store.attach(again, DISK, b"b2", ends_in=1.0)
+        clock.advance(1)
+        store.release("d", DISK)
+        outgoing = store.release("a", claim())
+        assert sorted(messages(store.take(outgoing | {"disk"}))) == [b"b", b"b2"]
+
     def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
         self, store: Store
     ) -> None:
