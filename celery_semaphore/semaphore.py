@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
@@ -22,12 +23,14 @@ from .settings import Settings
 from .stores import store_from_url
 from .stores.options import StoreOptions
 
+logger = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 STORE = "_semaphore_store"  # the attribute of an app that holds the store of its semaphores
 _opened: dict[tuple[str, str, float], Store] = {}
-test_stores: list[Store] = []  # the last one replaces the store of every URL
+test_stores: list[Store] = []  # the last one replaces the store of every URL and app
 
 
 class Semaphore:
@@ -62,6 +65,8 @@ class Semaphore:
         if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
             msg = "Semaphore needs one of app=, url= and store=: where permits are kept."
             raise ConfigurationError(msg)
+        if app is not None:
+            _check_app(app, prefix, lease)
         positive("lease", lease)
         _check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)
@@ -91,7 +96,7 @@ class Semaphore:
     def release(self, permit: Permit) -> None:
         """Release a permit; do nothing if this process does not hold it (any more).
 
-        While the store is out of reach, a thread of this process tries on for one lease.
+        While the store is out of reach, a thread of this process retries for one lease.
         """
         held_permits = held_permits_in(self._store)
         if not held_permits.take(permit):
@@ -99,7 +104,10 @@ class Semaphore:
         try:
             self._store.release(permit.holder, permit.claims)
         except StoreUnavailable as error:
-            held_permits.release_later(permit.holder, permit.claims, error)
+            logger.warning(
+                "%s is not released yet, retrying for one lease: %s", permit.holder, error
+            )
+            held_permits.release_later(permit.holder, permit.claims)
 
     def extend(self, permit: Permit) -> None:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
@@ -192,6 +200,16 @@ def _check_function(function: object) -> None:
     )
     if not callable(function) or any(is_later(function) for is_later in later):
         msg = f"Semaphore decorates functions that are neither async nor generators, not {function!r}."
+        raise ConfigurationError(msg)
+
+
+def _check_app(app: Any, prefix: str, lease: float) -> None:
+    """Raise for what is no Celery app, without a look at its settings, and for what only its settings say."""
+    if not callable(getattr(app, "config_from_object", None)):
+        msg = f"app={app!r} must be a Celery app."
+        raise ConfigurationError(msg)
+    if (prefix, lease) != (StoreOptions.prefix, StoreOptions.lease):
+        msg = "prefix= and lease= are for url=: with app=, its settings semaphore_prefix and semaphore_lease say them."
         raise ConfigurationError(msg)
 
 

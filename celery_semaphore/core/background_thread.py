@@ -36,7 +36,11 @@ class BackgroundThread:
         """Start the thread; once is enough."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:  # the next call may start it
+                self._thread = None
+                raise
 
     def join(self, timeout: float) -> bool:
         """Wait for the end, for ``timeout`` seconds at most, and return whether the thread does not run.

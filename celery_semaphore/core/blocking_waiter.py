@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 
-from ..errors import SemaphoreTimeout, StoreUnavailable
+from ..errors import SemaphoreError, SemaphoreTimeout, StoreUnavailable
 from .asker import WaitingCall, asker_of
 from .held_permits import held_permits_in
 from .names import new_name
@@ -54,6 +54,7 @@ class BlockingWaiter:
         self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
         self._unanswered = False  # an acquire had no answer
+        self._warned = False
         self._error: StoreUnavailable | None = None  # of the last acquire
         self._why = ""
 
@@ -90,7 +91,11 @@ class BlockingWaiter:
     def _ask(self) -> tuple[float, Answer]:
         self._ready()
         asked = self._asked = self._asked or time.monotonic()
-        answer = self._store.acquire(self._claims, self._holder, self._how())
+        try:
+            answer = self._store.acquire(self._claims, self._holder, self._how())
+        except StoreUnavailable:
+            self._unanswered = True
+            raise
         if isinstance(answer, Refusal):
             self._asked = None
         return asked, answer
@@ -130,9 +135,9 @@ class BlockingWaiter:
         return refusal.retry_after
 
     def _failed(self, error: StoreUnavailable) -> float:
-        if not self._unanswered:
+        if not self._warned and self._timeout > 0:
             logger.warning("semaphore %r: trying again: %s", self._claims[0].semaphore, error)
-        self._unanswered = True
+        self._warned = True
         self._why = str(error)
         return RETRY_DELAY_S
 
@@ -159,4 +164,8 @@ class BlockingWaiter:
                 return
         except StoreUnavailable as error:
             self._error = error
-        held_permits_in(self._store).release_later(name, self._claims, self._error)
+        except SemaphoreError as error:
+            logger.warning("%s was not released, its lease ends: %s", name, error)
+            return
+        logger.info("%s may have a permit, it is released in the background: %s", name, self._error)
+        held_permits_in(self._store).release_later(name, self._claims)

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from ..errors import StoreUnavailable
 from .announcer import Announcer
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
@@ -57,14 +56,14 @@ class HeldPermits:
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held
 
-    def release_later(
-        self, name: str | Ticket, claims: Sequence[Claim], error: StoreUnavailable
-    ) -> None:
-        """Release in the background, for one lease at most, what could not be released because of this error."""
-        logger.warning("%s is not released yet, trying on for one lease: %s", name, error)
+    def release_later(self, name: str | Ticket, claims: Sequence[Claim]) -> None:
+        """Release in the background, for one lease at most."""
         self._releaser.release(name, claims)
-        with self._starting:
-            self._releaser.start()
+        try:
+            with self._starting:
+                self._releaser.start()
+        except RuntimeError as error:  # this process ends, or may start no thread
+            logger.warning("%s was not released, its lease ends: %r", name, error)
 
     def close(self) -> None:
         """Renew and release nothing any more."""

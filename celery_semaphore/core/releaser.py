@@ -127,10 +127,14 @@ class Releaser:
             outgoing = self._store.release(release.holder, release.claims, release.message_id)
             self._handed_on(outgoing)
         except StoreUnavailable as error:
-            if time.monotonic() - release.since > self._store.lease:
-                logger.warning(
-                    "%s was not released, its lease has ended: %s", release.holder, error
-                )
-                return
             self._releases.append(release)
+            self._give_up_overdue(error)
             self._retry_at = time.monotonic() + RETRY_PAUSE_S
+
+    def _give_up_overdue(self, error: StoreUnavailable) -> None:
+        """Drop all that are older than a lease, or they would queue up while the store hangs."""
+        begun = time.monotonic() - self._store.lease
+        kept = [release for release in self._releases if release.since >= begun]
+        if overdue := len(self._releases) - len(kept):
+            logger.warning("%d release(s) given up, their leases have ended: %s", overdue, error)
+            self._releases = deque(kept)

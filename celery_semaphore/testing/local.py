@@ -58,7 +58,7 @@ class LocalStore(MemoryStore):
 
 @contextmanager
 def local_store(app: Any) -> Iterator[LocalStore]:
-    """Keep the permits of this app, and of each ``Semaphore(url=...)``, in this process: no server is needed.
+    """Keep the permits of this app, and of each ``Semaphore`` of a URL or an app, in this process: no server is needed.
 
     Tasks must run in this process: called with ``apply``, or by a worker that is started in it with the pool
     solo or threads.
@@ -93,7 +93,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
 
 @contextmanager
 def unlimited(app: Any = None) -> Iterator[None]:
-    """Switch off all limits of this app, by default the current one, and those of ``Semaphore(url=...)``."""
+    """Switch off all limits of this app, by default the current one, and those of ``Semaphore`` of a URL or an app."""
     app = current_app() if app is None else app
     store = _local_store_of(app)
     if store is None:

@@ -488,7 +488,7 @@ MUTANTS = (
         "a grant ends the waits of its ticket elsewhere",
         "its message stands for the task",
         "v1/hand_on.sql",
-        "    AND w.state <> 'ended'; -- its message must still be sent\n",
+        "    AND w.state <> 'ended'; -- its message is in the outbox\n",
         "    ;\n",
     ),
     postgresql(

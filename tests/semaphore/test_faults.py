@@ -11,10 +11,11 @@ import pytest
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import blocking_waiter
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
+from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
 from celery_semaphore.core.session import SessionReply
 from celery_semaphore.core.store import Outgoing
-from celery_semaphore.errors import ConfigurationError, StoreUnavailable
+from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import (
     SOON,
@@ -231,6 +232,54 @@ class TestFailingStore:
         assert calling.wait(SOON)
         go_on.set()
         wait_until(lambda: list(store.resources()) == [])
+
+    def test_an_error_while_it_gives_up_replaces_no_other(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Interrupted(Asked):
+            def answered(self, answer: Answer) -> Answer:
+                raise KeyboardInterrupt
+
+        def fail(*_: Any) -> Outgoing:
+            raise SemaphoreError("WRONGTYPE")
+
+        Interrupted(store)
+        store.release = fail  # type: ignore[assignment,method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            api.acquire()
+        assert "was not released, its lease ends: WRONGTYPE" in caplog.text
+
+    def test_a_process_that_starts_no_thread(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It ends, for instance; the next call of another process may start one."""
+        start = threading.Thread.start
+
+        def refuse(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        lost = LostAnswers(store, times=10**6)
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=0).acquire()
+        assert "can't start new thread" in caplog.text
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=0).acquire()
+        wait_until(lambda: list(store.resources()) == [])
+        assert len(lost.at) == 2
+
+    def test_a_store_that_could_not_be_checked_is_not_released(self, store: MemoryStore) -> None:
+        def check(**_: Any) -> list[str]:
+            raise StoreUnavailable("gone")
+
+        released: list[Any] = []
+        store.check = check  # type: ignore[method-assign]
+        store.release = lambda *given: released.append(given)  # type: ignore[assignment,method-assign]
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", 1, store=store, timeout=0.05).acquire()
+        assert not released
+        assert held_permits_in(store)._releaser._thread._thread is None
 
     def test_a_store_that_must_not_be_used(self, api: Semaphore, store: MemoryStore) -> None:
         def check(**_: Any) -> list[str]:

@@ -68,8 +68,13 @@ class TestMistakes:
             ({"lease": 0}, "lease=0"),
             ({"lease": float("nan")}, "lease=nan"),
             ({"url": "memory://"}, "one of app=, url= and store="),
-            ({"app": Celery("shop")}, "one of app=, url= and store="),
+            ({"app": Celery("shop", set_as_current=False)}, "one of app=, url= and store="),
             ({"store": None, "url": "mongo://x"}, "mongo"),
+            ({"store": None, "app": "shop"}, "app='shop' must be a Celery app"),
+            (
+                {"store": None, "app": Celery("shop", set_as_current=False), "lease": 9},
+                "are for url=",
+            ),
             ({"store": None, "url": "redis://x/y"}, "redis://x/y"),
         ],
     )

@@ -43,12 +43,12 @@ def wait_until(
 
 
 def free_port() -> int:
-    """A port that no outgoing connection takes before its server has it, or while that is away."""
+    """Return a port that no outgoing connection takes before its server has it, or while that is away."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """Such ports, which differ."""
+    """Return ports as `free_port` does, no two of which are the same."""
     with contextlib.ExitStack() as probes:
         found = list[int]()
         while len(found) < count:

@@ -44,9 +44,9 @@ class StoredWait:
         return self.payload is None and (self.away or not self.session)
 
     def weight_at(self, resource: str) -> int:
-        return self.ask_at(resource).weight
+        return self.claim_at(resource).weight
 
-    def ask_at(self, resource: str) -> ResourceClaim:
+    def claim_at(self, resource: str) -> ResourceClaim:
         return next(claim for claim in self.resource_claims if claim.resource == resource)
 
     def promoted(self) -> StoredWait:

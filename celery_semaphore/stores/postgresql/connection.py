@@ -187,7 +187,8 @@ def translated() -> Iterator[None]:
             raise NewerFormat("the store", int(reason)) from error
         if isinstance(error, _NOT_INSTALLED):
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
-        msg = f"The store did not answer: {reason}"
+        what = "refused the call" if error.sqlstate else "did not answer"
+        msg = f"The store {what}: {reason}"
         raise StoreUnavailable(msg, reason) from error
 
 

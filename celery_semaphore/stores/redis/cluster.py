@@ -153,7 +153,9 @@ class NodeFinder:
             )
         elif isinstance(error, redis.TimeoutError) and self._moves:
             # Unlike its other errors, redis-py's timeouts name no server.
-            error.add_note(f"{'TLS with ' * is_of_handshake(error)}{host}:{port}")
+            speaks_tls = issubclass(self._pool.connection_class, redis.SSLConnection)
+            how = "TLS with " if speaks_tls and is_of_handshake(error) else ""
+            error.add_note(f"{how}{host}:{port}")
 
 
 def _advice(error: redis.RedisError) -> str:

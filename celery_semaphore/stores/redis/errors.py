@@ -62,8 +62,8 @@ def passes(reason: str) -> bool:
     return bool(_PASSES.search(reason))
 
 
-def is_of_handshake(error: BaseException) -> bool:
-    """Return whether a server did not answer in TLS."""
+def is_of_handshake(error: redis.TimeoutError) -> bool:
+    """Return whether a server did not answer in TLS; for a connection of TLS."""
     cause: BaseException | None = error
     while cause and "handshake operation timed out" not in str(cause):
         cause = cause.__cause__ or cause.__context__

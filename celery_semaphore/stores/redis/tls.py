@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .errors import is_of_handshake
-
 if TYPE_CHECKING:
     from ...errors import StoreUnavailable
 
@@ -18,6 +16,8 @@ _REFUSED = re.compile(
 _FILES = re.compile(r"Error 2 connecting to (?!unix)|\[X509|KEY_VALUES_MISMATCH|\[PEM|PEM lib")
 # The server closed the connection; what it said of the reason may be lost with it.
 _CLOSED = re.compile(r"EOF occurred in violation of protocol|Connection reset by peer|Broken pipe")
+# `NodeFinder.explain` notes the first, if a handshake got no answer.
+_NO_TLS = re.compile(r"\(TLS with |WRONG_VERSION_NUMBER|record layer failure")
 
 NAME_ONE = (
     "name one that its authority signed by ssl_certfile and ssl_keyfile, in semaphore_url's query or"
@@ -44,7 +44,7 @@ def mistake(reason: str) -> str | None:
 
 def hint(error: StoreUnavailable) -> str:
     """Return what to look at if the connection was closed or not answered, as in an outage, too; else nothing."""
-    if is_of_handshake(error):
+    if _NO_TLS.search(str(error)):
         return " If the server does not speak TLS at this port, the URL begins with redis://."
     if not _CLOSED.search(error.reason):
         return ""

@@ -20,8 +20,12 @@ LONG = (
     "requeue_delay",
     "requeue_max_delay",
 )
-# These are short, so a task that has one may have an attribute of its own that looks like it, such as `limits`.
-SHORT = {"limit": None, "key": None, "weight": 1}  # with the values of a task that does not have it
+# These are short, so a task may have an attribute of its own that looks like one, such as `height`.
+SHORT = ("limit", "key", "weight")
+PLURALS = {
+    "keys": None,
+    "weights": 1,
+}  # hardly anything else, in a task without the option; and its value there
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +58,16 @@ def misspelt(task: type[DeclaredTask | BoundTask]) -> Iterator[Misspelt]:
             option, surely = _meant(name)
             # A task without a semaphore may belong to another library: there only `semaphore` can be misspelt.
             if option is not None and (limited or option == "semaphore"):
-                surely = surely or not _is_given(task, option)
+                surely = surely or _is_plural(task, name, option)
                 certain = surely and depth == 0 and (decorated or option == "semaphore")
                 yield Misspelt(name, value, option, certain)
 
 
-def _is_given(task: type[DeclaredTask | BoundTask], option: str) -> bool:
-    return bool(inspect.getattr_static(task, option) != SHORT.get(option))
+def _is_plural(task: type[DeclaredTask | BoundTask], name: str, option: str) -> bool:
+    """Return whether this stands for an option that the task, of one semaphore, does not have."""
+    if name not in PLURALS or not isinstance(task.semaphore, str) or option in vars(task):
+        return False
+    return bool(inspect.getattr_static(task, option) == PLURALS[name])
 
 
 def _meant(name: str) -> tuple[str | None, bool]:

@@ -80,6 +80,9 @@ def _release_and_note(
     try:
         outgoing = process.store.release(holder, claims, message_id)
     except StoreUnavailable as error:
+        logger.warning(
+            "%s is released by the main process, for the store failed: %s", holder, error
+        )
         process.breaker.failed(error)
         notes.unreleased(holder)
     else:

@@ -345,11 +345,19 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
         abstract = True
         on_saturate = "drop"
 
-    declare(app, base=Base, semaphore="s", limit=1, limits=5)
+    own = {"limits": 5, "keys": 1, "height": 3}
+    declare(app, base=Base, semaphore="s", limit=1, key="{tenant}", **own)
     texts = sorted(warnings_of(app.tasks.values()))
-    assert len(texts) == 2
-    assert texts[0].startswith("task shop.export: limits=5 is no option; did you mean limit?")
-    assert texts[1].startswith("task shop.export: on_saturate='drop' is no option")
+    assert len(texts) == 4
+    assert texts[0].startswith("task shop.export: height=3 is no option; did you mean weight?")
+    assert texts[1].startswith("task shop.export: keys=1 is no option; did you mean key?")
+    assert texts[2].startswith("task shop.export: limits=5 is no option; did you mean limit?")
+    assert texts[3].startswith("task shop.export: on_saturate='drop' is no option")
+
+
+def test_plurals_beside_a_list_of_limits_are_warned_of(app: Celery) -> None:
+    declare(app, semaphore=[Limit("s", 1)], limit=None, limits=5, keys=1, weights=2)
+    assert len(list(warnings_of(app.tasks.values()))) == 3
 
 
 def test_tasks_that_disagree_about_a_limit_are_warned_of(app: Celery) -> None:

@@ -83,7 +83,7 @@ BEGIN
     UPDATE celery_semaphore.waiter AS w SET state = 'granted', outbox = w.id = _head.id AND w.payload IS NOT NULL
     WHERE w.id = ANY (ARRAY( -- it may have rows on the others, too, from earlier claims
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)))
-    AND w.state <> 'ended'; -- its message must still be sent
+    AND w.state <> 'ended'; -- its message is in the outbox
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_head.resource, _m.now);
     END IF;
