@@ -5,6 +5,7 @@ A server that is missing skips the tests that need it here, and fails them in CI
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,6 +34,12 @@ def need(server: type[Server | RabbitServer]) -> None:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+def pytest_configure() -> None:
+    # A shell ignores SIGINT for what it runs in the background, and so would each process that a test starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # when -m and -k have chosen

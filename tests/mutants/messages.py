@@ -335,7 +335,7 @@ CALLERS = [
         "last come, first served",
         "_line",
         'call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)',
-        'call("ZREVRANGEBYLEX", at.line, up_to, "-", "LIMIT", 0, 1)',
+        'call("ZRANGE", at.line, up_to, "-", "BYLEX", "REV", "LIMIT", 0, 1)',
     ),
     lua(
         "what a wait asked once stands in line when its grant ends",

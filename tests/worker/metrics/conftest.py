@@ -27,7 +27,12 @@ class Watched:
         return self.scraped().get(name, **labels)
 
     def wait(self, value: float, name: str, **labels: str) -> None:
-        wait_until(lambda: self.get(name, **labels) == value, 20, f"{name} {labels} is {value}")
+        wait_until(
+            lambda: self.get(name, **labels) == value,
+            20,
+            f"{name} {labels} is {value}",
+            log=lambda: f"it is {self.get(name, **labels)}",
+        )
 
 
 StartWatched = Callable[..., Watched]
