@@ -179,8 +179,8 @@ class TestFailingStore:
     def test_questions_may_fail(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """It is said once, and asked again."""
-        ask, failures = store.ask, iter([StoreUnavailable("gone"), StoreUnavailable("gone")])
+        """It is said once, and asked again: also after the grant has ended meanwhile."""
+        ask, failures = store.ask, iter([StoreUnavailable("gone")] * 4)
 
         def fail(*args: Any, **kwargs: Any) -> SessionReply:
             if error := next(failures, None):

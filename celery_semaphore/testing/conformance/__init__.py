@@ -54,6 +54,7 @@ from .set_aside import SetAside
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
+from .two_messages import TwoMessages
 
 __all__ = ["StoreConformance"]
 
@@ -68,6 +69,7 @@ class StoreConformance(
     Messages,
     HandingOn,
     ChangedTasks,
+    TwoMessages,
     MovedWaits,
     Outbox,
     EndedWaits,

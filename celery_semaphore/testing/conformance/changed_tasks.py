@@ -12,9 +12,9 @@ from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .calling import granted
-from .grants import limited, messages, reaped, released
+from .grants import messages, reaped, released
 from .session_calls import S, held, holding
-from .suite import LEASE, TAKE_UP, Suite
+from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
@@ -146,33 +146,6 @@ class ChangedTasks(Suite):
         clock.advance(2 * LEASE)
         store.reap()
         assert list(store.resources()) == []
-
-    def test_of_two_messages_the_one_that_is_granted_is_sent(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Park a task for both claims, and again for one; that grant ends before its message is taken."""
-        admitted(store, claim() + DISK, "a")
-        ticket = parked(store, claim() + DISK, "b")
-        clock.advance(LEASE)
-        assert store.attach(ticket, DISK, b"b2") == {"disk"}
-        clock.advance(TAKE_UP)
-        assert messages(limited(store, None, "api")) == [b"b"]
-        assert reaped(store) == []
-
-    def test_a_message_whose_wait_ended_is_sent_beside_one_that_is_granted(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Park a task for both claims, and again for one, which ends before its message is taken."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        ticket = parked(store, claim() + DISK, "b")
-        again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
-        assert again
-        store.attach(again, DISK, b"b2", ends_in=1.0)
-        clock.advance(1)
-        store.release("d", DISK)
-        outgoing = store.release("a", claim())
-        assert sorted(messages(store.take(outgoing | {"disk"}))) == [b"b", b"b2"]
 
     def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
         self, store: Store
