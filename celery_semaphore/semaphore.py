@@ -94,10 +94,7 @@ class Semaphore:
         return permit
 
     def release(self, permit: Permit) -> None:
-        """Release a permit; do nothing if this process does not hold it (any more).
-
-        While the store is out of reach, a thread of this process retries for one lease.
-        """
+        """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
         held_permits = held_permits_in(self._store)
         if not held_permits.take(permit):
             return

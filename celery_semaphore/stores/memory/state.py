@@ -107,9 +107,7 @@ class MemoryState:
                 continue
             if not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)
-            elif limit == 0 or waiter.weight_at(at.name) <= (
-                limit or waiter.claim_at(at.name).limit
-            ):
+            elif limit == 0 or waiter.fits(at.name, limit):
                 return waiter
             else:
                 at.set_aside(waiter)

@@ -46,6 +46,11 @@ class StoredWait:
     def weight_at(self, resource: str) -> int:
         return self.claim_at(resource).weight
 
+    def fits(self, resource: str, limit: int | None) -> bool:
+        """Return whether its weight is within this limit, or without one within the limit that it declared."""
+        claim = self.claim_at(resource)
+        return claim.weight <= (limit or claim.limit)
+
     def claim_at(self, resource: str) -> ResourceClaim:
         return next(claim for claim in self.resource_claims if claim.resource == resource)
 
