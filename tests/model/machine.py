@@ -269,12 +269,13 @@ class Stores(RuleBasedStateMachine):
         """The broker has the message that was taken first."""
         grant, stands_for = self.taken.pop(0)
         nonce = grant.ticket.nonce
+        self.ask(lambda store: store.sent([grant]))
+        self.sent_for.add(nonce)
+        # Seen after the call: a grant that ended in this moment, which no call has noticed, goes on.
         granted = [each for seen in self.seen for each in seen.holders if each.granted]
         if (nonce, grant.token) in {(each.holder, each.token) for each in granted}:
             # Whoever attached it again meanwhile has the same delivery.
             stands_for = self._messages_of(grant.payload[:1])
-        self.ask(lambda store: store.sent([grant]))
-        self.sent_for.add(nonce)
         self.parked -= {each for each in stands_for if self.nonces[each] == nonce}
 
     # What sessions do.
