@@ -34,13 +34,12 @@ def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
 
 def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any]:
     """Show one semaphore or one key: its permits, its waiters, and the keys of a semaphore with keys."""
-    whole = semaphore_of(resource)
-    keys = inspector.keys(resource) if resource == whole else []
+    keys = inspector.keys(resource) if resource == semaphore_of(resource) else []
     seen, waiters = _waiters(inspector, resource, number)
     return {
         "seen": seen,
         "paused": inspector.is_paused(resource),
-        "all_paused": resource != whole and inspector.is_paused(whole),
+        "all_paused": inspector.is_paused_with_its_semaphore(resource),
         "has_holders": bool(seen.permits or seen.waiting or not keys),
         "waiters": waiters,
         "keys": _page(keys, number) if keys else None,

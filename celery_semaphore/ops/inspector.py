@@ -139,7 +139,7 @@ class Inspector:
         """Return True if an operator paused this very resource, not only its semaphore."""
         return self._store.limits().get(resource) == 0
 
-    def is_paused_as_a_whole(self, resource: str) -> bool:
+    def is_paused_with_its_semaphore(self, resource: str) -> bool:
         """Return True if this is a key that is paused with its semaphore."""
         limits, semaphore = self._store.limits(), semaphore_of(resource)
         return resource not in limits and limits.get(semaphore) == 0

@@ -52,7 +52,7 @@ def say(ctx: click.Context, what: Any) -> None:
 def say_in_force(ctx: click.Context, inspector: Inspector, resource: str) -> None:
     """Print which limit is in force at this resource."""
     say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
-    if inspector.is_paused_as_a_whole(resource):
+    if inspector.is_paused_with_its_semaphore(resource):
         say(ctx, "The whole semaphore is paused: resume that, or set a limit for this key.")
 
 

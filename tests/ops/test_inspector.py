@@ -286,7 +286,7 @@ def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
     with pytest.raises(SemaphoreError, match=whole):
         inspector.resume("api/8")
     keys = ["api", "api/7", "api/8"]
-    assert [inspector.is_paused_as_a_whole(name) for name in keys] == [False, False, True]
+    assert [inspector.is_paused_with_its_semaphore(name) for name in keys] == [False, False, True]
     inspector.resume("api")
     with pytest.raises(SemaphoreError, match=r"at key '8' is not paused\.$"):
         inspector.resume("api/8")

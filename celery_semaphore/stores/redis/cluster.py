@@ -13,6 +13,7 @@ from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainErr
 from .connection import new_connection, plain
 from .errors import is_of_handshake
 from .finder import PAUSE_S, QUESTION_TIMEOUT_S, Address
+from .tls import UNANSWERED
 
 Remap = Callable[[Address], Address]
 
@@ -154,7 +155,7 @@ class NodeFinder:
         elif isinstance(error, redis.TimeoutError) and self._moves:
             # Unlike its other errors, redis-py's timeouts name no server.
             speaks_tls = issubclass(self._pool.connection_class, redis.SSLConnection)
-            how = "TLS with " if speaks_tls and is_of_handshake(error) else ""
+            how = UNANSWERED if speaks_tls and is_of_handshake(error) else ""
             error.add_note(f"{how}{host}:{port}")
 
 

@@ -16,8 +16,8 @@ _REFUSED = re.compile(
 _FILES = re.compile(r"Error 2 connecting to (?!unix)|\[X509|KEY_VALUES_MISMATCH|\[PEM|PEM lib")
 # The server closed the connection; what it said of the reason may be lost with it.
 _CLOSED = re.compile(r"EOF occurred in violation of protocol|Connection reset by peer|Broken pipe")
-# `NodeFinder.explain` notes the first, if a handshake got no answer.
-_NO_TLS = re.compile(r"\(TLS with |WRONG_VERSION_NUMBER|record layer failure")
+UNANSWERED = "TLS with "  # begins the note at a handshake without an answer
+_NO_TLS = re.compile(rf"\({UNANSWERED}|WRONG_VERSION_NUMBER|record layer failure")
 
 NAME_ONE = (
     "name one that its authority signed by ssl_certfile and ssl_keyfile, in semaphore_url's query or"

@@ -14,7 +14,15 @@ from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
+
+
+def parked_for_both(store: Store) -> Ticket:
+    """Let one holder have each resource, and park a task for both of them."""
+    admitted(store, claim(), "a")
+    admitted(store, DISK, "d")
+    return parked(store, claim() + DISK, "b")
 
 
 class TwoMessages(Suite):
@@ -34,9 +42,7 @@ class TwoMessages(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """Park a task for both claims, and again for one, which is granted first; its message is not taken."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        ticket = parked(store, claim() + DISK, "b")
+        ticket = parked_for_both(store)
         store.attach(ticket, DISK, b"b2")
         store.release("d", DISK)
         assert [each.outbox for each in store.totals(["api", "disk"])] == [0, 1]
@@ -49,9 +55,7 @@ class TwoMessages(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """Park a task for both claims, and again for one, which ends before its message is taken."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        ticket = parked(store, claim() + DISK, "b")
+        ticket = parked_for_both(store)
         again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
         assert again
         store.attach(again, DISK, b"b2", ends_in=1.0)

@@ -22,10 +22,8 @@ LONG = (
 )
 # These are short, so a task may have an attribute of its own that looks like one, such as `height`.
 SHORT = ("limit", "key", "weight")
-PLURALS = {
-    "keys": None,
-    "weights": 1,
-}  # hardly anything else, in a task without the option; and its value there
+# These are hardly anything else in a task without the option; with the value that the option has there.
+PLURALS = {"keys": None, "weights": 1}
 
 
 @dataclass(frozen=True, slots=True)
