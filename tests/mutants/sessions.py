@@ -186,6 +186,14 @@ POSTGRES = (
         noticed_by="all_are_prolonged",
     ),
     conformance(
+        "a grant is prolonged wherever it is",
+        "it has one name",
+        "v1/ask.sql",
+        "p.resource = ANY (_resources) AND",
+        "",
+        noticed_by="other_claims_than_those_of_the_grant",
+    ),
+    conformance(
         "a pause has turns",
         "it ends",
         "v1/ask.sql",
@@ -528,6 +536,14 @@ REDIS = (
         '            call("ZADD", at.holders, grants[nonce], GRANT .. nonce)\n',
         "",
         noticed_by="being_taken_up or all_are_prolonged",
+    ),
+    on_redis(
+        "a grant is prolonged by its name alone",
+        "the session knows it",
+        "ask",
+        '        if call("ZSCORE", at.holders, GRANT .. nonce) then\n            grants[nonce]',
+        '        if nonce then\n            grants[nonce]',
+        noticed_by="other_claims_than_those_of_the_grant",
     ),
     on_redis(
         "any session prolongs a grant",

@@ -18,7 +18,7 @@ from tests.support import authority
 from tests.support.authority import Authority, Certificate, postgres_query, redis_query
 from tests.support.cluster import ClusterServer, Node
 from tests.support.postgres import PostgresServer, belongs_to_its_user
-from tests.support.process import free_port, free_ports
+from tests.support.process import free_port
 from tests.support.rights import as_role
 from tests.support.servers import RedisServer, ValkeyServer, in_ci
 
@@ -55,7 +55,7 @@ class TlsClusterServer(ClusterServer):
     def __init__(self, certificates: Certificates) -> None:
         given = server_options(certificates) | {"tls_auth_clients": "no"}
         super().__init__(tls_cluster="yes", tls_replication="yes", **given)
-        for node, port in zip(self.nodes, free_ports(len(self.nodes)), strict=True):
+        for node, port in zip(self.nodes, [free_port() for _ in self.nodes], strict=True):
             node.options["tls_port"] = str(port)
 
     def place(self) -> str:

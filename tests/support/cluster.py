@@ -12,7 +12,7 @@ from typing import Any, Self
 import redis
 from redis.crc import key_slot
 
-from .process import free_port, free_ports, wait_until
+from .process import free_port, wait_until
 from .server import Server
 from .servers import RedisServer, ValkeyServer
 
@@ -89,7 +89,7 @@ class ClusterServer(Server):
     node: type[Node] = ValkeyNode
 
     def __init__(self, **options: str) -> None:
-        ports = iter(free_ports(4 * PRIMARIES))
+        ports = (free_port() for _ in range(4 * PRIMARIES))
         self.nodes = [
             self.node(port, bus, **options) for port, bus in zip(ports, ports, strict=True)
         ]

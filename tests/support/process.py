@@ -43,20 +43,21 @@ def wait_until(
 
 
 def free_port() -> int:
-    """Return a port that no outgoing connection takes before its server has it, or while that is away."""
-    return free_ports(1)[0]
+    """Return a port that is nobody else's, and no outgoing connection's, until this process ends."""
+    while True:
+        reservation = socket.socket()
+        try:
+            reservation.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+        except OSError:
+            reservation.close()
+            continue
+        # Its server, which sets this too, may listen. Another process that looks for a port does not set it.
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved.append(reservation)
+        return int(reservation.getsockname()[1])
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports as `free_port` does, no two of which are the same."""
-    with contextlib.ExitStack() as probes:
-        found = list[int]()
-        while len(found) < count:
-            probe = probes.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
-                found.append(probe.getsockname()[1])
-        return found
+_reserved = list[socket.socket]()
 
 
 def listening(port: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Self
 
 import redis
 
-from .process import Process, free_ports, listening, wait_until
+from .process import Process, free_port, listening, wait_until
 from .servers import RedisServer
 
 MASTER = "main"
@@ -43,7 +43,7 @@ class SentinelServer:
             for n in range(1 + replicas)
         ]
         self.folder = Path(tempfile.mkdtemp(prefix="sentinel-"))
-        self.ports = free_ports(sentinels)
+        self.ports = [free_port() for _ in range(sentinels)]
         self._times = {
             "down_after_ms": down_after_ms,
             "failover_timeout_ms": failover_timeout_ms,

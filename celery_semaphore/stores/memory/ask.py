@@ -11,6 +11,7 @@ from .state import GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from ...core.session import HeldWait
     from .resource import Resource
@@ -23,9 +24,9 @@ def ask(
     slept = not state.is_awake(session)  # Q2, after Q1 in MemoryStore.ask
     state.wake(session)
     granted = _granted(state, session)  # Q3
-    for wait in begun:
-        if wait.ticket.nonce in granted:
-            _prolong(state, wait)  # Q4
+    taken_up = {wait.ticket.nonce for wait in begun} & granted
+    for name in {each.resource for wait in begun for each in resource_claims(wait.claims)}:
+        _prolong(state.at(name), taken_up, state.now + GRANT)  # Q4
     expected = {
         wait.ticket.nonce: turn
         for wait in to_forecast[:EXPECTED]
@@ -44,12 +45,9 @@ def _granted(state: MemoryState, session: str) -> frozenset[str]:
     )
 
 
-def _prolong(state: MemoryState, wait: HeldWait) -> None:
-    nonce = wait.ticket.nonce
-    for each in resource_claims(wait.claims):
-        grants = state.at(each.resource).grants
-        if nonce in grants:
-            grants[nonce] = replace(grants[nonce], ends=state.now + GRANT)
+def _prolong(at: Resource, taken_up: AbstractSet[str], ends: int) -> None:
+    for nonce in at.grants.keys() & taken_up:
+        at.grants[nonce] = replace(at.grants[nonce], ends=ends)
 
 
 def _turn_of(state: MemoryState, wait: HeldWait) -> float | None:

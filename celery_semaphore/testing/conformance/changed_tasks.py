@@ -177,6 +177,22 @@ class ChangedTasks(Suite):
         assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
         admitted(store, DISK, "c")
 
+    def test_other_claims_than_those_of_the_grant_prolong_nothing(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Q4: a delivery with other claims waits for a process, and its session names those."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        store.release("a", claim())
+        clock.advance(GRANT_S / 2)
+        changed = HeldWait(wait.ticket, tuple(DISK))
+        assert store.ask(S, begun=[changed]).granted == {wait.ticket.nonce}
+        clock.advance(GRANT_S / 2)
+        assert store.ask(S, begun=[changed]).granted == frozenset()
+        store.reap()
+        assert granted(store) == []
+
     @pytest.mark.parametrize("taken", [True, False])
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(
         self, store: Store, *, taken: bool

@@ -11,10 +11,11 @@ call("ZREMRANGEBYSCORE", SESSIONS, furthest(), "+inf")
 local told = call("HGET", GRANTS, session)
 local grants = told and cmsgpack.unpack(told) or {}
 
+-- A grant that none of these resources has is not prolonged: the session names resources that its task claims no more.
 local function prolong(nonce)
-    grants[nonce] = now + GRANT_S * 1000000
     for _, at in ipairs(resources) do
         if call("ZSCORE", at.holders, GRANT .. nonce) then
+            grants[nonce] = now + GRANT_S * 1000000
             call("ZADD", at.holders, grants[nonce], GRANT .. nonce)
         end
     end
