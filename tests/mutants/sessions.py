@@ -542,7 +542,7 @@ REDIS = (
         "the session knows it",
         "ask",
         '        if call("ZSCORE", at.holders, GRANT .. nonce) then\n            grants[nonce]',
-        '        if nonce then\n            grants[nonce]',
+        "        if nonce then\n            grants[nonce]",
         noticed_by="other_claims_than_those_of_the_grant",
     ),
     on_redis(

@@ -10,8 +10,7 @@ from ..encoding import DEFAULT_MEAN, resource_claims, seconds
 from .state import GRANT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Sequence, Set as AbstractSet
 
     from ...core.session import HeldWait
     from .resource import Resource

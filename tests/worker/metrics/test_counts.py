@@ -177,9 +177,11 @@ def test_a_copy(site: Site, watched: StartWatched, valkey: ValkeyServer) -> None
 
         (message,) = wait_until(published, 10, "it is published")
         message["properties"]["delivery_tag"] = "another"
+        here.wait(2, "put_back_total")  # else both are one message, and each may run
         site.let_go()
+        done(held)
         broker.lpush("celery", json.dumps(message))
-    done(held, waiting)
+    done(waiting)
     here.wait(1, "copies_total", semaphore="one", task="look")
     seen = here.scraped()
     assert seen.get("refused_total", reason="copy") == 1
