@@ -177,7 +177,8 @@ def test_a_copy(site: Site, watched: StartWatched, valkey: ValkeyServer) -> None
 
         (message,) = wait_until(published, 10, "it is published")
         message["properties"]["delivery_tag"] = "another"
-        here.wait(2, "put_back_total")  # else both are one message, and each may run
+        # Else both are one message, and each may run.
+        wait_until(lambda: here.get("put_back_total") >= 2, 20, "it is published again")
         site.let_go()
         done(held)
         broker.lpush("celery", json.dumps(message))
