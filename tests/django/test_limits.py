@@ -86,3 +86,12 @@ def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Sto
     store.set_limit(0, "export")
     text = client().get(address("export", "7")).content.decode()
     assert "Paused with the whole semaphore" in text
+
+
+def test_a_key_with_a_limit_of_its_own_goes_on_while_the_semaphore_is_paused(
+    client: Login, store: Store
+) -> None:
+    occupy(store, Claim("export", "7", 1), ["one:1"])
+    store.set_limit(0, "export")
+    store.set_limit(5, "export/7")
+    assert "Paused" not in client().get(address("export", "7")).content.decode()
