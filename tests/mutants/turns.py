@@ -155,7 +155,7 @@ ATTACHED_GRANTS = [
         "a session is told of the grant of a message that was attached",
         "it asked for it",
         "attach",
-        "    sessions.tell(before.session, nonce) -- E3: the worker that takes the outbox sends it\n",
+        "    sessions.tell(before.session, home, nonce) -- E3: the worker that takes the outbox sends it\n",
         "",
     ),
 ]

@@ -191,7 +191,17 @@ class ChangedTasks(Suite):
         clock.advance(GRANT_S / 2)
         assert store.ask(S, begun=[changed]).granted == frozenset()
         store.reap()
-        assert granted(store) == []
+        assert granted(store) == granted(store, "disk") == []
+
+    def test_a_message_for_other_claims_leaves_the_grant_to_the_session(self, store: Store) -> None:
+        """Hold a task that was granted its claim, and name and park another delivery of it with other claims."""
+        fill_both(store)
+        wait = held(store, "b")
+        store.release("a", claim())
+        other = HeldWait(wait.ticket, tuple(DISK))
+        assert store.name(S, [other]) == {wait.ticket: Standing.WAITS}
+        assert not store.attach(wait.ticket, DISK, b"b")
+        assert store.ask(S).granted == {wait.ticket.nonce}
 
     @pytest.mark.parametrize("taken", [True, False])
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(

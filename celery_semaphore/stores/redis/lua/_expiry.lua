@@ -8,7 +8,7 @@ local function not_taken_up(at, nonce, since)
     if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= math.max(since, now - GRANT_S * 1000000) then
         call("ZREM", SESSIONS, info.session)
     end
-    sessions.tell(info.session, nonce)
+    sessions.tell(info.session, at, nonce)
     waits.send_off(at, ticket, info)
 end
 

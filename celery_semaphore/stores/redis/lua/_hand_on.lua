@@ -43,14 +43,14 @@ local function grant(ticket, info, claims, home)
             call("ZREM", claims[n].at.outbox, nonce)
         end
         if there and there.session then
-            sessions.tell(there.session, nonce, ends)
+            sessions.tell(there.session, claims[n].at, nonce, ends)
         end
     end
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)
         index.mark_in_use(home, now)
     elseif info.session then -- without both, the server has evicted its message
-        sessions.tell(info.session, nonce, ends)
+        sessions.tell(info.session, home, nonce, ends)
     end
 end
 
@@ -83,7 +83,7 @@ local function move(home, other, head, info)
         local session = (there or info).session
         waits.step_out(other, waits.ticket_of(other, nonce))
         if session then
-            sessions.tell(session, nonce, tonumber(granted_until))
+            sessions.tell(session, other, nonce, tonumber(granted_until))
         end
     end
     index.mark_in_use(other)

@@ -52,7 +52,7 @@ end
 -- since the next in line may get the permit.
 function own_wait.put_back(at)
     if at.info and at.info.session then
-        sessions.tell(at.info.session, own_wait.nonce)
+        sessions.tell(at.info.session, at, own_wait.nonce)
         line.enqueue(at, at.stands, at.info)
     elseif at.info then
         local stays = call("HEXISTS", at.payloads, own_wait.nonce) == 1

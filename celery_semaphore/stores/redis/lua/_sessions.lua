@@ -6,12 +6,17 @@ function sessions.is_awake(session)
     return asked > now - LEASE
 end
 
+-- Return the key of a grant in its session's list. A ticket may stand in two lines, and be granted at each.
+function sessions.key_of(at, nonce)
+    return at.name .. "\n" .. nonce
+end
+
 -- Set or delete (`ends` is nil) a grant in the session's list; each change also deletes overdue ones.
-function sessions.tell(session, nonce, ends)
-    local known = call("HGET", GRANTS, session)
-    local grants = {[nonce] = ends}
+function sessions.tell(session, at, nonce, ends)
+    local known, key = call("HGET", GRANTS, session), sessions.key_of(at, nonce)
+    local grants = {[key] = ends}
     for other, until_when in pairs(known and cmsgpack.unpack(known) or {}) do
-        if other ~= nonce and until_when > now then
+        if other ~= key and until_when > now then
             grants[other] = until_when
         end
     end

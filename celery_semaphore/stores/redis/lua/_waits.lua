@@ -49,7 +49,7 @@ function waits.dequeue(at, nonce)
         waits.forget_name(at, info.name, nonce)
     end
     if info and info.session then
-        sessions.tell(info.session, nonce)
+        sessions.tell(info.session, at, nonce)
     end
     call("HDEL", at.tickets, nonce)
 end

@@ -11,26 +11,30 @@ call("ZREMRANGEBYSCORE", SESSIONS, furthest(), "+inf")
 local told = call("HGET", GRANTS, session)
 local grants = told and cmsgpack.unpack(told) or {}
 
--- A grant that none of these resources has is not prolonged: the session names resources that its task claims no more.
+local granted, is_granted, expected = {}, {}, {}
+for key, ends in pairs(grants) do -- Q3
+    local nonce = key:match("[^\n]*$")
+    if ends > now and not is_granted[nonce] then
+        is_granted[nonce] = true
+        table.insert(granted, nonce)
+    end
+end
+
+-- The resources are those that the session names: where it names others than those of the grant, nothing is prolonged.
 local function prolong(nonce)
+    local ends = now + GRANT_S * 1000000
     for _, at in ipairs(resources) do
         if call("ZSCORE", at.holders, GRANT .. nonce) then
-            grants[nonce] = now + GRANT_S * 1000000
-            call("ZADD", at.holders, grants[nonce], GRANT .. nonce)
+            call("ZADD", at.holders, ends, GRANT .. nonce)
+            local key = sessions.key_of(at, nonce)
+            grants[key] = grants[key] and ends -- of several claims one has the wait
         end
     end
 end
 
 for n = 1, begun do -- Q4
-    if (grants[arg(2 + n)] or 0) > now then
+    if is_granted[arg(2 + n)] then
         prolong(arg(2 + n))
-    end
-end
-
-local granted, expected = {}, {}
-for nonce, ends in pairs(grants) do -- Q3
-    if ends > now then
-        table.insert(granted, nonce)
     end
 end
 if begun > 0 and #granted > 0 then

@@ -24,7 +24,7 @@ end
 local before = waits.info(home, nonce)
 local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
 if before and before.session then
-    sessions.tell(before.session, nonce) -- E3: the worker that takes the outbox sends it
+    sessions.tell(before.session, home, nonce) -- E3: the worker that takes the outbox sends it
 end
 -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
 line.enqueue(home, ticket, asked, payload)
