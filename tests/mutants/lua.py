@@ -941,7 +941,7 @@ FULLNESS = [
         "a grant for other claims is gone with its place",
         "its task asks anew and gets a ticket",
         "acquire_slow_path",
-        "            own_wait.put_back(claim.at)\n",
+        "            line.put_back(claim.at, own_wait.nonce)\n",
         "",
     ),
     lua(

@@ -209,8 +209,15 @@ IN_MEMORY = (
         "all of the outbox must be sent",
         "it is the outbox",
         "totals",
-        "[entry for _, entry in outgoing(at)]",
-        "[at.grants.get(nonce) for nonce in at.outbox]",
+        "list(outgoing(at))",
+        "[(at.tickets[nonce], at.grants.get(nonce)) for nonce in at.outbox]",
+    ),
+    memory(
+        "an ended message has the age of another's grant",
+        "it is its task's",
+        "totals",
+        "if entry and not waiter.ended",
+        "if entry",
     ),
     memory(
         "a clock does not step back",
@@ -284,6 +291,13 @@ IN_POSTGRESQL = (
         "v1/totals.sql",
         " AND (\n        SELECT w.outbox",
         " OR (\n        SELECT w.outbox",
+    ),
+    postgresql(
+        "an ended message has the age of another's grant",
+        "it is its task's",
+        "v1/totals.sql",
+        "w.outbox AND w.state = 'granted' FROM",
+        "w.outbox FROM",
     ),
     postgresql(
         "the semaphore's limit precedes the key's",

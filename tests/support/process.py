@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import weakref
@@ -43,7 +44,7 @@ def wait_until(
 
 
 def free_port() -> int:
-    """Return a port that is nobody else's, and no outgoing connection's, until this process ends."""
+    """Return a port that no outgoing connection takes and, on Linux, no other process of the tests."""
     while True:
         reservation = socket.socket()
         try:
@@ -51,10 +52,14 @@ def free_port() -> int:
         except OSError:
             reservation.close()
             continue
-        # Its server, which sets this too, may listen. Another process that looks for a port does not set it.
-        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _reserved.append(reservation)
-        return int(reservation.getsockname()[1])
+        port = int(reservation.getsockname()[1])
+        if sys.platform == "linux":
+            # Its server, which sets this too, may listen. Another process that looks for a port does not set it.
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _reserved.append(reservation)
+        else:  # elsewhere no other socket may have the address
+            reservation.close()
+        return port
 
 
 _reserved = list[socket.socket]()

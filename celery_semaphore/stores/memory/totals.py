@@ -30,7 +30,7 @@ def _totals_of(state: MemoryState, name: str) -> Totals:
     line = at.line()
     parked = sum(waiter.payload is not None for waiter in line)
     in_transit = sum(waiter.in_transit for waiter in line)
-    grants = [entry for _, entry in outgoing(at)]
+    to_send = list(outgoing(at))
     return Totals(
         name,
         state.limit(name),
@@ -42,8 +42,10 @@ def _totals_of(state: MemoryState, name: str) -> Totals:
         in_transit,
         sum(waiter.aside for waiter in line),
         _since_the_first(state, (waiter.ticket.place for waiter in line)),
-        len(grants),
-        _since_the_first(state, (entry.token for entry in grants if entry)),
+        len(to_send),
+        _since_the_first(
+            state, (entry.token for waiter, entry in to_send if entry and not waiter.ended)
+        ),
     )
 
 

@@ -38,10 +38,13 @@ class Sessions:
     ) -> SessionReply:
         check_name("session", session)
         to_forecast = to_forecast[:EXPECTED]
-        words: list[Word] = [session, len(begun)]
+        claimed = _resources(begun)
+        words: list[Word] = [session, len(begun), len(claimed)]
         words += [wait.ticket.nonce for wait in (*begun, *to_forecast)]
-        wanted = list(_resources((*begun, *to_forecast)).values())
-        epoch, slept, sessions, granted, expected = self._runner.run(scripts.ASK, wanted, words)
+        wanted = claimed | _resources(to_forecast)  # those of `begun` stay the first ones
+        epoch, slept, sessions, granted, expected = self._runner.run(
+            scripts.ASK, list(wanted.values()), words
+        )
         turns = {text(nonce): seconds(turn) for nonce, turn in expected}
         return SessionReply(epoch, bool(slept), sessions, frozenset(map(text, granted)), turns)
 

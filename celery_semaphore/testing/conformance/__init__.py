@@ -54,6 +54,7 @@ from .set_aside import SetAside
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
+from .two_lines import TwoLines
 from .two_messages import TwoMessages
 
 __all__ = ["StoreConformance"]
@@ -69,6 +70,7 @@ class StoreConformance(
     Messages,
     HandingOn,
     ChangedTasks,
+    TwoLines,
     TwoMessages,
     MovedWaits,
     Outbox,

@@ -17,7 +17,6 @@ from .session_calls import S, held, holding
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
-    from ...core.permit import Claim
     from ...core.store import Store
     from ...core.ticket import Ticket
     from ..clock import Clock
@@ -32,20 +31,6 @@ def fill_both(store: Store) -> None:
     admitted(store, claim(), "a")
     admitted(store, DISK, "y")
     store.ask(S)
-
-
-def granted_twice(store: Store, clock: Clock) -> tuple[Ticket, int]:
-    """Let a wait stand in two lines, and grant it at each; return its ticket, and the newer token."""
-    fill_both(store)
-    ticket = held(store, "b", claims=claim()).ticket
-    held(store, "b2", claims=DISK, ticket=ticket)
-    store.release("a", claim())
-    clock.advance(0.5)
-    store.ask(S)
-    store.release("y", DISK)
-    newer = store.snapshot("disk").holders[0].token
-    assert newer > store.snapshot("api").holders[0].token
-    return ticket, newer
 
 
 class ChangedTasks(Suite):
@@ -80,29 +65,6 @@ class ChangedTasks(Suite):
             (DISK + claim(), Standing.ELSEWHERE),
         ):
             assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
-
-    @pytest.fixture(params=[1, -1])
-    def both(self, request: pytest.FixtureRequest) -> list[Claim]:
-        """Return the claims on both resources, in each order."""
-        return [*claim(), *DISK][:: request.param]
-
-    def test_a_wait_in_two_lines_may_get_two_grants(
-        self, store: Store, clock: Clock, both: list[Claim]
-    ) -> None:
-        """Test that the task which takes up both gets the newer token, whatever the order of its claims."""
-        ticket, granted_last = granted_twice(store, clock)
-        assert admitted(store, both, "b3", came_back(ticket)).token == granted_last
-
-    def test_a_message_with_two_grants_is_sent_once(
-        self, store: Store, clock: Clock, both: list[Claim]
-    ) -> None:
-        """Test that it is sent when it is attached, whatever the order of its claims."""
-        ticket, _ = granted_twice(store, clock)
-        outgoing = store.attach(ticket, both, b"m")
-        assert messages(store.take(outgoing)) == [b"m"]
-        assert not store.take(frozenset({"api", "disk"}))
-        admitted(store, both, "b3", came_back(ticket, Kind.PARK))
-        assert store.snapshot("api").waiting == store.snapshot("disk").waiting == 0
 
     def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
         admitted(store, claim(2), "a")
@@ -192,16 +154,6 @@ class ChangedTasks(Suite):
         assert store.ask(S, begun=[changed]).granted == frozenset()
         store.reap()
         assert granted(store) == granted(store, "disk") == []
-
-    def test_a_message_for_other_claims_leaves_the_grant_to_the_session(self, store: Store) -> None:
-        """Hold a task that was granted its claim, and name and park another delivery of it with other claims."""
-        fill_both(store)
-        wait = held(store, "b")
-        store.release("a", claim())
-        other = HeldWait(wait.ticket, tuple(DISK))
-        assert store.name(S, [other]) == {wait.ticket: Standing.WAITS}
-        assert not store.attach(wait.ticket, DISK, b"b")
-        assert store.ask(S).granted == {wait.ticket.nonce}
 
     @pytest.mark.parametrize("taken", [True, False])
     def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(

@@ -152,6 +152,14 @@ class SessionGrants(Suite):
         clock.advance(GRANT_S)
         assert store.ask(S, begun=[wait]).granted == frozenset()
 
+    def test_a_holder_with_a_line_feed_in_its_name_is_told(self, store: Store) -> None:
+        """The name begins with the id of the task, which is the sender's."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b\nc\n:1")
+        store.release("a", claim())
+        assert store.ask(S).granted == store.ask(S, begun=[wait]).granted == nonces(wait)
+
     def test_a_grant_that_is_given_up_goes_to_the_next(self, store: Store, clock: Clock) -> None:
         first, second = granted_to_the_first(store, clock)
         store.release(first.ticket, claim())

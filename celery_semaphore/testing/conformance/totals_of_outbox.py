@@ -116,6 +116,21 @@ class OutboxTotals(Suite):
         assert sorted(messages(reaped(store))) == [b"b", b"c"]
         assert line(counted(store)) == (0, 0, 0, 0)
 
+    def test_an_ended_message_has_no_age_while_another_of_its_task_is_granted(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Park a task for both claims, and again for one, for a while; that ends with the first grant."""
+        disk = claim(of="disk")
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim() + disk, "b")
+        store.take(store.release("a", claim()))
+        assert not store.attach(ticket, disk, b"b2", name="b2", ends_in=TAKE_UP / 2)
+        clock.advance(TAKE_UP)
+        outgoing = store.set_limit(None, "api") | store.reap()
+        totals = counted(store, "disk")
+        assert (totals.granted, totals.outbox, age(totals)) == (1, 1, None)
+        assert sorted(messages(store.take(outgoing))) == [b"b", b"b2"]
+
     def test_ended_and_granted_messages_together(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         parked(store, claim(), "b")

@@ -51,6 +51,6 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_oldest_outgoing(_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT min(p.token) FROM celery_semaphore.permit AS p
     WHERE p.resource = _name AND p.granted AND p.holder IS NOT NULL AND (
-        SELECT w.outbox FROM celery_semaphore.waiter AS w
+        SELECT w.outbox AND w.state = 'granted' FROM celery_semaphore.waiter AS w
         WHERE w.id = celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of_grant(p.holder)))
 $$;

@@ -5,7 +5,7 @@
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
 --   KEYS[5] sessions zset  session -> when it asked last; it is awake for a lease after that
---   KEYS[6] grants   hash  session -> the nonces of its waits that have a grant, with the end of each, packed
+--   KEYS[6] grants   hash  session -> its waits that have a grant, each as in `names`, with the end of each, packed
 --   KEYS[7...]       eleven for each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long the grant of a sent message lasts
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection

@@ -30,7 +30,10 @@ local function grant(ticket, info, claims, home)
     local permit = {token = permits.new_token(claims), since = now, by = "g", rank = rank}
     local parked = call("HEXISTS", home.payloads, nonce) == 1
     local ends = parked and now + waits.TAKE_UP or GRANT_END
-    for _, claim in ipairs(claims) do
+    for n, claim in ipairs(claims) do
+        if n > 1 and holders.read(claim.at, GRANT .. nonce) then
+            holders.take_back(claim.at, nonce) -- from other claims: its weight would stay where this one is 1
+        end
         permits.write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
         index.mark_in_use(claim.at, ends)
     end

@@ -41,6 +41,19 @@ function line.enqueue(at, ticket, info, payload)
     end
 end
 
+-- Put a wait whose grant was taken back into its line, and reap the resource: the next one may get the permit.
+function line.put_back(at, nonce)
+    local info, ticket = waits.info(at, nonce)
+    if info and info.session then
+        sessions.tell(info.session, at, nonce)
+        line.enqueue(at, ticket, info)
+    elseif info then
+        local stays = call("HEXISTS", at.payloads, nonce) == 1
+        call("ZADD", stays and at.line or at.transit, 0, ticket)
+    end
+    index.mark_in_use(at, now)
+end
+
 function line.position(at, ticket)
     local before = "(" .. ticket
     local count = call("ZLEXCOUNT", at.transit, "-", before) + call("ZLEXCOUNT", at.line, "-", before)

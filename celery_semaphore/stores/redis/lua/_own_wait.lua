@@ -48,19 +48,6 @@ function own_wait.forget()
     return payload, info
 end
 
--- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resource,
--- since the next in line may get the permit.
-function own_wait.put_back(at)
-    if at.info and at.info.session then
-        sessions.tell(at.info.session, at, own_wait.nonce)
-        line.enqueue(at, at.stands, at.info)
-    elseif at.info then
-        local stays = call("HEXISTS", at.payloads, own_wait.nonce) == 1
-        call("ZADD", stays and at.line or at.transit, 0, at.stands)
-    end
-    index.mark_in_use(at, now)
-end
-
 function own_wait.left()
     return timeout and timeout - math.max(0, now - line.place_of(ticket)) or math.huge
 end

@@ -6,9 +6,14 @@ function sessions.is_awake(session)
     return asked > now - LEASE
 end
 
--- Return the key of a grant in its session's list. A ticket may stand in two lines, and be granted at each.
+-- Return the key of a grant in its session's list. A ticket may stand in two lines, and be granted at each. A nonce may
+-- have a line feed, the name of a resource has none.
 function sessions.key_of(at, nonce)
     return at.name .. "\n" .. nonce
+end
+
+function sessions.nonce_in(key)
+    return key:sub(key:find("\n", 1, true) + 1)
 end
 
 -- Set or delete (`ends` is nil) a grant in the session's list; each change also deletes overdue ones.

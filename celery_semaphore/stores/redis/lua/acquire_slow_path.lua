@@ -39,7 +39,7 @@ for _, claim in ipairs(claims) do
     if grant then -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
         holders.take_back(claim.at, own_wait.nonce)
         if not whole then
-            own_wait.put_back(claim.at)
+            line.put_back(claim.at, own_wait.nonce)
         end
     end
 end

@@ -1,9 +1,10 @@
 -- Return the grants of a session, which is awake from now on: rows Q1 to Q5 of docs/maintain/architecture.md.
---   arg 1 session  2 number of grants that are being taken up, then their nonces, then the nonces of waits to forecast
+--   arg 1 session  2 number of grants that are being taken up  3 number of resources that their waits claim, the first
+--       ones, then their nonces, then the nonces of waits to forecast
 -- Returns {epoch, 1 if it was not awake, sessions that are awake, {nonces with a grant},
 --          {nonce, microseconds until it can expect a permit}...}
 even_if_full()
-local session, begun = arg(1), tonumber(arg(2))
+local session, begun, claimed = arg(1), tonumber(arg(2)), tonumber(arg(3))
 local slept = not sessions.is_awake(session)
 call("ZADD", SESSIONS, now, session) -- Q2
 call("ZREMRANGEBYSCORE", SESSIONS, "-inf", now - LEASE)
@@ -13,28 +14,28 @@ local grants = told and cmsgpack.unpack(told) or {}
 
 local granted, is_granted, expected = {}, {}, {}
 for key, ends in pairs(grants) do -- Q3
-    local nonce = key:match("[^\n]*$")
+    local nonce = sessions.nonce_in(key)
     if ends > now and not is_granted[nonce] then
         is_granted[nonce] = true
         table.insert(granted, nonce)
     end
 end
 
--- The resources are those that the session names: where it names others than those of the grant, nothing is prolonged.
 local function prolong(nonce)
     local ends = now + GRANT_S * 1000000
-    for _, at in ipairs(resources) do
+    for n = 1, claimed do
+        local at = resources[n]
         if call("ZSCORE", at.holders, GRANT .. nonce) then
             call("ZADD", at.holders, ends, GRANT .. nonce)
             local key = sessions.key_of(at, nonce)
-            grants[key] = grants[key] and ends -- of several claims one has the wait
+            grants[key] = grants[key] and ends -- the list has only the resource with the record of the wait
         end
     end
 end
 
 for n = 1, begun do -- Q4
-    if is_granted[arg(2 + n)] then
-        prolong(arg(2 + n))
+    if is_granted[arg(3 + n)] then
+        prolong(arg(3 + n))
     end
 end
 if begun > 0 and #granted > 0 then
@@ -52,7 +53,7 @@ local function in_line(at, ticket)
     return call("ZSCORE", at.line, ticket) or call("ZSCORE", at.transit, ticket) or call("ZSCORE", at.aside, ticket)
 end
 
-for n = given + 3 + begun, #ARGV do -- Q5
+for n = given + 4 + begun, #ARGV do -- Q5
     for _, at in ipairs(resources) do
         local ticket, limit = waits.ticket_of(at, ARGV[n]), permits.limit_of(at)
         if ticket and (limit or 0) > 0 and in_line(at, ticket) then

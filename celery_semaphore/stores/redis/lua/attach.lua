@@ -29,7 +29,11 @@ end
 -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
 line.enqueue(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
+    local was_here = holders.read(claim.at, GRANT .. nonce)
     holders.take_back(claim.at, nonce)
+    if was_here and claim.at ~= home then -- a record of other claims
+        line.put_back(claim.at, nonce)
+    end
 end
 if whole then
     waits.step_out(home, waits.ticket_of(home, nonce))
