@@ -127,22 +127,6 @@ MUTANTS = (
         "",
         tests=(f"{CONFORMED}::TestValkeyStore", "-k", "neither_of_two_lines"),
     ),
-    lua(
-        "a message that was granted at each of two resources is counted twice",
-        "it is sent once",
-        "_hand_on",
-        '            call("ZREM", claims[n].at.outbox, nonce)\n',
-        "",
-        tests=(f"{CONFORMED}::TestValkeyStore", "-k", "is_not_counted_once_another"),
-    ),
-    lua(
-        "a grant takes the message of an ended wait out of the outbox",
-        "one of them is enough",
-        "_hand_on",
-        'if there and (tonumber(call("ZSCORE", claims[n].at.outbox, nonce)) or 0) ~= 0 then',
-        "if there then",
-        tests=(f"{CONFORMED}::TestValkeyStore", "-k", "whose_wait_ended_is_sent"),
-    ),
     postgresql(
         "what is granted leaves one line",
         "it stood at the head of that one",

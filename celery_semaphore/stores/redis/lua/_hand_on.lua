@@ -41,10 +41,6 @@ local function grant(ticket, info, claims, home)
     for n = 2, #claims do -- it may have records on the others, too, from earlier or later claims
         local there, stood = waits.info(claims[n].at, nonce)
         waits.step_out(claims[n].at, stood)
-        -- This grant is for another message than one there, which is sent only if its wait ended.
-        if there and (tonumber(call("ZSCORE", claims[n].at.outbox, nonce)) or 0) ~= 0 then
-            call("ZREM", claims[n].at.outbox, nonce)
-        end
         if there and there.session then
             sessions.tell(there.session, claims[n].at, nonce, ends)
         end
