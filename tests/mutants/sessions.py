@@ -576,7 +576,7 @@ REDIS = (
         "ask",
         "for n = 1, claimed do",
         "for n = 1, #resources do",
-        noticed_by="its_own_claims",
+        noticed_by="to_forecast_prolongs_no_grant",
     ),
     on_redis(
         "a grant is written over another",

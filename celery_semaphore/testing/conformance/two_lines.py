@@ -72,10 +72,8 @@ class TwoLines(Suite):
         assert not store.attach(wait.ticket, DISK, b"b")
         assert store.ask(S).granted == {wait.ticket.nonce}
 
-    def test_of_two_grants_each_is_prolonged_for_its_own_claims(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Q4: a wait to forecast at the resource of the other grant does not prolong it."""
+    def test_a_wait_to_forecast_prolongs_no_grant(self, store: Store, clock: Clock) -> None:
+        """Q4: only the claims of what is being taken up count, and the task that has this grant has others now."""
         fill_both(store)
         wait = held(store, "b")
         other = held(store, "c")
