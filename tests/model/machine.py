@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from celery_semaphore.core.permit import (
-    Claim,
     Grant,
     Kind,
     Permit,
@@ -87,7 +86,6 @@ class Stores(RuleBasedStateMachine):
         self.taken: list[tuple[Grant, set[bytes]]] = []  # with the messages that it stands for
         self.parked: set[bytes] = set()  # messages that the store must not lose
         self.nonces: dict[bytes, str] = {}  # of the waits that they were attached to
-        self.claims: dict[bytes, tuple[Claim, ...]] = {}  # that they were attached with
         self.sent_for: set[str] = set()  # the nonces of messages that the broker has
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
@@ -251,7 +249,6 @@ class Stores(RuleBasedStateMachine):
         self._is_over(task.name)
         self.parked.add(payload)
         self.nonces[payload] = ticket.nonce
-        self.claims[payload] = task.claims
         self.hand_on(
             lambda store: store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
         )
@@ -292,18 +289,9 @@ class Stores(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(session=sessions)
     def name_what_is_held(self, session: str) -> None:
-        """Name each wait, also those of the other session.
-
-        Who names a wait holds a message of it. Once that has other claims than the parked one, it may take its place
-        in the line of another resource (H8).
-        """
+        """Name each wait, also those of the other session."""
         waits = self._held()
         self.ask(lambda store: store.name(session, waits))
-        for name in self.waiting():
-            claims = self.tasks[name].claims
-            self.parked -= {
-                each for each in self._messages_of(name.encode()) if self.claims[each] != claims
-            }
 
     @rule(session=sessions)
     def sleep(self, session: str) -> None:

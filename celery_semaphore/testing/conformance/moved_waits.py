@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind
+from ...core.session import GRANT_S, HeldWait, Standing
 from .acquisition import admitted, came_back, claim, parked, refused
 from .calling import granted
 from .changed_tasks import DISK, fill_both
 from .grants import attached, messages, reaped, released
-from .session_calls import S, held, holding
+from .session_calls import S, T, held, holding
 from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
@@ -33,19 +34,49 @@ class MovedWaits(Suite):
         assert [each.kind for each in store.snapshot("api").waiters] == [Kind.PARK]
         assert messages(released(store, "a", claim())) == [b"b2"]
 
-    def test_a_message_that_moves_gives_way_to_one_that_is_held(self, store: Store) -> None:
-        """H8: the parked message goes, as at a newer refusal (A13); the newer delivery stands for the task."""
+    def test_a_message_that_moves_takes_the_place_of_one_that_is_held(self, store: Store) -> None:
+        """H8: the store does not know whether a session still holds its message; the one in the store is sure."""
         fill_both(store)
         ticket = parked(store, claim() + DISK, "b")
         held(store, "b2", claims=DISK, ticket=ticket)
-        assert released(store, "a", claim()) == released(store, "y", DISK) == []
+        assert released(store, "a", claim()) == []
+        assert store.name(S, [HeldWait(ticket, tuple(DISK))]) == {ticket: Standing.ELSEWHERE}
+        assert messages(released(store, "y", DISK)) == [b"b"]
+
+    def test_a_message_that_moves_takes_the_place_of_one_in_transit(self, store: Store) -> None:
+        """H8: the delivery that was refused there may be the one whose message is here by now."""
+        fill_both(store)
+        ticket = parked(store, claim(), "b")
+        assert refused(store, DISK, "b2", came_back(ticket)).ticket == ticket
+        assert attached(store, ticket, DISK + claim(), b"b3") == []
+        assert released(store, "a", claim()) == []
+        assert messages(released(store, "y", DISK)) == [b"b3"]
+
+    def test_a_message_that_moves_leaves_a_grant_that_is_asked_for(self, store: Store) -> None:
+        """H8: its session holds a message of the task, and begins it."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        held(store, "b2", claims=DISK, ticket=ticket)
+        assert released(store, "y", DISK) == released(store, "a", claim()) == []
         assert store.ask(S).granted == {ticket.nonce}
         admitted(store, DISK, "b2", holding(ticket=ticket))
         assert released(store, "b2", DISK) == []
         assert list(store.resources()) == []
 
-    def test_a_message_that_moves_gives_way_to_one_that_will_be_parked(self, store: Store) -> None:
-        """H8: until then the newer delivery is not acknowledged; if its worker dies, it is delivered again."""
+    def test_a_message_that_moves_goes_and_the_grant_lapses(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H8, E7: the message of that session is delivered again, so the wait is in transit."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        held(store, "b2", claims=DISK, ticket=ticket)
+        assert released(store, "y", DISK) == released(store, "a", claim()) == []
+        clock.advance(GRANT_S)
+        assert reaped(store) == []
+        assert [each.kind for each in store.snapshot("disk").waiters] == [Kind.REQUEUE]
+
+    def test_a_message_that_moves_is_parked_anew(self, store: Store) -> None:
+        """H8: a newer delivery was refused, and its message replaces the one that moved."""
         fill_both(store)
         ticket = parked(store, claim() + DISK, "b")
         assert refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
@@ -75,6 +106,17 @@ class MovedWaits(Suite):
         clock.advance(TAKE_UP)
         assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
 
+    def test_a_wait_that_moves_gives_way_to_a_later_one(self, store: Store) -> None:
+        """H8: none of both has a message in the store; the session that was refused last has one."""
+        fill_both(store)
+        store.ask(T)
+        ticket = held(store, "b", claims=claim() + DISK).ticket
+        held(store, "b2", T, claims=DISK, ticket=ticket)
+        store.release("a", claim())
+        store.release("y", DISK)
+        assert store.ask(S).granted == frozenset()
+        assert store.ask(T).granted == {ticket.nonce}
+
     def test_a_wait_that_moves_keeps_its_promotion(self, store: Store, clock: Clock) -> None:
         """Promote the wait in the line where it stands by its older claims."""
         fill_both(store)
@@ -86,6 +128,21 @@ class MovedWaits(Suite):
         store.release("y", DISK)
         waiting = [each.ticket for each in store.snapshot("api").waiters]
         assert waiting == [ticket.promoted(), first]
+
+    @pytest.mark.parametrize("promoted_at", ["api", "disk"])
+    def test_a_message_that_moves_keeps_both_promotions(
+        self, store: Store, promoted_at: str
+    ) -> None:
+        """Promote the message, or the wait whose place it takes."""
+        fill_both(store)
+        first = held(store, "first", claims=DISK).ticket
+        ticket = parked(store, claim() + DISK, "w")
+        held(store, "w2", claims=DISK, ticket=ticket)
+        store.promote([ticket], promoted_at)
+        assert released(store, "a", claim()) == []
+        waiting = [each.ticket for each in store.snapshot("disk").waiters]
+        assert waiting == [ticket.promoted(), first]
+        assert messages(released(store, "y", DISK)) == [b"w"]
 
     def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
         """Grant the claims that the task asked for last; its session learns of the grant."""

@@ -37,14 +37,21 @@ BEGIN
 END $$;
 
 -- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
--- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. Two rows of one wait would
--- make every call fail that hands on here.
+-- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. If it has neither and this
+-- one has a message, it goes: nobody else may have a message of this task any more. Two rows of one wait would make
+-- every call fail that hands on here.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    other_id bigint := celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+    gone smallint; -- the urgency of the row that goes
 BEGIN
+    DELETE FROM celery_semaphore.waiter AS there
+    WHERE there.id = other_id AND there.payload IS NULL AND there.state <> 'granted' AND _head.payload IS NOT NULL
+    RETURNING there.urgency INTO gone;
     UPDATE celery_semaphore.waiter AS there SET urgency = least(there.urgency, _head.urgency)
-    WHERE there.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+    WHERE there.id = other_id;
     IF FOUND THEN
         DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;
     ELSE
@@ -54,7 +61,7 @@ BEGIN
                 SELECT FROM celery_semaphore.permit AS p
                 WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
             ) THEN 'granted' ELSE w.state END,
-            id = celery_semaphore.v1_digest(w.resources[_n], w.nonce)
+            urgency = least(w.urgency, gone), id = other_id
         WHERE w.id = _head.id;
     END IF;
     PERFORM celery_semaphore.v1_mark_in_use(
