@@ -554,7 +554,7 @@ HANDING_ON = [
         "a moved head has the newest claims",
         "it was refused there since; its message is there",
         "_hand_on",
-        '    if not there or payload and not granted_until and call("HEXISTS", other.payloads, nonce) == 0 then\n',
+        "    if not there then\n",
         "    if true then\n",
     ),
     lua(

@@ -13,64 +13,64 @@ ON_REDIS = (f"{CONFORMED}::TestValkeyStore", *THAT_MOVES)
 ON_POSTGRESQL = (f"{CONFORMED}::TestPostgresStore", *THAT_MOVES)
 
 GIVES_WAY = ("a message that moves always gives way", "the newer delivery stands for the task")
-BEFORE_GRANTS = ("a message that moves goes before a grant", "it is in the store")
+BEHIND_GRANTS = ("a message that moves gives way to a grant", "its session holds a message")
 HELD = ("any wait that moves goes before one without a message", "it was first in its line")
 
 MUTANTS = (
     memory(
         *GIVES_WAY,
         "handing_on",
-        "waiter.nonce not in other.grants:\n        there = waiter",
+        "waiter.payload is not None:\n        there = waiter",
         "False:\n        there = waiter",
         tests=ON_MEMORY,
     ),
     memory(
-        *BEFORE_GRANTS,
+        *BEHIND_GRANTS,
         "handing_on",
-        " and waiter.nonce not in other.grants:",
-        ":",
+        "waiter.payload is not None:\n        there = waiter",
+        "waiter.payload is not None and waiter.nonce not in other.grants:\n        there = waiter",
         tests=ON_MEMORY,
     ),
     memory(
         *HELD,
         "handing_on",
-        "there.payload is None and waiter.payload is not None and",
-        "there.payload is None and",
+        "there.payload is None and waiter.payload is not None:",
+        "there.payload is None:",
         tests=ON_MEMORY,
     ),
     lua(
         *GIVES_WAY,
         "_hand_on",
-        "if not there or payload and not granted_until and",
-        "if not there or false and",
+        "    if payload and there and call",
+        "    if false and there and call",
         tests=ON_REDIS,
     ),
     lua(
-        *BEFORE_GRANTS,
+        *BEHIND_GRANTS,
         "_hand_on",
-        "payload and not granted_until and",
-        "payload and",
+        "payload and there and",
+        "payload and there and not call('ZSCORE', other.holders, GRANT .. nonce) and",
         tests=ON_REDIS,
     ),
     lua(
         *HELD,
         "_hand_on",
-        "payload and not granted_until and",
-        "not granted_until and",
+        "payload and there and",
+        "there and",
         tests=ON_REDIS,
     ),
     postgresql(
         *GIVES_WAY,
         "v1/hand_on.sql",
-        "WHERE there.id = other_id AND there.payload IS NULL AND there.state",
-        "WHERE false AND there.payload IS NULL AND there.state",
+        "WHERE there.id = other_id AND there.payload IS NULL AND _head",
+        "WHERE false AND there.payload IS NULL AND _head",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
-        *BEFORE_GRANTS,
+        *BEHIND_GRANTS,
         "v1/hand_on.sql",
-        " AND there.state <> 'granted'",
-        "",
+        " AND _head.payload IS NOT NULL\n    RETURNING",
+        " AND _head.payload IS NOT NULL AND there.state <> 'granted'\n    RETURNING",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
@@ -79,6 +79,14 @@ MUTANTS = (
         " AND _head.payload IS NOT NULL\n    RETURNING",
         "\n    RETURNING",
         tests=ON_POSTGRESQL,
+    ),
+    lua(
+        "a wait that moves has its own rank",
+        "it is the one that stays",
+        "_hand_on",
+        "        head = ticket < head and ticket or head\n",
+        "",
+        tests=ON_REDIS,
     ),
     postgresql(
         "a wait that moves has its own rank",

@@ -63,7 +63,7 @@ def _move(at: Resource, other: Resource, waiter: StoredWait) -> None:
     """H8: move a wait to another line; a record of a later refusal there stays, but none without a message."""
     there = other.tickets.get(waiter.nonce, waiter)
     ticket = min(there.ticket, waiter.ticket, key=lambda each: each.rank)
-    if there.payload is None and waiter.payload is not None and waiter.nonce not in other.grants:
+    if there.payload is None and waiter.payload is not None:
         there = waiter  # nobody else may have a message of this task any more
     other.tickets[waiter.nonce] = replace(there, ticket=ticket)
     at.forget(waiter.nonce)

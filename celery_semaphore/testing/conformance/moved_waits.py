@@ -52,28 +52,30 @@ class MovedWaits(Suite):
         assert released(store, "a", claim()) == []
         assert messages(released(store, "y", DISK)) == [b"b3"]
 
-    def test_a_message_that_moves_leaves_a_grant_that_is_asked_for(self, store: Store) -> None:
-        """H8: its session holds a message of the task, and begins it."""
+    def test_a_message_that_moves_waits_for_the_end_of_a_grant(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H8, E7: the session that held the granted wait may be gone. Its grant ends, and the message is sent."""
         fill_both(store)
         ticket = parked(store, claim() + DISK, "b")
         held(store, "b2", claims=DISK, ticket=ticket)
         assert released(store, "y", DISK) == released(store, "a", claim()) == []
+        assert store.ask(S).granted == frozenset()
+        assert store.snapshot("disk").waiting == 0
+        clock.advance(GRANT_S)
+        assert messages(reaped(store)) == [b"b"]
+
+    def test_a_message_that_moves_goes_with_a_grant_that_is_taken_up(self, store: Store) -> None:
+        """H8, A10: its session was told of the grant before."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        held(store, "b2", claims=DISK, ticket=ticket)
+        assert released(store, "y", DISK) == []
         assert store.ask(S).granted == {ticket.nonce}
+        assert released(store, "a", claim()) == []
         admitted(store, DISK, "b2", holding(ticket=ticket))
         assert released(store, "b2", DISK) == []
         assert list(store.resources()) == []
-
-    def test_a_message_that_moves_goes_and_the_grant_lapses(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """H8, E7: the message of that session is delivered again, so the wait is in transit."""
-        fill_both(store)
-        ticket = parked(store, claim() + DISK, "b")
-        held(store, "b2", claims=DISK, ticket=ticket)
-        assert released(store, "y", DISK) == released(store, "a", claim()) == []
-        clock.advance(GRANT_S)
-        assert reaped(store) == []
-        assert [each.kind for each in store.snapshot("disk").waiters] == [Kind.REQUEUE]
 
     def test_a_message_that_moves_is_parked_anew(self, store: Store) -> None:
         """H8: a newer delivery was refused, and its message replaces the one that moved."""

@@ -37,9 +37,9 @@ BEGIN
 END $$;
 
 -- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
--- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. If it has neither and this
--- one has a message, it goes: nobody else may have a message of this task any more. Two rows of one wait would make
--- every call fail that hands on here.
+-- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that one
+-- goes: nobody else may have a message of this task any more. Two rows of one wait would make every call fail that
+-- hands on here.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -48,7 +48,7 @@ DECLARE
     gone smallint; -- the urgency of the row that goes
 BEGIN
     DELETE FROM celery_semaphore.waiter AS there
-    WHERE there.id = other_id AND there.payload IS NULL AND there.state <> 'granted' AND _head.payload IS NOT NULL
+    WHERE there.id = other_id AND there.payload IS NULL AND _head.payload IS NOT NULL
     RETURNING there.urgency INTO gone;
     UPDATE celery_semaphore.waiter AS there SET urgency = least(there.urgency, _head.urgency)
     WHERE there.id = other_id;
@@ -57,7 +57,7 @@ BEGIN
     ELSE
         UPDATE celery_semaphore.waiter AS w
         SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
-            state = CASE WHEN EXISTS ( -- another message of it was sent with that grant
+            state = CASE WHEN EXISTS ( -- another message of it has that grant
                 SELECT FROM celery_semaphore.permit AS p
                 WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
             ) THEN 'granted' ELSE w.state END,

@@ -62,14 +62,18 @@ local function elsewhere(claims, ticket)
 end
 
 -- H8: move a wait to the line of another resource. A record that is there already comes from a later refusal with other
--- claims, and may have a message or a grant: it stays, with the more urgent of both ranks. If it has neither and this
--- one has a message, it goes: nobody else may have a message of this task any more.
+-- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that one
+-- goes: nobody else may have a message of this task any more.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     local there, ticket = waits.info(other, nonce)
-    local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
     waits.dequeue(home, nonce)
-    if not there or payload and not granted_until and call("HEXISTS", other.payloads, nonce) == 0 then
+    if payload and there and call("HEXISTS", other.payloads, nonce) == 0 then
+        head = ticket < head and ticket or head
+        waits.dequeue(other, nonce)
+        there = nil
+    end
+    if not there then
         line.enqueue(other, head, info, payload)
     elseif head < ticket then
         call("HSET", other.tickets, nonce, head:sub(1, RANK) .. cmsgpack.pack(there))
@@ -79,6 +83,7 @@ local function move(home, other, head, info)
             end
         end
     end
+    local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
     if granted_until then -- a granted wait is in no line
         local session = (there or info).session
         waits.step_out(other, waits.ticket_of(other, nonce))
