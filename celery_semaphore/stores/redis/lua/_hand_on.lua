@@ -62,8 +62,8 @@ local function elsewhere(claims, ticket)
 end
 
 -- H8: move a wait to the line of another resource. A record that is there already comes from a later refusal with other
--- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that one
--- goes: nobody else may have a message of this task any more.
+-- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that
+-- one goes: nobody else may have a message of this task any more.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     local there, ticket = waits.info(other, nonce)
