@@ -37,8 +37,8 @@ BEGIN
 END $$;
 
 -- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
--- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that one
--- goes: nobody else may have a message of this task any more. Two rows of one wait would make every call fail that
+-- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that
+-- one goes: nobody else may have a message of this task any more. Two rows of one wait would make every call fail that
 -- hands on here.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
