@@ -71,10 +71,14 @@ class Inspector:
         seen: dict[str, list[Snapshot]] = {}
         for found in self._store.snapshots(self._store.resources()):
             seen.setdefault(semaphore_of(found.resource), []).append(found)
-        limits, names = self._store.limits(), self._directory.semaphores()
+        limits, names = self._store.limits(), sorted(self._directory.semaphores())
+        in_rest = self._store.snapshots([name for name in names if name not in seen])
+        idle = {each.resource: [each] for each in in_rest}
         return [
-            SemaphoreView.of(name, seen.get(name, []), limits, self._declared.get(name))
-            for name in sorted(names)
+            SemaphoreView.of(
+                name, seen.get(name, []), limits, self._declared.get(name), idle.get(name, [])
+            )
+            for name in names
         ]
 
     def keys(self, semaphore: str) -> list[ResourceView]:

@@ -41,9 +41,17 @@ class SemaphoreView:
 
     @classmethod
     def of(
-        cls, name: str, seen: Sequence[Snapshot], limits: Mapping[str, int], declared: int | None
+        cls,
+        name: str,
+        seen: Sequence[Snapshot],
+        limits: Mapping[str, int],
+        declared: int | None,
+        idle: Sequence[Snapshot] = (),
     ) -> SemaphoreView:
-        """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
+        """Build the view from the keys in use, all limits that operators set, and what the tasks declare.
+
+        ``idle`` is the snapshot of a semaphore of which nothing is in use.
+        """
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
         # A store that lost its data learns the declared limit from the next task.
         in_force = {declared if each.limit is None else each.limit for each in seen}
@@ -58,7 +66,7 @@ class SemaphoreView:
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
-            max(filter(None, map(_recovering, seen)), default=None),
+            max(filter(None, map(_recovering, [*seen, *idle])), default=None),
         )
 
 

@@ -65,7 +65,7 @@ SESSIONS = [
         "a new epoch needs no names",
         "the store forgot who waits",
         "worker/holding/session",
-        " or reply.epoch != self._epoch",
+        " or reply.epoch != self.epoch",
         "",
         f"{SESSION}::test_a_new_epoch_is_told_what_is_held",
     ),
@@ -138,7 +138,7 @@ SESSIONS = [
         "the store was away for the second call, and has them in transit",
         "worker/holding/session",
         "        now = time.monotonic()\n        lost =",
-        "        now, self._epoch = time.monotonic(), reply.epoch\n        lost =",
+        "        now, self.epoch = time.monotonic(), reply.epoch\n        lost =",
         f"{SESSION}::test_a_new_epoch_is_told_what_is_held_when_it_can_be",
     ),
     asking(

@@ -14,7 +14,24 @@ RESTARTS = "tests/stores/test_restarts.py"
 
 memory = Group("memory", "celery_semaphore/stores/memory", tests=MEMORY)
 
+IN_GRACE = ("-k", "began_in_the_grace")
 LATE_WORDS = [
+    lua(
+        "the end of a grace is as good as a lease",
+        "whoever waits there is looked at when a permit is given back",
+        "_own_wait",
+        "holders.update_index(at, in_grace and grace_until or nil)",
+        "holders.update_index(at)",
+        tests=(f"{SUITE}::TestValkeyStore", *IN_GRACE),
+    ),
+    postgresql(
+        "the end of a grace is as good as a lease",
+        "whoever waits there is looked at when a permit is given back",
+        "v1/refuse.sql",
+        "    IF _m.in_grace THEN --",
+        "    IF false THEN --",
+        tests=(f"{SUITE}::TestPostgresStore", *IN_GRACE),
+    ),
     lua(
         "an end is as good as the next",
         "it was sent; but by another worker, and it was an earlier message",

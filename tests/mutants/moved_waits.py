@@ -15,27 +15,71 @@ ON_POSTGRESQL = (f"{CONFORMED}::TestPostgresStore", *THAT_MOVES)
 GIVES_WAY = ("a message that moves always gives way", "the newer delivery stands for the task")
 BEHIND_GRANTS = ("a message that moves gives way to a grant", "its session holds a message")
 HELD = ("any wait that moves goes before one without a message", "it was first in its line")
+TWO_MESSAGES = ("a message that moves takes the place of another", "it was first in its line")
+NOT_AGAIN = ("a line with another wait is not tried again", "nothing was given back there")
 
 MUTANTS = (
     memory(
+        *TWO_MESSAGES,
+        "handing_on",
+        "there.payload is None and waiter.payload is not None",
+        "waiter.payload is not None",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *TWO_MESSAGES,
+        "_hand_on",
+        'payload and there and call("HEXISTS", other.payloads, nonce) == 0 then',
+        "payload and there then",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *TWO_MESSAGES,
+        "v1/hand_on.sql",
+        "WHERE there.id = other_id AND there.payload IS NULL AND _head",
+        "WHERE there.id = other_id AND _head",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *NOT_AGAIN,
+        "handing_on",
+        "    if again:\n",
+        "    if False:\n",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *NOT_AGAIN,
+        "_hand_on",
+        "there, again = nil, true --",
+        "there = nil --",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *NOT_AGAIN,
+        "v1/hand_on.sql",
+        "handed.again OR replaced;",
+        "handed.again;",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
         *GIVES_WAY,
         "handing_on",
-        "waiter.payload is not None:\n        there = waiter",
-        "False:\n        there = waiter",
+        "    if replaces:\n",
+        "    if False:\n",
         tests=ON_MEMORY,
     ),
     memory(
         *BEHIND_GRANTS,
         "handing_on",
-        "waiter.payload is not None:\n        there = waiter",
-        "waiter.payload is not None and waiter.nonce not in other.grants:\n        there = waiter",
+        "    if replaces:\n",
+        "    if replaces and waiter.nonce not in other.grants:\n",
         tests=ON_MEMORY,
     ),
     memory(
         *HELD,
         "handing_on",
-        "there.payload is None and waiter.payload is not None:",
-        "there.payload is None:",
+        "there.payload is None and waiter.payload is not None\n",
+        "there.payload is None\n",
         tests=ON_MEMORY,
     ),
     lua(

@@ -253,11 +253,19 @@ MUTANTS = [
         "tests/ops/test_inspector.py::test_after_the_store_forgot_nobody_is_admitted_for_a_while",
     ),
     operating(
+        "a semaphore that is idle does not recover",
+        "no task waits there",
+        "ops/views",
+        "[*seen, *idle]",
+        "seen",
+        "tests/ops/test_inspector.py::test_after_the_store_forgot_nobody_is_admitted_for_a_while",
+    ),
+    operating(
         "the first answer of a store is a restart",
         "nothing was known before",
         "worker/holding/session",
-        "        if self._epoch is not None and reply.epoch != self._epoch:\n            grace",
-        "        if reply.epoch != self._epoch:\n            grace",
+        "        if self.epoch is not None and reply.epoch != self.epoch:\n            grace",
+        "        if reply.epoch != self.epoch:\n            grace",
         "tests/worker/holding/test_session.py::test_a_new_epoch_is_logged_once",
     ),
     operating(

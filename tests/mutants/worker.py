@@ -335,6 +335,14 @@ RENEWING = [
         f"{BEFORE}[early-SUCCESS-after acquire]",
     ),
     worker(
+        "a new connection has a new store",
+        "its first answer has nothing to be compared with",
+        "worker/main_process/bootstep",
+        "self.held.session.epoch if self.held is not None else None",
+        "None",
+        f"{FAULTS}::test_a_server_that_is_broker_and_store_forgets",
+    ),
+    worker(
         "a held permit is not renewed",
         "a lease is long enough",
         "worker/permits/ledger",

@@ -521,6 +521,9 @@ def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     seen = inspector.resource("api")
     (view,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
     assert seen.recovering == view.recovering == LEASE / 3
+    assert {each.recovering for each in inspector.semaphores()} == {
+        LEASE / 3
+    }  # also where nothing is in use
     why = "The store was restarted or replaced, and may have forgotten permits: it admits no task for 10.0 s."
     assert tables.resource(seen).splitlines()[2] == why
     assert tables.semaphores([view]).splitlines()[-1] == why
@@ -528,6 +531,7 @@ def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     (waiter,) = ResourceView.of(replace(store.snapshot("api", 1), mean_held=6.0)).waiters
     assert waiter.expected == LEASE / 3 + 2
     clock.advance(LEASE / 3)
+    assert {each.recovering for each in inspector.semaphores()} == {None}
     assert inspector.resource("api").recovering is None
     assert "restarted" not in tables.resource(inspector.resource("api"))
     assert "restarted" not in tables.semaphores(inspector.semaphores())

@@ -83,6 +83,18 @@ def test_the_store_forgets(own_store: Site, store_server: RedisServer, how: str)
     all_done(own_store, results)
 
 
+def test_a_server_that_is_broker_and_store_forgets(
+    own_store: Site, store_server: RedisServer
+) -> None:
+    """The worker hears of it from the first answer to the session of its new connection."""
+    worker = own_store.start(concurrency=1, env={"BROKER": store_server.url})
+    store = own_store.store()
+    wait_until(lambda: store.ask("looks").sessions == 2, 20, "its session asked")
+    store.close()
+    store_server.restart(keep_data=False)
+    wait_until(lambda: "may have forgotten permits" in worker.log(), 20, "it says so")
+
+
 def test_who_runs_keeps_its_permit_when_the_store_forgets(
     own_store: Site, store_server: RedisServer
 ) -> None:

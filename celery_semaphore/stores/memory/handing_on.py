@@ -27,14 +27,16 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
 
     If a head has claims on other resources, all are handed on together.
     """
-    needed = list[str]()
+    needed, again = list[str](), False
     for name in names:
         at = state.at(name)
         while waiter := _next(state, at):
             if not {claim.resource for claim in waiter.resource_claims}.issubset(names):  # H7
                 needed = [claim.resource for claim in waiter.resource_claims]
                 break
-            _grant_or_move(state, at, waiter)
+            again = _grant_or_move(state, at, waiter) or again
+    if again:
+        return hand_on(state, names)
     outgoing = frozenset(name for name in names if state.at(name).outbox)
     if not needed:
         return outgoing
@@ -51,22 +53,28 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
     return None  # H3: a free permit goes to the next acquire
 
 
-def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> bool:
+    """Return whether the line where it stands now must be tried again."""
     for claim in waiter.resource_claims:
         if claim.resource != at.name and state.refusal(claim, waiter.ticket):
-            _move(at, state.at(claim.resource), waiter)
-            return
+            return _move(at, state.at(claim.resource), waiter)
     _grant(state, at, waiter)
+    return False
 
 
-def _move(at: Resource, other: Resource, waiter: StoredWait) -> None:
-    """H8: move a wait to another line; a record of a later refusal there stays, but none without a message."""
+def _move(at: Resource, other: Resource, waiter: StoredWait) -> bool:
+    """H8: move a wait to another line; a record of a later refusal there stays, but none without a message.
+
+    Return whether it took the place of another: it may fit where that one did not, or let others pass.
+    """
     there = other.tickets.get(waiter.nonce, waiter)
     ticket = min(there.ticket, waiter.ticket, key=lambda each: each.rank)
-    if there.payload is None and waiter.payload is not None:
-        there = waiter  # nobody else may have a message of this task any more
+    replaces = there.payload is None and waiter.payload is not None
+    if replaces:
+        there = waiter  # perhaps nobody else has a message of this task any more
     other.tickets[waiter.nonce] = replace(there, ticket=ticket)
     at.forget(waiter.nonce)
+    return replaces
 
 
 def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind, Permit, Reason, Renewal, Wait
 from .acquisition import admitted, claim, parked, refused, why
 from .grants import reaped
+from .session_calls import S, held
 from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
@@ -192,6 +193,19 @@ class Epochs(Suite):
         assert not store.reap()
         clock.advance(LEASE)
         assert [grant.payload for grant in reaped(store)] == [b"b"]
+
+    def test_a_wait_that_began_in_the_grace_is_granted_at_its_end(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """No permit is released there, so a reaper must hand on when the grace ends, not a lease later."""
+        admitted(store, claim(), "a")
+        self.forget(store)
+        store.ask(S)
+        store.reap()
+        wait = held(store, "b")
+        clock.advance(GRACE)
+        store.reap()
+        assert store.ask(S).granted == {wait.ticket.nonce}
 
     def test_one_grace_for_one_loss(self, store: Store, clock: Clock) -> None:
         """Begin no second grace for other clients that knew the old epoch."""

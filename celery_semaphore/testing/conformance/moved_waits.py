@@ -18,8 +18,13 @@ from .session_calls import S, T, held, holding
 from .suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
+    from ...core.permit import Claim
     from ...core.store import Store
     from ..clock import Clock
+
+
+def of_disk(limit: int, *, weight: int = 1) -> list[Claim]:
+    return claim(limit, of="disk", weight=weight)
 
 
 class MovedWaits(Suite):
@@ -76,6 +81,26 @@ class MovedWaits(Suite):
         admitted(store, DISK, "b2", holding(ticket=ticket))
         assert released(store, "b2", DISK) == []
         assert list(store.resources()) == []
+
+    def test_a_message_that_moves_lets_others_pass(self, store: Store, clock: Clock) -> None:
+        """H8: it took the place of a wait that blocked the line, and is set aside: what is behind fits, at once."""
+        admitted(store, of_disk(3) + claim(), "a")
+        admitted(store, of_disk(3), "x")
+        store.ask(S)
+        ticket = parked(store, claim() + of_disk(3, weight=3), "w")
+        held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
+        clock.advance(0.001)
+        parked(store, of_disk(2), "z")
+        assert messages(released(store, "a", of_disk(3) + claim())) == [b"z"]
+
+    def test_a_message_that_moves_gives_way_to_another(self, store: Store) -> None:
+        """H8: of two messages the one stays that was parked in this line."""
+        fill_both(store)
+        ticket = parked(store, claim() + DISK, "b")
+        assert refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        assert attached(store, ticket, DISK, b"b2") == []
+        assert released(store, "a", claim()) == []
+        assert messages(released(store, "y", DISK)) == [b"b2"]
 
     def test_a_message_that_moves_is_parked_anew(self, store: Store) -> None:
         """H8: a newer delivery was refused, and its message replaces the one that moved."""

@@ -41,7 +41,8 @@ FORGOT = "the store was restarted or replaced, and may have forgotten permits: i
 class Session:
     """Asks in one thread, from ``start`` until ``end``. Only the event loop adds, discards and begins.
 
-    ``visit`` is called in the loop whenever there may be something to begin.
+    ``visit`` is called in the loop whenever there may be something to begin. ``epoch`` is the one that the session of
+    an earlier connection knew.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Session:
         store: Store,
         in_loop: Callable[[Callable[[], object]], object],
         found: Callable[[Outgoing], None],
+        epoch: int | None = None,
     ) -> None:
         self.name = new_name()
         self.sessions = 1  # the known number of awake sessions
+        self.epoch = epoch  # the last one known
         self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
         self._store = store
@@ -72,7 +75,6 @@ class Session:
         self._ended = False
         # Used by the thread only.
         self._forecast = Forecast(self._held.has)
-        self._epoch: int | None = None
         self._named_at = 0.0
         self._missed = self._asleep = False  # a question had no answer; it sleeps
         self._thread = BackgroundThread(
@@ -213,7 +215,7 @@ class Session:
         These are all, once in a lease and after a missed answer, a sleep or a new epoch; else those that arrived late.
         """
         now = time.monotonic()
-        lost = reply.slept or self._missed or reply.epoch != self._epoch
+        lost = reply.slept or self._missed or reply.epoch != self.epoch
         if lost:
             self._woke_at = now
         all_of_them = lost or now - self._named_at > self._store.lease
@@ -228,10 +230,10 @@ class Session:
             self._found(self._store.reap())  # this grants the named waits what is free
         if all_of_them:
             self._named_at = now
-        if self._epoch is not None and reply.epoch != self._epoch:
+        if self.epoch is not None and reply.epoch != self.epoch:
             grace = self._store.lease * 2 / 3
             logger.warning(FORGOT, grace)
-        self._epoch, self._missed = reply.epoch, False
+        self.epoch, self._missed = reply.epoch, False
 
     def _failed(self, error: Exception) -> None:
         """Log each outage once, if a task waits."""

@@ -113,7 +113,9 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         if c.hub:
             worker.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else P1
-            session = Session(limiter.process.measured, worker.in_loop, limiter.handed_on)
+            # A server that is broker and store may have forgotten permits when the connection is there again.
+            epoch = self.held.session.epoch if self.held is not None else None
+            session = Session(limiter.process.measured, worker.in_loop, limiter.handed_on, epoch)
             self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),

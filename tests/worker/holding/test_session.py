@@ -280,6 +280,15 @@ def test_a_new_epoch_is_logged_once(worker: Worker, store: MemoryStore, caplog: 
     assert record.getMessage().endswith("forgotten permits: it admits no task for up to 20 s")
 
 
+def test_a_new_epoch_since_the_last_connection_is_logged(
+    worker: Worker, store: MemoryStore, caplog: Any
+) -> None:
+    """The session before knew another epoch."""
+    worker.session.epoch = 1
+    worker.session.ask()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 def test_a_new_epoch_is_told_what_is_held_when_it_can_be(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,13 +36,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- H8: move a wait to the line of another resource. A row that is there already comes from a later refusal with other
--- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that
--- one goes: nobody else may have a message of this task any more. Two rows of one wait would make every call fail that
--- hands on here.
+-- H8: move a wait to the line of another resource. A row that is there already mostly comes from a later refusal with
+-- other claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message,
+-- that one goes: perhaps nobody else has a message of this task any more. Two rows of one wait would make every call
+-- fail that hands on here. Return whether it took the place of another.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     other_id bigint := celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
     gone smallint; -- the urgency of the row that goes
@@ -66,6 +66,7 @@ BEGIN
     END IF;
     PERFORM celery_semaphore.v1_mark_in_use(
         _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
+    RETURN gone IS NOT NULL;
 END $$;
 
 -- H9, E4: grant all claims of a wait.
@@ -96,8 +97,9 @@ BEGIN
     END IF;
 END $$;
 
--- Try the head of one line. Return 'granted', 'moved', 'needs' if it has resources that this call did not declare,
--- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on.
+-- Try the head of one line. Return 'granted', 'moved', 'replaced' if it took the place of another, 'needs' if it has
+-- resources that this call did not declare, 'more' if the next call must step over more waits to find the head, or null
+-- if nothing can be handed on.
 CREATE FUNCTION celery_semaphore.v1_try_head(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
 ) LANGUAGE plpgsql AS $$
@@ -133,8 +135,7 @@ BEGIN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
     ELSE
-        PERFORM celery_semaphore.v1_move_wait(head, other, _m);
-        what := 'moved';
+        what := CASE WHEN celery_semaphore.v1_move_wait(head, other, _m) THEN 'replaced' ELSE 'moved' END;
     END IF;
 END $$;
 
@@ -144,14 +145,16 @@ RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[]);
     done int := 0;
+    replaced bool := false;
     home text;
     tried record;
 BEGIN
     FOREACH home IN ARRAY _names LOOP
         LOOP
             tried := celery_semaphore.v1_try_head(home, _names, _m);
-            IF tried.what IN ('granted', 'moved') THEN
+            IF tried.what IN ('granted', 'moved', 'replaced') THEN
                 done := done + 1;
+                replaced := replaced OR tried.what = 'replaced';
             END IF;
             handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- H10
             EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
@@ -161,6 +164,7 @@ BEGIN
         END IF;
         EXIT WHEN handed.again;
     END LOOP;
+    handed.again := handed.again OR replaced; -- the one that stands there now may fit, or let others pass
     FOREACH home IN ARRAY _names LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1;

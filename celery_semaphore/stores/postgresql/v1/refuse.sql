@@ -93,6 +93,9 @@ BEGIN
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
+    IF _m.in_grace THEN -- no release hands on to the first waits of a grace
+        PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], _m.grace_until);
+    END IF;
 END $$;
 
 -- Refuse an acquire. `_lives`: whether another message of its task has a permit.

@@ -61,9 +61,9 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- H8: move a wait to the line of another resource. A record that is there already comes from a later refusal with other
--- claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message, that
--- one goes: nobody else may have a message of this task any more.
+-- H8: move a wait to the line of another resource. A record that is there already mostly comes from a later refusal
+-- with other claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a
+-- message, that one goes: perhaps nobody else has a message of this task any more.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     local there, ticket = waits.info(other, nonce)
@@ -71,7 +71,7 @@ local function move(home, other, head, info)
     if payload and there and call("HEXISTS", other.payloads, nonce) == 0 then
         head = ticket < head and ticket or head
         waits.dequeue(other, nonce)
-        there = nil
+        there, again = nil, true -- the one that stands there now may fit, or let others pass
     end
     if not there then
         line.enqueue(other, head, info, payload)

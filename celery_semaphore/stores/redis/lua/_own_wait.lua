@@ -95,7 +95,7 @@ function own_wait.refuse(n, reason)
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
     for _, at in ipairs(resources) do
-        holders.update_index(at)
+        holders.update_index(at, in_grace and grace_until or nil) -- no release hands on to the first waits of a grace
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end
