@@ -15,7 +15,14 @@ from .control import ask_workers, revoke
 from .directory import Directory, declared_by, describe
 from .reader import PAGE, Reader
 from .replies import Replies, named
-from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView
+from .views import (
+    PermitView,
+    Purged,
+    ResourceView,
+    SemaphoreView,
+    WaiterView,
+    recovering_for,
+)
 
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
 
@@ -68,16 +75,15 @@ class Inspector:
 
     def semaphores(self) -> list[SemaphoreView]:
         """List all semaphores in use, declared by a task of the app, or limited by an operator, by name."""
+        found = list(self._store.snapshots(self._store.resources()))
         seen: dict[str, list[Snapshot]] = {}
-        for found in self._store.snapshots(self._store.resources()):
-            seen.setdefault(semaphore_of(found.resource), []).append(found)
+        for each in found:
+            seen.setdefault(semaphore_of(each.resource), []).append(each)
         limits, names = self._store.limits(), sorted(self._directory.semaphores())
-        in_rest = self._store.snapshots([name for name in names if name not in seen])
-        idle = {each.resource: [each] for each in in_rest}
+        of_store = found or list(self._store.snapshots(names[:1]))  # all have the same grace
+        recovering = max(filter(None, map(recovering_for, of_store)), default=None)
         return [
-            SemaphoreView.of(
-                name, seen.get(name, []), limits, self._declared.get(name), idle.get(name, [])
-            )
+            SemaphoreView.of(name, seen.get(name, []), limits, self._declared.get(name), recovering)
             for name in names
         ]
 

@@ -46,12 +46,9 @@ class SemaphoreView:
         seen: Sequence[Snapshot],
         limits: Mapping[str, int],
         declared: int | None,
-        idle: Sequence[Snapshot] = (),
+        recovering: float | None = None,
     ) -> SemaphoreView:
-        """Build the view from the keys in use, all limits that operators set, and what the tasks declare.
-
-        ``idle`` is the snapshot of a semaphore of which nothing is in use.
-        """
+        """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
         # A store that lost its data learns the declared limit from the next task.
         in_force = {declared if each.limit is None else each.limit for each in seen}
@@ -66,7 +63,7 @@ class SemaphoreView:
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
-            max(filter(None, map(_recovering, [*seen, *idle])), default=None),
+            recovering,
         )
 
 
@@ -156,7 +153,7 @@ class ResourceView:
             seen.mean_held,
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
             tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
-            recovering=_recovering(seen),
+            recovering=recovering_for(seen),
         )
 
 
@@ -174,7 +171,8 @@ def _where(waiter: Waiter) -> Where:
     return _REACHABLE[waiter.kind] if waiter.reachable else Where.IN_TRANSIT
 
 
-def _recovering(seen: Snapshot) -> float | None:
+def recovering_for(seen: Snapshot) -> float | None:
+    """Return for how long the store admits no task; None outside a grace."""
     return None if seen.grace_until is None else seen.grace_until - seen.at
 
 
@@ -182,7 +180,7 @@ def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
     """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
     if waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
-    turn = (waiter.position + 1) / seen.limit * seen.mean_held + (_recovering(seen) or 0.0)
+    turn = (waiter.position + 1) / seen.limit * seen.mean_held + (recovering_for(seen) or 0.0)
     if waiter.reachable:
         return turn
     is_delayed = not waiter.session and waiter.due > seen.at  # published with a delay

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .epochs import memory
 from .lua import CONFORMED, lua
+from .mutant import Group
 from .postgresql import postgresql
 
+on_redis = Group("redis", "celery_semaphore/stores/redis")
 SUITE = "tests/stores/test_conformance.py"
 THAT_MOVES = ("-k", "that_moves")
 ON_MEMORY = (f"{SUITE}::TestMemoryStore", *THAT_MOVES)
@@ -52,6 +54,14 @@ MUTANTS = (
         "_hand_on",
         "there, again = nil, true --",
         "there = nil --",
+        tests=ON_REDIS,
+    ),
+    on_redis(
+        "the names of the first call are enough",
+        "the others were needed for one head",
+        "hand_on",
+        "            wanted = list(more.values())\n            answer = self._runner.run(scripts.REAP, wanted)",
+        "            answer = self._runner.run(scripts.REAP, list(more.values()))",
         tests=ON_REDIS,
     ),
     postgresql(

@@ -508,6 +508,14 @@ def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
     assert [line.partition(" ")[0] for line in text] == ["Purged", "Revoked", "Still", "Still"]
 
 
+def test_before_the_first_task_returns_the_store_recovers_too(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    hold(store, "t:1", claims(limit=3))
+    store.forget()
+    assert {each.recovering for each in inspector.semaphores()} == {LEASE * 2 / 3}
+
+
 def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     store: MemoryStore, inspector: Inspector, clock: Clock
 ) -> None:

@@ -63,7 +63,7 @@ def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> bool
 
 
 def _move(at: Resource, other: Resource, waiter: StoredWait) -> bool:
-    """H8: move a wait to another line; a record of a later refusal there stays, but none without a message.
+    """H8: move a wait to another line; a record there stays, but without a message it gives way to one that has one.
 
     Return whether it took the place of another: it may fit where that one did not, or let others pass.
     """
@@ -71,7 +71,7 @@ def _move(at: Resource, other: Resource, waiter: StoredWait) -> bool:
     ticket = min(there.ticket, waiter.ticket, key=lambda each: each.rank)
     replaces = there.payload is None and waiter.payload is not None
     if replaces:
-        there = waiter  # perhaps nobody else has a message of this task any more
+        there = waiter  # this may be the only message of the task that is left
     other.tickets[waiter.nonce] = replace(there, ticket=ticket)
     at.forget(waiter.nonce)
     return replaces

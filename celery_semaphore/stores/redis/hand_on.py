@@ -65,5 +65,6 @@ class HandOn:
                 break
             more = {claim.resource: claim for claim in wanted}
             more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
-            answer = self._runner.run(scripts.REAP, list(more.values()))
+            wanted = list(more.values())
+            answer = self._runner.run(scripts.REAP, wanted)
         return outgoing

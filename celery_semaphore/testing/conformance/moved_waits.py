@@ -15,7 +15,7 @@ from .calling import granted
 from .changed_tasks import DISK, fill_both
 from .grants import attached, messages, reaped, released
 from .session_calls import S, T, held, holding
-from .suite import TAKE_UP, Suite
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
@@ -93,6 +93,25 @@ class MovedWaits(Suite):
         parked(store, of_disk(2), "z")
         assert messages(released(store, "a", of_disk(3) + claim())) == [b"z"]
 
+    def test_a_message_that_moves_in_a_second_call_lets_others_pass(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H7, H8: the line that is tried again is not of the resource that was released."""
+        of_net = claim(of="net")
+        admitted(store, of_net, "a")
+        clock.advance(LEASE - 5)
+        admitted(store, claim(), "h")
+        admitted(store, of_disk(3), "x")
+        store.ask(S)
+        ticket = parked(store, of_net + of_disk(3, weight=3), "w")
+        held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
+        clock.advance(0.001)
+        parked(store, of_disk(2), "z")
+        clock.advance(0.001)
+        parked(store, claim() + of_disk(2) + of_net, "needs all")
+        clock.advance(5)  # the lease of "a" is over
+        assert messages(released(store, "h", claim())) == [b"z"]
+
     def test_a_message_that_moves_gives_way_to_another(self, store: Store) -> None:
         """H8: of two messages the one stays that was parked in this line."""
         fill_both(store)
@@ -134,7 +153,7 @@ class MovedWaits(Suite):
         assert messages(reaped(store)) == ([b"b"] if kind is Kind.PARK else [])
 
     def test_a_wait_that_moves_gives_way_to_a_later_one(self, store: Store) -> None:
-        """H8: none of both has a message in the store; the session that was refused last has one."""
+        """H8: neither has a message in the store; the session that was refused last has one."""
         fill_both(store)
         store.ask(T)
         ticket = held(store, "b", claims=claim() + DISK).ticket

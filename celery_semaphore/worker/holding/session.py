@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 VISIT_S = 0.25  # between two visits to the loop while there is nothing to begin
 BUSY_S = 0.1  # between two checks for a free process
-FORGOT = "the store was restarted or replaced, and may have forgotten permits: it admits no task for up to %.0f s"
+FORGOT = "the store was restarted or replaced, and may have forgotten permits: for up to %.0f s after that it admits no task"
 
 
 class Session:

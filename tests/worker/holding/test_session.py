@@ -277,7 +277,9 @@ def test_a_new_epoch_is_logged_once(worker: Worker, store: MemoryStore, caplog: 
     worker.session.ask()
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage().endswith("forgotten permits: it admits no task for up to 20 s")
+    assert record.getMessage().endswith(
+        "forgotten permits: for up to 20 s after that it admits no task"
+    )
 
 
 def test_a_new_epoch_since_the_last_connection_is_logged(

@@ -36,10 +36,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- H8: move a wait to the line of another resource. A row that is there already mostly comes from a later refusal with
--- other claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a message,
--- that one goes: perhaps nobody else has a message of this task any more. Two rows of one wait would make every call
--- fail that hands on here. Return whether it took the place of another.
+-- H8: move a wait to the line of another resource. A row of its ticket there, mostly of a later refusal with other
+-- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
+-- be the only message of the task that is left. Two rows of one wait would make every call fail that hands on
+-- here. Return whether it took the place of another.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$

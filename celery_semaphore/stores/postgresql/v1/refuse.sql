@@ -93,7 +93,7 @@ BEGIN
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
-    IF _m.in_grace THEN -- no release hands on to the first waits of a grace
+    IF _m.in_grace THEN -- when it ends a reaper must look: perhaps nothing is released here
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], _m.grace_until);
     END IF;
 END $$;

@@ -61,9 +61,9 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- H8: move a wait to the line of another resource. A record that is there already mostly comes from a later refusal
--- with other claims, and may have a message: it stays, with the more urgent of both ranks. If only this one has a
--- message, that one goes: perhaps nobody else has a message of this task any more.
+-- H8: move a wait to the line of another resource. A record of its ticket there, mostly of a later refusal with other
+-- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
+-- be the only message of the task that is left.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     local there, ticket = waits.info(other, nonce)

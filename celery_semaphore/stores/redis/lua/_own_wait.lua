@@ -94,8 +94,8 @@ function own_wait.refuse(n, reason)
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.other_lives() then
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
-    for _, at in ipairs(resources) do
-        holders.update_index(at, in_grace and grace_until or nil) -- no release hands on to the first waits of a grace
+    for _, at in ipairs(resources) do -- when the grace ends a reaper must look: perhaps nothing is released here
+        holders.update_index(at, in_grace and grace_until or nil)
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end
