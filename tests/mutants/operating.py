@@ -272,8 +272,8 @@ MUTANTS = [
         "the first answer of a store is a restart",
         "nothing was known before",
         "worker/holding/session",
-        "        if self.epoch is not None and reply.epoch != self.epoch:\n            grace",
-        "        if reply.epoch != self.epoch:\n            grace",
+        "        if self.epoch is not None and reply.epoch != self.epoch:\n            logger",
+        "        if reply.epoch != self.epoch:\n            logger",
         "tests/worker/holding/test_session.py::test_a_new_epoch_is_logged_once",
     ),
     operating(

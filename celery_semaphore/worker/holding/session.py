@@ -41,8 +41,7 @@ FORGOT = "the store was restarted or replaced, and may have forgotten permits: f
 class Session:
     """Asks in one thread, from ``start`` until ``end``. Only the event loop adds, discards and begins.
 
-    ``visit`` is called in the loop whenever there may be something to begin. ``epoch`` is the one that the session of
-    an earlier connection knew.
+    ``visit`` is called in the loop whenever there may be something to begin.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Session:
     ) -> None:
         self.name = new_name()
         self.sessions = 1  # the known number of awake sessions
-        self.epoch = epoch  # the last one known
+        self.epoch = epoch  # the last one known, first that of an earlier connection
         self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
         self._store = store
@@ -231,8 +230,7 @@ class Session:
         if all_of_them:
             self._named_at = now
         if self.epoch is not None and reply.epoch != self.epoch:
-            grace = self._store.lease * 2 / 3
-            logger.warning(FORGOT, grace)
+            logger.warning(FORGOT, self._store.lease * 2 / 3)  # the longest grace
         self.epoch, self._missed = reply.epoch, False
 
     def _failed(self, error: Exception) -> None:
