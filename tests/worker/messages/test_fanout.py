@@ -50,6 +50,7 @@ def test_a_limited_task_fails_on_redis(site: Site, name: str) -> None:
 
 def test_also_by_a_queue_that_a_worker_begins_to_consume(site: Site) -> None:
     site.start(concurrency=2)
+    wait_until_it_listens(site)  # or the command is lost
     control = site.client.control
     fanout = {"exchange": "news", "exchange_type": "fanout", "routing_key": "celery"}
     assert control.add_consumer("news", reply=True, timeout=1, **fanout)
