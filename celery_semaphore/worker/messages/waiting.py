@@ -13,7 +13,9 @@ put back, not confirmed or acked    both: the first one with a permit runs, the 
 attached, not acked                 the parked message and the delivery: likewise
 granted, not taken                  the outbox: any worker's next sweep takes it
 taken, not published                the parked message: when its grant has ended it is back in its place
-published, not confirmed to store   the message, and the parked one, which comes again: the later is a copy
+published, not confirmed to store   the message, and the parked one, which is deleted once the message is admitted.
+                                    If the grant ends first, the parked one may be sent, too: then one of them
+                                    runs, and the other is a copy
 sent, not taken up                  the message: after its grant it acquires by its ticket, at its place
 ==================================  =======================================================================
 """
