@@ -25,6 +25,9 @@ $(READY): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "make: $(PYTHON) cannot make a virtual environment with pip;" \
 	    "on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a symbolic link, and making it anew would empty what it points to;" \
+	    "remove the link, or name another: make VENV=.venv-own ..." >&2; exit 1; }
 	@echo "making $(VENV) from $(LOCK)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(LOCK)

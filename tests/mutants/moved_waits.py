@@ -13,12 +13,19 @@ THAT_MOVES = ("-k", "that_moves")
 ON_MEMORY = (f"{SUITE}::TestMemoryStore", *THAT_MOVES)
 ON_REDIS = (f"{CONFORMED}::TestValkeyStore", *THAT_MOVES)
 ON_POSTGRESQL = (f"{CONFORMED}::TestPostgresStore", *THAT_MOVES)
+TAKEN_UP = ("-k", "goes_with_a_grant_that_is_taken_up")
+ANEW = ("-k", "that_moves_is_parked_anew")
+INTERRUPTED = "tests/stores/test_interrupted_hand_ons.py"
 
 GIVES_WAY = ("a message that moves always gives way", "the newer delivery stands for the task")
 BEHIND_GRANTS = ("a message that moves gives way to a grant", "its session holds a message")
 HELD = ("any wait that moves goes before one without a message", "it was first in its line")
 TWO_MESSAGES = ("a message that moves takes the place of another", "it was first in its line")
 NOT_AGAIN = ("a line with another wait is not tried again", "nothing was given back there")
+STAYS = ("a message of other claims is not taken up", "a task that changed is another wait")
+FIRST_STAYS = ("the first message that was parked stays", "all messages of a task are alike")
+NOTHING_FREED = ("who releases nothing hands nothing on", "nothing is free that was not before")
+NO_LOOK = ("a line that is tried again is not looked for", "its caller tries it at once")
 
 MUTANTS = (
     memory(
@@ -149,5 +156,87 @@ MUTANTS = (
         "urgency = least(w.urgency, gone)",
         "urgency = w.urgency",
         tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *STAYS,
+        "acquisition",
+        "        self.state.forget_ticket(self.wanted, self.ticket.nonce)\n        self.messages.admitted(",
+        "        stood = self.state.standing(self.wanted, self.ticket.nonce)\n"
+        "        if all(at.tickets[self.ticket.nonce].claims == tuple(self.claims) for at in stood):\n"
+        "            self.state.forget_ticket(self.wanted, self.ticket.nonce)\n        self.messages.admitted(",
+        tests=(ON_MEMORY[0], *TAKEN_UP),
+    ),
+    lua(
+        *STAYS,
+        "acquire_slow_path",
+        "own_wait.forget() -- A10 or A14",
+        "for _, at in ipairs(resources) do at.info = at.info and #at.info.names == #claims and at.info end\n"
+        "own_wait.forget() -- A10 or A14",
+        tests=(ON_REDIS[0], *TAKEN_UP),
+    ),
+    postgresql(
+        *STAYS,
+        "v1/acquire.sql",
+        "WHERE w.id = celery_semaphore.v1_digest(home, its_nonce);",
+        "WHERE w.id = celery_semaphore.v1_digest(home, its_nonce) AND w.resources = _a.resources;",
+        tests=(ON_POSTGRESQL[0], *TAKEN_UP),
+    ),
+    memory(
+        *FIRST_STAYS,
+        "attach",
+        "    at.tickets[waiter.nonce] = waiter\n",
+        "    at.tickets[waiter.nonce] = before if before and before.payload is not None else waiter\n",
+        tests=(ON_MEMORY[0], *ANEW),
+    ),
+    lua(
+        *FIRST_STAYS,
+        "_line",
+        'call("HSET", at.payloads, nonce, payload)',
+        'local _ = call("HEXISTS", at.payloads, nonce) == 1 or call("HSET", at.payloads, nonce, payload)',
+        tests=(ON_REDIS[0], *ANEW),
+    ),
+    postgresql(
+        *FIRST_STAYS,
+        "v1/attach.sql",
+        "payload = excluded.payload,",
+        "payload = coalesce(w.payload, excluded.payload),",
+        tests=(ON_POSTGRESQL[0], *ANEW),
+    ),
+    lua(
+        *NO_LOOK,
+        "_hand_on",
+        "local look = (again or #undeclared > 0) and now or in_grace",
+        "local look = #undeclared > 0 and now or in_grace",
+        tests=(INTERRUPTED, "-k", "valkey"),
+    ),
+    postgresql(
+        *NO_LOOK,
+        "v1/hand_on.sql",
+        "IF handed.again OR handed.needed <> '{}' THEN",
+        "IF handed.again AND NOT replaced OR handed.needed <> '{}' THEN",
+        tests=(INTERRUPTED, "-k", "postgres"),
+    ),
+    lua(
+        *NOTHING_FREED,
+        "release_slow_path",
+        "return hand_on.answer() -- R7",
+        "local freed = given_up\nfor _, at in ipairs(resources) do freed = freed or at.held_for end\n"
+        "return freed and hand_on.answer() or {epoch, 0, {}, {}}",
+        tests=(INTERRUPTED, "-k", "valkey and another"),
+    ),
+    postgresql(
+        *NOTHING_FREED,
+        "v1/release_slow_path.sql",
+        "    IF waits THEN\n",
+        "    IF waits AND EXISTS (SELECT FROM unnest(ats) AS one WHERE one.mine IS NOT NULL) THEN\n",
+        tests=(INTERRUPTED, "-k", "postgres and another"),
+    ),
+    postgresql(
+        "a reaper that tries a line again is not looked for",
+        "it tries it at once",
+        "v1/reap.sql",
+        "home, handed.again OR handed.needed <> '{}' OR home",
+        "home, handed.needed <> '{}' OR home",
+        tests=(INTERRUPTED, "-k", "postgres"),
     ),
 )

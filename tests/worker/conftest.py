@@ -107,6 +107,10 @@ class Site:
         finally:
             store.close()
 
+    def listens(self) -> None:
+        """Return once a worker answers: Redis keeps no command, and nothing of a fanout, for who subscribes later."""
+        wait_until(lambda: self.client.control.ping(timeout=1), 20, "a worker answers")
+
     def inside(self, resource: str) -> int:
         return int(self.counter.stats(resource)["inside"])
 

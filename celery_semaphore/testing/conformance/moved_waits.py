@@ -27,6 +27,34 @@ def of_disk(limit: int, *, weight: int = 1) -> list[Claim]:
     return claim(limit, of="disk", weight=weight)
 
 
+def let_one_give_way(store: Store, clock: Clock) -> None:
+    """Set up a line so that the release of "a" moves "w" to the place of "w2", behind which "z" fits."""
+    admitted(store, of_disk(3) + claim(), "a")
+    admitted(store, of_disk(3), "x")
+    store.ask(S)
+    ticket = parked(store, claim() + of_disk(3, weight=3), "w")
+    held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
+    clock.advance(0.001)
+    parked(store, of_disk(2), "z")
+
+
+def let_one_give_way_in_a_second_call(store: Store, clock: Clock) -> None:
+    """Set up the same for the release of "h": its first call lacks the resources of "needs all"."""
+    of_net = claim(of="net")
+    admitted(store, of_net, "a")
+    clock.advance(LEASE - 5)
+    admitted(store, claim(), "h")
+    admitted(store, of_disk(3), "x")
+    store.ask(S)
+    ticket = parked(store, of_net + of_disk(3, weight=3), "w")
+    held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
+    clock.advance(0.001)
+    parked(store, of_disk(2), "z")
+    clock.advance(0.001)
+    parked(store, claim() + of_disk(2) + of_net, "needs all")
+    clock.advance(5)  # the lease of "a" is over
+
+
 class MovedWaits(Suite):
     def test_a_wait_that_moves_leaves_what_a_later_refusal_left(self, store: Store) -> None:
         """Let a task wait for both claims, come back for one of them, and park its message there."""
@@ -84,32 +112,14 @@ class MovedWaits(Suite):
 
     def test_a_message_that_moves_lets_others_pass(self, store: Store, clock: Clock) -> None:
         """H8: it took the place of a wait that blocked the line, and is set aside: what is behind fits, at once."""
-        admitted(store, of_disk(3) + claim(), "a")
-        admitted(store, of_disk(3), "x")
-        store.ask(S)
-        ticket = parked(store, claim() + of_disk(3, weight=3), "w")
-        held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
-        clock.advance(0.001)
-        parked(store, of_disk(2), "z")
+        let_one_give_way(store, clock)
         assert messages(released(store, "a", of_disk(3) + claim())) == [b"z"]
 
     def test_a_message_that_moves_in_a_second_call_lets_others_pass(
         self, store: Store, clock: Clock
     ) -> None:
         """H7, H8: the line that is tried again is not of the resource that was released."""
-        of_net = claim(of="net")
-        admitted(store, of_net, "a")
-        clock.advance(LEASE - 5)
-        admitted(store, claim(), "h")
-        admitted(store, of_disk(3), "x")
-        store.ask(S)
-        ticket = parked(store, of_net + of_disk(3, weight=3), "w")
-        held(store, "w2", claims=of_disk(2, weight=2), ticket=ticket)
-        clock.advance(0.001)
-        parked(store, of_disk(2), "z")
-        clock.advance(0.001)
-        parked(store, claim() + of_disk(2) + of_net, "needs all")
-        clock.advance(5)  # the lease of "a" is over
+        let_one_give_way_in_a_second_call(store, clock)
         assert messages(released(store, "h", claim())) == [b"z"]
 
     def test_a_message_that_moves_gives_way_to_another(self, store: Store) -> None:

@@ -29,16 +29,11 @@ def broadcast(site: Site, name: str, *args: Any) -> AsyncResult:
     return site.send(name, *args, routing_key="celery", **everyone)
 
 
-def wait_until_it_listens(site: Site) -> None:
-    """Redis keeps nothing for who subscribes later; commands come by an exchange of this kind too."""
-    wait_until(lambda: site.client.control.ping(timeout=1), 20, "the worker answers")
-
-
 @pytest.mark.parametrize("name", ["hold", "dropped"])
 def test_a_limited_task_fails_on_redis(site: Site, name: str) -> None:
     """It would be put into a list that no worker reads; under any policy, for an outage makes all wait."""
     site.start(concurrency=2, env=ENV)
-    wait_until_it_listens(site)
+    site.listens()
     first = broadcast(site, name, *([0.0] if name == "hold" else []), "w")
     with pytest.raises(Exception, match="came by the fanout exchange 'news'") as failed:
         first.get(timeout=20)
@@ -50,11 +45,11 @@ def test_a_limited_task_fails_on_redis(site: Site, name: str) -> None:
 
 def test_also_by_a_queue_that_a_worker_begins_to_consume(site: Site) -> None:
     site.start(concurrency=2)
-    wait_until_it_listens(site)  # or the command is lost
+    site.listens()
     control = site.client.control
     fanout = {"exchange": "news", "exchange_type": "fanout", "routing_key": "celery"}
     assert control.add_consumer("news", reply=True, timeout=1, **fanout)
-    wait_until_it_listens(site)
+    site.listens()
     with pytest.raises(Exception, match="came by the fanout exchange 'news'"):
         broadcast(site, "hold", 0.0, "w").get(timeout=20)
 

@@ -174,9 +174,8 @@ def test_a_queue_that_a_worker_begins_to_consume(
     site.start(concurrency=2, conf=PARK, env={"LOG_MESSAGES": str(tmp_path / "messages")})
     store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
-    control = site.client.control
-    wait_until(lambda: control.ping(timeout=1), 20, "it listens to commands, or they are lost")
-    assert control.add_consumer("added", reply=True, timeout=1)
+    site.listens()
+    assert site.client.control.add_consumer("added", reply=True, timeout=1)
     result = site.send("hold", 0.0, "w", queue="added")
     wait_until(lambda: site.waiting() == 1, 20, "it is parked")
     store.release("outside", [ONE])
