@@ -33,8 +33,9 @@ class WaitingCall:
 class Asker:
     """Asks by one session, which lives while a call waits.
 
-    After a question without an answer, or if the store had forgotten the session or let it sleep, the next answer
-    notifies all waiting calls: a grant may have ended meanwhile, and their next refusals put them in line again.
+    After a question without an answer, in a new epoch, or if the store had forgotten the session or let it sleep, the
+    next answer notifies all waiting calls: a grant may have ended meanwhile, and their next refusals put them in line
+    again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -49,6 +50,7 @@ class Asker:
         self._thread: BackgroundThread | None = None  # only while calls wait
         self._lingers = True  # whether the thread stays for IDLE_S after the last call
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
+        self._epoch: int | None = None  # of the last answer
 
     def add(self, wait: HeldWait) -> WaitingCall:
         """Ask for the grant of this wait from now on."""
@@ -58,6 +60,7 @@ class Asker:
         self._lingers = True
         with self._starting:
             if self._thread is None:
+                self._epoch = self._store.epoch
                 self._thread = BackgroundThread(
                     "celery-semaphore-grants", self._ask_then_pause, self._is_idle
                 )
@@ -116,8 +119,9 @@ class Asker:
         if reply is None:
             self._missed = True
             return SLOWEST_S, SLOWEST_S
-        self._tell(waiting, reply, all_of_them=reply.slept or self._missed)
-        self._missed = False
+        lost = reply.slept or self._missed or reply.epoch != self._epoch
+        self._tell(waiting, reply, all_of_them=lost)
+        self._missed, self._epoch = False, reply.epoch
         self._forecast.tidy(len(waiting))
         return self._forecast.pause(reply.sessions, now)
 

@@ -66,6 +66,21 @@ def test_a_session_that_slept_calls_all(
     assert all(each.notified.wait(SOON) for each in both)
 
 
+def test_a_new_epoch_calls_all_once(store: MemoryStore, held: Callable[[str], HeldWait]) -> None:
+    """No wait of an earlier epoch is granted a permit before it is refused again."""
+    both = [asker_of(store).add(held(holder)) for holder in "bc"]
+    asks = Questions(store)
+    wait_until(lambda: asks.looked)
+    assert not any(each.notified.is_set() for each in both)
+    store.remember()()
+    assert all(each.notified.wait(SOON) for each in both)
+    for each in both:
+        each.notified.clear()
+    asked = len(asks.looked)
+    wait_until(lambda: len(asks.looked) > asked + 1)
+    assert not any(each.notified.is_set() for each in both)
+
+
 def test_a_killed_session_delays_by_no_more_than_a_second(store: MemoryStore) -> None:
     api = Semaphore("api", 1, store=store, timeout=SOON)
     with api, thread(lambda: api.release(api.acquire())):

@@ -353,6 +353,17 @@ class Stores(RuleBasedStateMachine):
         self.sent_for.clear()
         self.parked.clear()
 
+    @precondition(lambda self: self.deliveries >= MANY)
+    @rule()
+    def fail_over(self) -> None:
+        """Begin a new epoch with all that the store knows, as a replica that took over for a while.
+
+        Then the client knows a newer epoch than the store.
+        """
+        self.deliveries = 0
+        known = [epoch for epoch in self.epochs.values() if epoch]
+        self.epochs[self.client] = 1 + max(known, default=0)
+
     def teardown(self) -> None:
         if sys.exception() is None:
             self._end_all()

@@ -32,6 +32,7 @@ from . import (
     messages,
     model,
     moved_waits,
+    named,
     nonces,
     operating,
     outside,
@@ -49,13 +50,14 @@ from . import (
     worker,
 )
 from .mutant import Mutant, Stale
-from .trial import ROOT, Outcome, copy, run
+from .trial import ROOT, RUN_TIMEOUT_S, SOUND_TIMEOUT_S, Outcome, copy, run
 
 ALL: Sequence[Mutant] = (
     *lua.MUTANTS,
     *postgresql.MUTANTS,
     *epochs.MUTANTS,
     *moved_waits.MUTANTS,
+    *named.MUTANTS,
     *nonces.MUTANTS,
     *sessions.MUTANTS,
     *short_ways.MUTANTS,
@@ -103,7 +105,7 @@ class House:
         try:
             if mutant is not None:
                 mutant.strike(tree)
-            return run(tree, tests)
+            return run(tree, tests, RUN_TIMEOUT_S if mutant else SOUND_TIMEOUT_S)
         finally:
             shutil.rmtree(tree, ignore_errors=True)
 

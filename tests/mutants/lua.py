@@ -526,7 +526,7 @@ HANDING_ON = [
         "a ticket without a message is granted",
         "it has a place, so it has a turn; but nobody can be sent",
         "_line",
-        "(payload or awake) and at.line or at.transit",
+        "(payload or held) and at.line or at.transit",
         'info.kind ~= "requeue" and at.line or at.transit',
     ),
     lua(

@@ -270,7 +270,7 @@ OUTBOX = [
         '        if kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
         '        elseif session ~= "" then -- E1, E2\n'
-        "            asked.session = session\n"
+        "            asked.session, asked.epoch = session, epoch\n"
         "        end\n"
         '        line.enqueue(claim.at, ticket, asked, kind == "park" and payload)\n',
         "        if payload then\n"

@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # The rights of the stores in tests are read out of docs/operate.
 COPIED = ("celery_semaphore", "tests", "docs/operate", "pyproject.toml")
-RUN_TIMEOUT_S = 300.0  # of one run
+RUN_TIMEOUT_S = 300.0  # of a mutant's run
+SOUND_TIMEOUT_S = 3600.0  # of a run without a mutant, which may have the tests of all
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
 
 # A mutant that raises these is not a wrong idea but a wrong spelling; that a full server refuses a
@@ -77,7 +78,7 @@ def copy(source: Path, target: Path) -> None:
             shutil.copy2(source / name, target / name)
 
 
-def run(tree: Path, tests: tuple[str, ...]) -> Outcome:
+def run(tree: Path, tests: tuple[str, ...], timeout: float) -> Outcome:
     """Run these tests of a copy. It goes first wherever Python looks, in workers too."""
     scratch = tree / "tmp"
     scratch.mkdir(exist_ok=True)
@@ -89,7 +90,7 @@ def run(tree: Path, tests: tuple[str, ...]) -> Outcome:
             command, cwd=tree, env=env, stdout=out, stderr=out, start_new_session=True
         )
         try:
-            code = process.wait(RUN_TIMEOUT_S)
+            code = process.wait(timeout)
         except BaseException as error:
             _end(process)
             if not isinstance(error, subprocess.TimeoutExpired):

@@ -136,7 +136,8 @@ class Acquisition:
             self.state.wake(wait.session)
         if wait.session:  # E1, E2
             away = not self.state.is_awake(wait.session)
-            waiter = replace(waiter, session=wait.session, away=away)
+            epoch = self.state.epoch.id
+            waiter = replace(waiter, session=wait.session, epoch=epoch, away=away)
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)

@@ -47,7 +47,7 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
 
 def _next(state: MemoryState, at: Resource) -> StoredWait | None:
     """Return the first in line if there is room for it; else it blocks the line, or heavy waits would starve."""
-    head = state.first(at)
+    head = None if state.in_grace else state.first(at)  # H1
     if head and not state.refusal(head.claim_at(at.name), head.ticket):  # H1, H6
         return head
     return None  # H3: a free permit goes to the next acquire

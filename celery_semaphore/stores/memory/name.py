@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait
     from ...core.ticket import Ticket
     from ..encoding import ResourceClaim
-    from .resource import Resource
+    from .resource import Entry, Resource
     from .state import MemoryState
 
 
@@ -40,9 +40,16 @@ def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
     waiter = at.tickets[ticket.nonce]
     if waiter.session != session:  # N4
         return Standing.ELSEWHERE
-    if waiter.away:  # N2, else N3
+    if not _may_stay(state, waiter, at.grants.get(ticket.nonce)):  # N2, else N3
+        at.grants.pop(ticket.nonce, None)  # as E7, which ends those of the other claims
         _stand(state, at, waiter)
     return Standing.WAITS
+
+
+def _may_stay(state: MemoryState, waiter: StoredWait, grant: Entry | None) -> bool:
+    if grant:
+        return grant.ends > state.now
+    return not waiter.away and waiter.epoch == state.epoch.id
 
 
 def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> bool:
@@ -53,5 +60,6 @@ def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -
 
 def _stand(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     away = not state.is_awake(waiter.session)
-    at.tickets[waiter.nonce] = replace(waiter, away=away, due=state.now if away else waiter.due)
+    due, epoch = state.now if away else waiter.due, state.epoch.id
+    at.tickets[waiter.nonce] = replace(waiter, epoch=epoch, away=away, aside=False, due=due)
     at.reaped_at = 0  # the next reaper hands on

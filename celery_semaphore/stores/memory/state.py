@@ -92,8 +92,13 @@ class MemoryState:
         self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
 
     def is_reachable(self, waiter: StoredWait) -> bool:
-        awake = not waiter.session or self.is_awake(waiter.session)
-        return awake and not waiter.in_transit
+        """Return whether the wait can be granted.
+
+        A wait of an earlier epoch may have ended in the moments that the store lost; then no session would take its
+        grant up.
+        """
+        held = waiter.epoch == self.epoch.id and self.is_awake(waiter.session)
+        return not waiter.in_transit and (held or not waiter.session)
 
     def first(self, at: Resource, before: Ticket | None = None) -> StoredWait | None:
         """Return the first wait in line that is reachable and fits the limit in force.

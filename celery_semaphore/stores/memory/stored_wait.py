@@ -28,6 +28,7 @@ class StoredWait:
     ends: float = inf  # when the wait is over without a permit
     ended: bool = False
     session: str = ""  # that asks for its grants; empty: none
+    epoch: int = 0  # in which that session last said that it holds the wait
     away: bool = (
         False  # its session sleeps, or did not take a grant up: its message is with the broker
     )

@@ -74,6 +74,7 @@ CREATE TABLE celery_semaphore.waiter (
     name text COLLATE "C" NOT NULL, -- of its message
     payload bytea, -- its message
     session text COLLATE "C" NOT NULL DEFAULT '', -- that asks for its grants; empty: none
+    epoch bigint NOT NULL DEFAULT 0, -- in which that session last said that it holds the wait
     keeps bigint NOT NULL DEFAULT 0 -- how long its place is kept in transit, if longer than a lease
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.waiter (resource, state, urgency, place, nonce);

@@ -159,16 +159,6 @@ class NamedWaits(Suite):
         store.ask(S)
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
 
-    def test_a_granted_wait_that_is_named_waits(self, store: Store) -> None:
-        """N3: it keeps its grant."""
-        store.ask(S)
-        admitted(store, claim(), "a")
-        wait = held(store, "b")
-        store.release("a", claim())
-        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
-        assert store.ask(S).granted == nonces(wait)
-        assert granted(store) == [wait.ticket]
-
     def test_a_lapsed_grant_keeps_the_place_of_who_was_in_transit_before(
         self, store: Store, clock: Clock
     ) -> None:

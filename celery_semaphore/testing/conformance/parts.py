@@ -12,6 +12,7 @@ from .fairness import Fairness
 from .late_returns import LateReturns
 from .leases import Leases
 from .lost_hand_overs import LostHandOvers
+from .named_grants import NamedGrants
 from .named_waits import NamedWaits
 from .repeated_losses import RepeatedLosses
 from .session_grants import SessionGrants
@@ -19,15 +20,18 @@ from .session_line import SessionLine
 from .sessions import Sessions
 from .timeouts import Timeouts
 from .waiting import Waiting
+from .waits_after_losses import WaitsAfterLosses
 
 
 class Acquisition(Admission, Leases, Waiting, Timeouts, Copies, CopiesOfWaits, Fairness):
     """Holds the tests of acquiring and renewing, and of refused waits."""
 
 
-class SessionWaits(Sessions, SessionGrants, SessionLine, NamedWaits):
+class SessionWaits(Sessions, SessionGrants, SessionLine, NamedWaits, NamedGrants):
     """Holds the tests of waits that sessions ask for."""
 
 
-class Losses(Epochs, LateReturns, Failovers, LostHandOvers, RepeatedLosses, ClockSteps):
+class Losses(
+    Epochs, LateReturns, Failovers, WaitsAfterLosses, LostHandOvers, RepeatedLosses, ClockSteps
+):
     """Holds the tests of lost data, and of clocks that step."""

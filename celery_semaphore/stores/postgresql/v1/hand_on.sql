@@ -108,12 +108,12 @@ DECLARE
     head celery_semaphore.waiter;
     other int;
 BEGIN
-    IF at.waits THEN
+    IF at.waits AND NOT _m.in_grace THEN -- else H1
         head := celery_semaphore.v1_first_in_line(at, _m);
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- H3: a free permit goes to the next acquire
-    ELSIF celery_semaphore.v1_session_sleeps(head.session, _m)
+    ELSIF celery_semaphore.v1_is_out_of_reach(head.session, head.epoch, _m)
         OR NOT celery_semaphore.v1_fits_limit(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;
@@ -123,7 +123,7 @@ BEGIN
     at := celery_semaphore.v1_read(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.own_limit);
     IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
-        RETURN; -- H1 in the grace, H6
+        RETURN; -- H6
     END IF;
     IF NOT head.resources <@ _names THEN -- H7: the head blocks the line until a call has all of them
         what := 'needs';

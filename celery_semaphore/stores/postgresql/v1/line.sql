@@ -110,7 +110,7 @@ BEGIN
         IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
             RETURN NULL;
         ELSIF celery_semaphore.v1_fits_limit(first.weight, first.own_limit, in_force)
-            AND NOT celery_semaphore.v1_session_sleeps(first.session, _m) THEN
+            AND NOT celery_semaphore.v1_is_out_of_reach(first.session, first.epoch, _m) THEN
             RETURN first;
         ELSIF n = 1 THEN
             PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
@@ -137,12 +137,12 @@ DECLARE
 BEGIN
     FOR each IN -- the loop reads in portions, no further than needed
         SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
-            w.session
+            w.session, w.epoch
         FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
-        IF celery_semaphore.v1_session_sleeps(each.session, _m) THEN
+        IF celery_semaphore.v1_is_out_of_reach(each.session, each.epoch, _m) THEN
             asleep := asleep || each.id;
         ELSIF celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             EXIT;

@@ -29,12 +29,13 @@ BEGIN
             INSERT INTO celery_semaphore.waiter
                 (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights,
                     limits,
-                 claims, due, ends, name, session, keeps)
+                 claims, due, ends, name, session, epoch, keeps)
             SELECT
                 celery_semaphore.v1_digest(held.resources[1], t.nonce), held.resources[1], t.urgency, t.place, t.nonce,
                 CASE WHEN awake THEN 'in_line' ELSE 'in_transit' END, false, held.kind, held.weights[1], held.limits[1],
                 held.resources, held.weights, held.limits, held.claims,
-                m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, held.keeps
+                m.now, CASE WHEN NOT awake THEN m.now + greatest(m.lease, held.keeps) END, '', _session, m.epoch,
+                held.keeps
             FROM celery_semaphore.v1_parse_ticket(held.ticket) AS t;
             PERFORM celery_semaphore.v1_mark_in_use(held.resources[1], m.now);
             standings[cardinality(standings)] := 'waits';
@@ -43,7 +44,8 @@ BEGIN
 END $$;
 
 -- Return where a wait is. If it has a row: 'elsewhere' for a wait of another session (N4), else 'waits' (N3); one in
--- transit is put back into line (N2). If it has none: 'elsewhere' if its message was sent with a grant (N4), else null.
+-- transit, or with a grant that has ended, is put back into line (N2). If it has none: 'elsewhere' if its message was
+-- sent with a grant (N4), else null.
 CREATE FUNCTION celery_semaphore.v1_standing(
     _session text, _awake bool, _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -56,12 +58,15 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         IF found_here.session <> _session THEN
             RETURN 'elsewhere';
-        ELSIF found_here.state = 'in_transit' AND _awake THEN
-            UPDATE celery_semaphore.waiter AS w SET state = 'in_line', ends = NULL WHERE w.id = found_here.id;
-            PERFORM celery_semaphore.v1_mark_in_use(_resources[n], _m.now);
-        ELSIF found_here.state = 'in_transit' THEN
+        ELSIF NOT celery_semaphore.v1_may_stay(found_here, _m) THEN
+            -- As E7, which ends the grants of the other claims.
+            PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources[n:n], _m.now);
             UPDATE celery_semaphore.waiter AS w
-            SET due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps) WHERE w.id = found_here.id;
+            SET epoch = _m.epoch, state = CASE WHEN _awake THEN 'in_line' ELSE 'in_transit' END,
+                due = CASE WHEN _awake THEN w.due ELSE _m.now END,
+                ends = CASE WHEN NOT _awake THEN _m.now + greatest(_m.lease, w.keeps) END
+            WHERE w.id = found_here.id;
+            PERFORM celery_semaphore.v1_mark_in_use(_resources[n], _m.now);
         END IF;
         RETURN 'waits';
     END LOOP;
@@ -72,4 +77,18 @@ BEGIN
         RETURN 'elsewhere'; -- its message was sent
     END IF;
     RETURN NULL;
+END $$;
+
+-- Return whether a wait stands in line and was named in this epoch, or has a grant that lasts.
+CREATE FUNCTION celery_semaphore.v1_may_stay(
+    _wait celery_semaphore.waiter, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    IF _wait.state <> 'granted' THEN
+        RETURN _wait.state <> 'in_transit' AND _wait.epoch = _m.epoch;
+    END IF;
+    RETURN EXISTS (
+        SELECT FROM celery_semaphore.permit AS p
+        WHERE p.resource = _wait.resource AND p.holder = celery_semaphore.v1_grant_name(_wait.nonce)
+        AND p.ends > _m.now);
 END $$;

@@ -43,10 +43,11 @@ BEGIN
     -- Nothing here must be reaped first.
     AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE
     AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
-    AND celery_semaphore.v1_asked_since(head.session, _now - _call.lease)
+    AND head.epoch = e.id AND celery_semaphore.v1_asked_since(head.session, _now - _call.lease)
     AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force
-            AND (next.session = '' OR celery_semaphore.v1_asked_since(next.session, _now - _call.lease))
+            AND (next.session = ''
+                OR next.epoch = e.id AND celery_semaphore.v1_asked_since(next.session, _now - _call.lease))
         FROM celery_semaphore.waiter AS next WHERE next.resource = _home AND next.state = 'in_line'
         ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
     ) IS NOT FALSE

@@ -29,11 +29,14 @@ BEGIN
     RETURN slept;
 END $$;
 
--- Return whether a wait has a session that sleeps. In SQL, so that the planner inlines it: some queries call it for a
--- thousand rows.
-CREATE FUNCTION celery_semaphore.v1_session_sleeps(_session text, _m celery_semaphore.v1_moment) RETURNS bool
-LANGUAGE sql STABLE AS $$
-    SELECT _session <> '' AND NOT celery_semaphore.v1_asked_since(_session, _m.now - _m.lease)
+-- Return whether a wait has a session that sleeps, or that did not yet say in this epoch that it holds the wait. One of
+-- an earlier epoch may have ended in the moments that the store lost; then no session would take its grant up. In SQL,
+-- so that the planner inlines it: some queries call it for a thousand rows.
+CREATE FUNCTION celery_semaphore.v1_is_out_of_reach(
+    _session text, _epoch bigint, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE sql STABLE AS $$
+    SELECT _session <> ''
+        AND (_epoch <> _m.epoch OR NOT celery_semaphore.v1_asked_since(_session, _m.now - _m.lease))
 $$;
 
 -- E5: put those of the first thousand set-aside waits in transit that have a sleeping session; they keep their places.
@@ -45,11 +48,11 @@ BEGIN
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(
         SELECT aside.id FROM (
-            SELECT each.id, each.session FROM celery_semaphore.waiter AS each
+            SELECT each.id, each.session, each.epoch FROM celery_semaphore.waiter AS each
             WHERE each.resource = _name AND each.state = 'set_aside'
             ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
         ) AS aside
-        WHERE celery_semaphore.v1_session_sleeps(aside.session, _m)));
+        WHERE celery_semaphore.v1_is_out_of_reach(aside.session, aside.epoch, _m)));
 END $$;
 
 -- E7: put the wait in transit, for its session did not take up the grant. If the session did not ask since the grant,

@@ -31,10 +31,11 @@ BEGIN
         (SELECT coalesce(json_agg(json_build_array(
             celery_semaphore.v1_format_ticket((first.urgency, first.place, first.nonce)),
             first.kind, first.weight, first.urgency, first.place, first.due, first.session,
-            first.state <> 'in_transit' AND (first.session = '' OR celery_semaphore.v1_is_awake(first.session, m))
+            first.state <> 'in_transit'
+                AND NOT celery_semaphore.v1_is_out_of_reach(first.session, first.epoch, m)
          ) ORDER BY first.urgency, first.place, first.nonce), '[]')
          FROM (
-            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due, w.session, w.state
+            SELECT w.urgency, w.place, w.nonce, w.kind, w.weight, w.due, w.session, w.epoch, w.state
             FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
                 SELECT * FROM celery_semaphore.waiter AS each
                 WHERE each.resource = _name AND each.state = states.state

@@ -103,7 +103,7 @@ local function try(home)
     end
     local info = waits.info(home, records.nonce_of(head))
     local claims, short = claims_of(info, home)
-    if line.refusal(claims[1], head) then -- H1 in the grace, H6
+    if line.refusal(claims[1], head) then -- H6
         return false
     elseif short then -- H7: the head blocks the line until a call has all its claims
         undeclared = info.names
@@ -119,7 +119,7 @@ local function try(home)
 end
 
 local function pass_on(home)
-    if home.no_waiters then
+    if home.no_waiters or in_grace then -- H1
         return
     elseif permits.limit_of(home) == 0 then -- H1
         local _, _, more = line.first_awake(home, "+")

@@ -26,9 +26,9 @@ function line.enqueue(at, ticket, info, payload)
         waits.step_out(at, stood)
         waits.forget_name(at, before.name, nonce)
     end
-    local awake = info.session and sessions.is_awake(info.session)
-    call("ZADD", (payload or awake) and at.line or at.transit, 0, ticket)
-    local forgotten = not payload and not awake and info.due + math.max(LEASE, info.keeps or 0)
+    local held = info.session and sessions.reach(info)
+    call("ZADD", (payload or held) and at.line or at.transit, 0, ticket)
+    local forgotten = not payload and not held and info.due + math.max(LEASE, info.keeps or 0)
     call("ZADD", at.due, forgotten or info.ends or "+inf", nonce)
     if payload then
         call("HSET", at.payloads, nonce, payload)
@@ -46,6 +46,7 @@ function line.put_back(at, nonce)
     local info, ticket = waits.info(at, nonce)
     if info and info.session then
         sessions.tell(info.session, at, nonce)
+        info.due = sessions.reach(info) and info.due or now
         line.enqueue(at, ticket, info)
     elseif info then
         local stays = call("HEXISTS", at.payloads, nonce) == 1
@@ -66,7 +67,7 @@ function line.first_awake(at, up_to)
     for _ = 1, 1000 do
         local ticket = call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)[1]
         local info = ticket and waits.info(at, records.nonce_of(ticket))
-        if not info or not info.session or sessions.is_awake(info.session) then
+        if not info or sessions.reach(info) then
             return ticket, info
         end
         waits.send_off(at, ticket, info)

@@ -86,7 +86,7 @@ function own_wait.refuse(n, reason)
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
         elseif session ~= "" then -- E1, E2
-            asked.session = session
+            asked.session, asked.epoch = session, epoch
         end
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end

@@ -6,6 +6,13 @@ function sessions.is_awake(session)
     return asked > now - LEASE
 end
 
+-- Return whether a wait has no session, so that its message is here, or its session is awake and said in this epoch
+-- that it holds the wait. One of an earlier epoch may have ended in the moments that the store lost; then no session
+-- would take its grant up.
+function sessions.reach(info)
+    return not info.session or info.epoch == epoch and sessions.is_awake(info.session)
+end
+
 -- Return the key of a grant in its session's list. A ticket may stand in two lines, and be granted at each. A nonce may
 -- have a line feed, the name of a resource has none.
 function sessions.key_of(at, nonce)

@@ -9,7 +9,7 @@ local standing = {}
 local function read_wait()
     local ticket, count = ARGV[word], tonumber(ARGV[word + 4])
     local info = {kind = ARGV[word + 1], keeps = tonumber(ARGV[word + 2]), claims = ARGV[word + 3], due = now,
-        session = session, names = {}, weights = {}, limits = {}}
+        session = session, epoch = epoch, names = {}, weights = {}, limits = {}}
     local ats = {}
     for n = 1, count do
         local at = resources[tonumber(ARGV[word + 2 + 3 * n])]
@@ -20,6 +20,19 @@ local function read_wait()
     return ticket, info, ats
 end
 
+local function granted_until(at, nonce)
+    return tonumber(call("ZSCORE", at.holders, GRANT .. nonce) or 0)
+end
+
+-- Return whether a wait stands in line and was named in this epoch, or has a grant that lasts.
+local function may_stay(at, ticket, nonce, info)
+    local ends = granted_until(at, nonce)
+    if ends > 0 then
+        return ends > now
+    end
+    return info.epoch == epoch and not call("ZSCORE", at.transit, ticket)
+end
+
 local function name(ticket, info, ats)
     local nonce = records.nonce_of(ticket)
     for n = #ats, 1, -1 do
@@ -27,8 +40,10 @@ local function name(ticket, info, ats)
         local known, stands = waits.info(at, nonce)
         if known and known.session ~= session then -- N4
             return "e"
-        elseif known and call("ZSCORE", at.transit, stands) then -- N2
-            known.due = sessions.is_awake(session) and known.due or now
+        elseif known and not may_stay(at, stands, nonce, known) then -- N2
+            holders.take_back(at, nonce) -- as E7, which ends those of the other claims
+            sessions.tell(session, at, nonce)
+            known.epoch, known.due = epoch, sessions.is_awake(session) and known.due or now
             line.enqueue(at, stands, known)
             index.mark_in_use(at, now)
         end
@@ -38,10 +53,10 @@ local function name(ticket, info, ats)
     end
     local overdue = {}
     for _, at in ipairs(ats) do
-        local granted_until = tonumber(call("ZSCORE", at.holders, GRANT .. nonce) or 0)
-        if granted_until > now or granted_until > 0 and in_grace then -- N4: its message was sent
+        local ends = granted_until(at, nonce)
+        if ends > now or ends > 0 and in_grace then -- N4: its message was sent
             return "e"
-        elseif granted_until > 0 then
+        elseif ends > 0 then
             table.insert(overdue, at)
         end
     end

@@ -6,7 +6,7 @@ even_if_full()
 local function send_off_set_aside(at)
     for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
         local info = waits.info(at, records.nonce_of(ticket))
-        if info.session and not sessions.is_awake(info.session) then
+        if not sessions.reach(info) then
             waits.send_off(at, ticket, info)
         end
     end

@@ -36,9 +36,9 @@ for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, since, "+inf")) do
 end
 for _, ticket in ipairs(page(most > 0 and {at.line, at.transit, at.aside} or {})) do
     local info = waits.info(at, records.nonce_of(ticket))
-    local session = info.session or ""
-    local reachable = not call("ZSCORE", at.transit, ticket) and (session == "" or sessions.is_awake(session))
-    table.insert(waiters, {ticket, info.kind, info.weights[at.name], info.due, session, reachable and 1 or 0})
+    local reachable = not call("ZSCORE", at.transit, ticket) and sessions.reach(info)
+    local weight, session = info.weights[at.name], info.session or ""
+    table.insert(waiters, {ticket, info.kind, weight, info.due, session, reachable and 1 or 0})
 end
 local waiting = call("ZCARD", at.transit) + call("ZCARD", at.line) + call("ZCARD", at.aside)
 local limit, set = permits.limit_of(at, nil), permits.by_operator(at) and 1 or 0
