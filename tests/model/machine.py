@@ -19,6 +19,7 @@ from celery_semaphore.core.permit import (
     Permit,
     Reason,
     Refusal,
+    Renewal,
     Renewals,
     Snapshot,
 )
@@ -195,7 +196,7 @@ class Stores(RuleBasedStateMachine):
         elif answer.reason in (Reason.COPY, Reason.TIMED_OUT) or (answer.ticket and not task.parks):
             self._is_over(task.name)  # the message that came is all there is of it
         if heard and isinstance(answer, Permit):
-            task.permit = answer
+            task.permit, task.given_up_at = answer, self.clock.now + LEASE
         elif heard and isinstance(answer, Refusal):
             task.ticket = answer.ticket or task.ticket
         return answer
@@ -213,10 +214,26 @@ class Stores(RuleBasedStateMachine):
     @rule(names=st.sampled_from(["a", "b", "c", "abc", "cba"]))
     def renew(self, names: str) -> None:
         """Of each task the last permit of which it heard: a late renewal, if that was released."""
-        known = [self.tasks[each].permit for each in names if each in self.tasks]
-        if permits := [permit for permit in known if permit]:
+        tasks = [self.tasks[each] for each in names if each in self.tasks]
+        if permits := [each.permit for each in tasks if each.permit and self._may_renew(each)]:
             answers = self.ask(lambda store: renewed(store, permits))
             assert set(answers) == {permit.holder for permit in permits}
+            for each in tasks:
+                if (
+                    each.permit
+                    and answers.get(each.permit.holder, Renewal.LOST) is not Renewal.LOST
+                ):
+                    each.given_up_at = self.clock.now + LEASE
+
+    def _may_renew(self, task: Task) -> bool:
+        """Whether its holder may still renew, if an epoch began since.
+
+        Each store remembers an end for a lease from when a call noticed it, so later than that a new epoch may take the
+        permit back on one store and not on another. Nobody has it by then.
+        """
+        assert task.permit
+        newest = max(epoch for epoch in self.epochs.values() if epoch)
+        return task.permit.epoch == newest or self.clock.now < task.given_up_at
 
     @precondition(lambda self: self.tasks)
     @rule(holder=holders, ran=st.booleans(), then=nexts)

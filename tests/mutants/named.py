@@ -149,7 +149,7 @@ MUTANTS = (
         noticed_by="new_epoch",
     ),
     on_redis(
-        *UNKNOWN, "name", "epoch = epoch, names", "names", noticed_by="does_not_know_stands_again"
+        *UNKNOWN, "name", "epoch = epoch, names", "names", noticed_by="what_stands_again_is_granted"
     ),
     on_redis(
         *NAMED,
@@ -200,7 +200,7 @@ MUTANTS = (
         "v1/name.sql",
         "_session, m.epoch,\n",
         "_session, 0,\n",
-        noticed_by="does_not_know_stands_again",
+        noticed_by="what_stands_again_is_granted",
     ),
     on_postgresql(
         *NAMED, "v1/name.sql", "SET epoch = _m.epoch, state", "SET state", noticed_by=FORGOTTEN

@@ -75,6 +75,9 @@ class WaitsAfterLosses(Suite):
         store.ask(S)
         store.release("a", claim())
         assert store.ask(S).granted == nonces(first)
+        (behind, _) = store.snapshot("api").waiters
+        assert behind.ticket == second.ticket
+        assert behind.due > clock.now - 1, "it was put in transit just now"
         admitted(store, claim(), "b2", came_back(first.ticket))
         store.release("b2", claim())
         assert store.ask(S).granted == nonces(third)
