@@ -45,9 +45,7 @@ class Task:
     message_id: MessageId | None = None
     ticket: Ticket | None = None
     permit: Permit | None = None
-    given_up_at: float = (
-        0.0  # a holder gives its permit up a lease after the last answer that it has it
-    )
+    given_up_at: float = 0.0  # by its holder: a lease after the last answer that it has it
     names: list[str] = field(default_factory=list)  # of its parked messages
     # What each holder asked for, and for which message.
     asked: dict[str, tuple[tuple[Claim, ...], MessageId | None]] = field(default_factory=dict)

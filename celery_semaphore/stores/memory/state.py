@@ -92,11 +92,7 @@ class MemoryState:
         self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
 
     def is_reachable(self, waiter: StoredWait) -> bool:
-        """Return whether the wait can be granted.
-
-        A wait of an earlier epoch may have ended in the moments that the store lost; then no session would take its
-        grant up.
-        """
+        """Return whether the wait can be granted: one of an earlier epoch may have ended in what the store lost."""
         held = waiter.epoch == self.epoch.id and self.is_awake(waiter.session)
         return not waiter.in_transit and (held or not waiter.session)
 
@@ -206,10 +202,7 @@ class MemoryState:
             at.holders[holder] = replace(entry, restored=claim.resource in restored)
 
     def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> Ticket | None:
-        """Return the ticket of this wait with the rank in the store: an operator may have promoted it.
-
-        Of several records the most urgent counts.
-        """
+        """Return the ticket of this wait with its most urgent rank in the store: an operator may have promoted it."""
         found = [self.at(claim.resource).ticket_of(nonce) for claim in wanted]
         return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
 

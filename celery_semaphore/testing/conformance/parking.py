@@ -159,6 +159,8 @@ class Parking(Suite):
         ticket = refused(store, heavy, "b", Wait(Kind.PARK)).ticket
         assert ticket
         self.forget(store)
+        assert why(store, claim(of="disk"), "x") is Reason.RECOVERING
+        clock.advance(LEASE)  # in the grace no call looks at the line
         assert not store.attach(ticket, heavy, b"b")
         clock.advance(LEASE)
         if examined:
