@@ -232,7 +232,7 @@ class Stores(RuleBasedStateMachine):
         permit back on one store and not on another. Nobody has it by then.
         """
         assert task.permit
-        newest = max(epoch for epoch in self.epochs.values() if epoch)
+        newest = max((epoch for epoch in self.epochs.values() if epoch), default=0)
         return task.permit.epoch == newest or self.clock.now < task.given_up_at
 
     @precondition(lambda self: self.tasks)

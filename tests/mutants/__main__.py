@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -50,6 +50,7 @@ from . import (
     worker,
 )
 from .mutant import Mutant, Stale
+from .selection import Selection, joined, narrowed, noticed
 from .trial import ROOT, RUN_TIMEOUT_S, SOUND_TIMEOUT_S, Outcome, copy, run
 
 ALL: Sequence[Mutant] = (
@@ -93,13 +94,18 @@ class House:
         self.sound = directory / "sound"
         copy(ROOT, self.sound)
 
-    def baseline(self, tests: tuple[str, ...]) -> Outcome:
+    def baseline(self, tests: Selection) -> Outcome:
         return self._run(None, tests)
 
-    def mutated(self, mutant: Mutant) -> Outcome:
+    def mutated(self, mutant: Mutant, first: str = "") -> Outcome:
+        """Run the mutant's tests; ``first`` the one of this name, which may be enough."""
+        if first:
+            outcome = self._run(mutant, narrowed(mutant.tests, first))
+            if outcome.verdict() == "caught":
+                return outcome
         return self._run(mutant, mutant.tests)
 
-    def _run(self, mutant: Mutant | None, tests: tuple[str, ...]) -> Outcome:
+    def _run(self, mutant: Mutant | None, tests: Selection) -> Outcome:
         tree = self._directory / str(next(self._count))
         copy(self.sound, tree)
         try:
@@ -143,10 +149,10 @@ def canaries_sing(house: House) -> bool:
 class Trials:
     """All mutants' verdicts, each selection of tests first without a mutant."""
 
-    def __init__(self, house: House, jobs: int) -> None:
-        self._house = house
+    def __init__(self, house: House, jobs: int, noticed: Mapping[str, str]) -> None:
+        self._house, self._noticed = house, noticed
         self._many, self._jobs = jobs, ThreadPoolExecutor(jobs)
-        self._sound: dict[tuple[str, ...], Future[str]] = {}
+        self._sound: dict[Selection, Future[str]] = {}
 
     def verdicts(self, mutants: Sequence[Mutant]) -> list[str]:
         if self._all_sound(mutants):
@@ -161,10 +167,7 @@ class Trials:
 
     def _all_sound(self, mutants: Sequence[Mutant]) -> bool:
         """Whether all the tests pass in one go; else each selection is asked by itself."""
-        named = {mutant.tests for mutant in mutants if "-k" not in mutant.tests}
-        chosen = {mutant.tests for mutant in mutants} - named
-        together = tuple(dict.fromkeys(test for tests in sorted(named) for test in tests))
-        for tests in filter(None, (together, *sorted(chosen))):
+        for tests in joined({mutant.tests for mutant in mutants}):
             at_once = ("-n", str(self._many), "--dist", "worksteal")
             outcome = self._house.baseline((*tests, *at_once))
             say("sound" if outcome.whole else "one by one", f"{len(tests)} selected", outcome)
@@ -172,7 +175,7 @@ class Trials:
                 return False
         return True
 
-    def _baseline(self, tests: tuple[str, ...]) -> str:
+    def _baseline(self, tests: Selection) -> str:
         """Nothing, or why these tests say nothing about a mutant."""
         outcome = self._house.baseline(tests)
         found = "" if outcome.passed else "skipped" if outcome.skipped else "UNSOUND"
@@ -182,7 +185,7 @@ class Trials:
     def _verdict(self, mutant: Mutant) -> str:
         if unsound := self._sound[mutant.tests].result():
             return unsound
-        outcome = self._house.mutated(mutant)
+        outcome = self._house.mutated(mutant, self._noticed.get(mutant.name, ""))
         verdict = outcome.verdict()
         say(verdict, mutant.name, outcome)
         return verdict
@@ -215,8 +218,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--jobs", type=int, default=4, help="mutants at once (default: 4)")
+    parser.add_argument(
+        "--after",
+        type=Path,
+        metavar="REPORT",
+        help="what an earlier run printed: the test that noticed a mutant goes first",
+    )
     parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
     given = parser.parse_args()
+    before = noticed(given.after) if given.after else {}
     mutants, start = chosen(given.names), time.monotonic()
     if given.list:
         for mutant in mutants:
@@ -231,7 +241,7 @@ def main() -> int:
             return 2
         if not canaries_sing(house):
             return 2
-        status = table(mutants, Trials(house, given.jobs).verdicts(mutants))
+        status = table(mutants, Trials(house, given.jobs, before).verdicts(mutants))
     print(f"{time.monotonic() - start:.0f} s")
     return status
 

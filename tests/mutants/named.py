@@ -126,8 +126,8 @@ MUTANTS = (
     ),
     on_redis(
         *TOLD,
-        "name",
-        "            sessions.tell(session, at, nonce)\n",
+        "_line",
+        "    sessions.tell(info.session, at, records.nonce_of(ticket))\n",
         "",
         noticed_by="no_answer_tells",
     ),
@@ -154,8 +154,8 @@ MUTANTS = (
     on_redis(
         *NAMED,
         "name",
-        "known.epoch, known.due = epoch, sessions",
-        "known.due = sessions",
+        "            known.epoch = epoch\n",
+        "",
         noticed_by=FORGOTTEN,
     ),
     on_redis(
@@ -262,7 +262,7 @@ MUTANTS = (
         "what is put back is due when it was",
         "only its grant is gone",
         "_line",
-        "        info.due = sessions.reach(info) and info.due or now\n",
+        "    info.due = sessions.reach(info) and info.due or now\n",
         "",
         noticed_by="keeps_its_rank_where",
     ),

@@ -9,6 +9,7 @@ import pytest
 from .__main__ import ALL, stale
 from .canaries import CANARIES
 from .mutant import Mutant, Stale
+from .selection import joined, narrowed, noticed
 from .trial import ROOT, Outcome
 
 FAILED = "E   AssertionError: 2 != 1\nFAILED tests/a.py::test_a - AssertionError: 2 != 1\n1 failed"
@@ -83,3 +84,25 @@ def test_the_stale_are_all_told(tmp_path: Path) -> None:
         (tmp_path / mutant.file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / mutant.file).write_text("pass\n")
     assert len(stale(tmp_path)) == len(CANARIES) + len(ALL)
+
+
+def test_joined_selections_have_all_tests() -> None:
+    selections = [("a",), ("b", "-k", "x or y"), ("b", "-k", "not z"), ("a", "-k", "w"), ("a", "c")]
+    assert joined(selections) == [("a", "c"), ("b", "-k", "(not z) or (x or y)")]
+
+
+def test_a_selection_is_narrowed_to_one_test() -> None:
+    assert narrowed(("a", "b"), "test_x") == ("a", "b", "-k", "test_x")
+    assert narrowed(("a", "-k", "x or y"), "test_x") == ("a", "-k", "(x or y) and test_x")
+
+
+def test_a_report_says_who_noticed(tmp_path: Path) -> None:
+    lines = (
+        "sound       6.7 s  3 selected",
+        "caught     12.0 s  lua/one: two: test_a[redis]",
+        "caught      8.0 s  lua/three: pytest ended with 1",
+        "SURVIVED    8.0 s  lua/four",
+        "caught    lua/one: two: three",
+    )
+    (tmp_path / "report").write_text("\n".join(lines))
+    assert noticed(tmp_path / "report") == {"lua/one: two": "test_a"}

@@ -99,7 +99,7 @@ class MemoryState:
     def first(self, at: Resource, before: Ticket | None = None) -> StoredWait | None:
         """Return the first wait in line that is reachable and fits the limit in force.
 
-        Waits of sleeping sessions before it are put in transit (H5); heavier ones are set aside (H4).
+        Waits before it that are not reachable are put in transit (H5); heavier ones are set aside (H4).
         """
         limit = self.limit(at.name)
         at.line_up_again(limit)
@@ -117,7 +117,7 @@ class MemoryState:
     def sweep(self, wanted: Sequence[ResourceClaim]) -> None:
         """End what is overdue, as a sweep does.
 
-        E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
+        E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed.
         """
         self.end_overdue(wanted)
         for claim in wanted if not self.in_grace else ():

@@ -29,9 +29,7 @@ class StoredWait:
     ended: bool = False
     session: str = ""  # that asks for its grants; empty: none
     epoch: int = 0  # in which that session last said that it holds the wait
-    away: bool = (
-        False  # its session sleeps, or did not take a grant up: its message is with the broker
-    )
+    away: bool = False  # not reachable, or its session did not take a grant up: its message is with the broker
     aside: bool = False  # heavier than the limit in force: it blocks no other
     keeps: int = 0  # how long its place is kept in transit, if longer than a lease
 

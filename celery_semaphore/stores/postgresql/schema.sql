@@ -58,7 +58,7 @@ CREATE TABLE celery_semaphore.waiter (
     urgency smallint NOT NULL, -- 255 - priority
     place bigint NOT NULL, -- when the wait began
     nonce text COLLATE "C" NOT NULL, -- the holder that was refused first
-    -- in_line: it can be granted a permit if its session is awake; in_transit: not before its next acquire;
+    -- in_line: it can be granted a permit if it is reachable; in_transit: not before its next acquire;
     -- set_aside: as in_line, but heavier than the limit in force; granted: it has a grant; ended: the wait is over
     state text COLLATE "C" NOT NULL,
     outbox bool NOT NULL, -- its message must be sent

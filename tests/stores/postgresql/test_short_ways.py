@@ -215,6 +215,16 @@ def test_a_grant_where_a_wait_ended(course: Course) -> None:
     course.acquire("b", ticket, limit=2)
 
 
+def test_a_release_where_a_wait_ended(course: Course) -> None:
+    permits = [course.acquire(holder, limit=2) for holder in ("a", "other")]
+    course.refused("b", limit=2)
+    lasts = course.acquire("in transit", limit=2, session="").retry_after + LEASE
+    course.go_on(lasts - 0.1, *permits)
+    course.awake()
+    course.clock.advance(0.2)
+    course.release("a")
+
+
 def test_a_release_beside_a_dead_permit(course: Course) -> None:
     course.acquire("dead", limit=2)
     course.clock.advance(LEASE / 2)

@@ -81,8 +81,8 @@ BEGIN
 END $$;
 
 -- Return the first wait in line, before this ticket if one is given, that is reachable and fits the limit in force.
--- Heavier waits are set aside until the limit is raised (H2), or every call would have to step over them (H4). Waits of
--- sleeping sessions are put in transit (H5). If one call cannot step over all of them, it returns the first of the
+-- Heavier waits are set aside until the limit is raised (H2), or every call would have to step over them (H4). Waits
+-- that are not reachable are put in transit (H5). If one call cannot step over all of them, it returns the first of the
 -- rest, which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first_in_line(
     _at celery_semaphore.v1_resource, _m celery_semaphore.v1_moment,
@@ -131,7 +131,7 @@ CREATE FUNCTION celery_semaphore.v1_step_over(
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     each record;
-    asleep bigint[] := '{}';
+    out_of_reach bigint[] := '{}';
     shut_out bigint[] := '{}';
     lowest bigint;
 BEGIN
@@ -143,7 +143,7 @@ BEGIN
     LOOP
         EXIT WHEN each.ticket >= _before;
         IF celery_semaphore.v1_is_out_of_reach(each.session, each.epoch, _m) THEN
-            asleep := asleep || each.id;
+            out_of_reach := out_of_reach || each.id;
         ELSIF celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             EXIT;
         ELSE
@@ -153,7 +153,7 @@ BEGIN
     END LOOP;
     UPDATE celery_semaphore.waiter AS w
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
-    WHERE w.id = ANY (asleep);
+    WHERE w.id = ANY (out_of_reach);
     UPDATE celery_semaphore.waiter AS w SET state = 'set_aside' WHERE w.id = ANY (shut_out);
     IF lowest IS NOT NULL THEN
         UPDATE celery_semaphore.resource AS r SET too_heavy_above = lowest WHERE r.name = _name;

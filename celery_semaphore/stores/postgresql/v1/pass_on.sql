@@ -1,5 +1,5 @@
--- R3, H9: release a permit of a full resource and grant it to the first in line, a wait of an awake session with this
--- one claim. Most releases end so. v1_release_slow_path would do the same, at several times the cost.
+-- R3, H9: release a permit of a full resource and grant it to the first in line, a reachable wait of a session with
+-- this one claim. Most releases end so. v1_release_slow_path would do the same, at several times the cost.
 --
 -- Return the epoch; or null if any condition is not met, and then nothing was changed.
 CREATE FUNCTION celery_semaphore.v1_pass_on(

@@ -48,7 +48,7 @@ BEGIN
     m := celery_semaphore.v1_enter(_names, _call);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_reap_and_read(home, NULL, m);
-        -- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed
+        -- E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed
         IF NOT m.in_grace THEN
             PERFORM celery_semaphore.v1_put_set_aside_in_transit(home, m);
         END IF;

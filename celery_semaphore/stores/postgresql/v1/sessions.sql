@@ -39,7 +39,7 @@ CREATE FUNCTION celery_semaphore.v1_is_out_of_reach(
         AND (_epoch <> _m.epoch OR NOT celery_semaphore.v1_asked_since(_session, _m.now - _m.lease))
 $$;
 
--- E5: put those of the first thousand set-aside waits in transit that have a sleeping session; they keep their places.
+-- E5: put those of the first thousand set-aside waits in transit that are not reachable; they keep their places.
 CREATE FUNCTION celery_semaphore.v1_put_set_aside_in_transit(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$

@@ -122,7 +122,7 @@ local function pass_on(home)
     if home.no_waiters or in_grace then -- H1
         return
     elseif permits.limit_of(home) == 0 then -- H1
-        local _, _, more = line.first_awake(home, "+")
+        local _, _, more = line.first_reachable(home, "+")
         again = again or more or false
         return
     end

@@ -2,7 +2,7 @@
 -- Rank and nonce make its ticket, a text that sorts by priority, then by place. So a wait keeps its place even if it
 -- leaves the store and comes back. If the store knows the wait, its rank in the store counts.
 --   transit   zset  ticket in transit -> 0
---   line      zset  ticket in line: its message is in the store, or its session was awake when last checked -> 0
+--   line      zset  ticket in line: its message is in the store, or it was reachable when last checked -> 0
 --   aside     zset  ticket set aside: heavier than the limit in force, else as in `line` -> 0
 --   outbox    zset  nonce of a wait with a message to send -> token of its grant, or 0: the wait has ended
 --   due       zset  nonce -> when the wait is deleted or, if it has a message, ends
@@ -41,13 +41,19 @@ function line.enqueue(at, ticket, info, payload)
     end
 end
 
+-- Put a held wait into its line again, tell its session, and reap the resource: the next one may get the permit.
+function line.return_held(at, ticket, info)
+    sessions.tell(info.session, at, records.nonce_of(ticket))
+    info.due = sessions.reach(info) and info.due or now
+    line.enqueue(at, ticket, info)
+    index.mark_in_use(at, now)
+end
+
 -- Put a wait whose grant was taken back into its line, and reap the resource: the next one may get the permit.
 function line.put_back(at, nonce)
     local info, ticket = waits.info(at, nonce)
     if info and info.session then
-        sessions.tell(info.session, at, nonce)
-        info.due = sessions.reach(info) and info.due or now
-        line.enqueue(at, ticket, info)
+        return line.return_held(at, ticket, info)
     elseif info then
         local stays = call("HEXISTS", at.payloads, nonce) == 1
         call("ZADD", stays and at.line or at.transit, 0, ticket)
@@ -61,9 +67,9 @@ function line.position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
--- H5: put waits of sleeping sessions at the head of the line in transit. Return the first other wait, or that there are
--- more to step over.
-function line.first_awake(at, up_to)
+-- H5: put waits that are not reachable at the head of the line in transit. Return the first other wait, or that there
+-- are more to step over.
+function line.first_reachable(at, up_to)
     for _ = 1, 1000 do
         local ticket = call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)[1]
         local info = ticket and waits.info(at, records.nonce_of(ticket))
@@ -88,7 +94,7 @@ function line.first(at, up_to, limit)
         at.too_heavy_above = nil
     end
     for _ = 1, 1000 do
-        local ticket, info, more = line.first_awake(at, up_to)
+        local ticket, info, more = line.first_reachable(at, up_to)
         if more then
             return up_to, true
         end

@@ -42,10 +42,8 @@ local function name(ticket, info, ats)
             return "e"
         elseif known and not may_stay(at, stands, nonce, known) then -- N2
             holders.take_back(at, nonce) -- as E7, which ends those of the other claims
-            sessions.tell(session, at, nonce)
-            known.epoch, known.due = epoch, sessions.is_awake(session) and known.due or now
-            line.enqueue(at, stands, known)
-            index.mark_in_use(at, now)
+            known.epoch = epoch
+            line.return_held(at, stands, known)
         end
         if known then -- N3
             return "w"

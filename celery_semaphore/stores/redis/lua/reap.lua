@@ -2,7 +2,7 @@
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()
 
--- E5: a wait that is set aside never comes to the head, where a sleeping session is noticed.
+-- E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed.
 local function send_off_set_aside(at)
     for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
         local info = waits.info(at, records.nonce_of(ticket))
