@@ -282,7 +282,7 @@ OUTBOX = [
         "attached again after its grant",
         "the answer was lost: it stands in the line once more, and is granted twice",
         "attach",
-        "    waits.step_out(home, waits.ticket_of(home, nonce))\n",
+        "    waits.step_out(home, ticket)\n",
         "    local _ = home\n",
     ),
     lua(

@@ -25,6 +25,8 @@ NOT_AGAIN = ("a line with another wait is not tried again", "nothing was given b
 STAYS = ("a message of other claims is not taken up", "a task that changed is another wait")
 FIRST_STAYS = ("the first message that was parked stays", "all messages of a task are alike")
 NOTHING_FREED = ("who releases nothing hands nothing on", "nothing is free that was not before")
+WITH_RANK = ("-k", "parked_anew_with_the_rank")
+OWN_RANK = ("a message keeps the rank that it has at its resource", "its other record is not sent")
 NO_LOOK = ("a line that is tried again is not looked for", "its caller tries it at once")
 
 MUTANTS = (
@@ -201,6 +203,35 @@ MUTANTS = (
         "payload = excluded.payload,",
         "payload = coalesce(w.payload, excluded.payload),",
         tests=(ON_POSTGRESQL[0], *ANEW),
+    ),
+    memory(
+        *OWN_RANK,
+        "attach",
+        "    ticket = state.known(wanted, ticket.nonce) or ticket\n    at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]\n",
+        "    at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]\n    ticket = at.ticket_of(ticket.nonce) or ticket\n",
+        tests=(ON_MEMORY[0], *WITH_RANK),
+    ),
+    lua(
+        *OWN_RANK,
+        "attach",
+        "local before = home.info\n",
+        "ticket = home.stands or ticket\nlocal before = home.info\n",
+        tests=(ON_REDIS[0], *WITH_RANK),
+    ),
+    postgresql(
+        *OWN_RANK,
+        "v1/attach.sql",
+        "coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources), ticket);",
+        "coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources[cardinality(_parked.resources):]), ticket);",
+        tests=(ON_POSTGRESQL[0], *WITH_RANK),
+    ),
+    lua(
+        "the newest grant tells the rank of a wait",
+        "it is the one that counts",
+        "_waits",
+        "local grant = is_granted and holders.read(at, GRANT .. nonce)",
+        "local grant = is_granted and at == resources[#resources] and is_granted",
+        tests=(ON_REDIS[0], "-k", "rank_of_an_earlier_grant"),
     ),
     lua(
         *NO_LOOK,

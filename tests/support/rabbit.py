@@ -11,6 +11,10 @@ from uuid import uuid4
 
 from .process import Process, free_port, listening, wait_until
 
+# RabbitMQ may try to route a delayed message before it has loaded its bindings, and tries again after so many
+# milliseconds. The default is three minutes; see docs/explanation/brokers.md.
+ROUTE_AGAIN = "-rabbit dead_letter_worker_publisher_confirm_timeout 10000"
+ON_LOOPBACK = "-kernel inet_dist_use_interface {127,0,0,1}"
 AT_ONCE = 8  # virtual hosts: one call makes them all in the time that one takes
 
 
@@ -50,7 +54,7 @@ class Node:
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_PID_FILE": str(d / "pid"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{ON_LOOPBACK} {ROUTE_AGAIN}",
         }
 
 

@@ -20,6 +20,7 @@ from .suite import LEASE, TAKE_UP, Suite
 if TYPE_CHECKING:
     from ...core.permit import Claim
     from ...core.store import Store
+    from ...core.ticket import Ticket
     from ..clock import Clock
 
 
@@ -53,6 +54,18 @@ def let_one_give_way_in_a_second_call(store: Store, clock: Clock) -> None:
     clock.advance(0.001)
     parked(store, claim() + of_disk(2) + of_net, "needs all")
     clock.advance(5)  # the lease of "a" is over
+
+
+def grant_twice(store: Store) -> Ticket:
+    """Park a message in each line, promote the ticket in the first one, and send both; return the ticket."""
+    fill_both(store)
+    ticket = parked(store, claim(), "w")
+    assert refused(store, DISK, "w2", came_back(ticket, Kind.PARK)).ticket == ticket
+    assert attached(store, ticket, DISK, b"w2") == []
+    store.promote([ticket], "api")
+    store.sent(released(store, "a", claim()))
+    store.sent(released(store, "y", DISK))
+    return ticket
 
 
 class MovedWaits(Suite):
@@ -199,6 +212,34 @@ class MovedWaits(Suite):
         waiting = [each.ticket for each in store.snapshot("disk").waiters]
         assert waiting == [ticket.promoted(), first]
         assert messages(released(store, "y", DISK)) == [b"w"]
+
+    def test_a_message_is_parked_anew_with_the_rank_of_another_line(self, store: Store) -> None:
+        """Promote the ticket where a second delivery waits, then park it where the first one did."""
+        fill_both(store)
+        ticket = parked(store, DISK, "w")
+        held(store, "w2", claims=claim(), ticket=ticket)
+        store.promote([ticket], "api")
+        assert attached(store, ticket, claim() + DISK, b"w3") == []
+        waiting = [each.ticket for each in store.snapshot("disk").waiters]
+        assert waiting == [ticket.promoted()]
+        assert released(store, "y", DISK) == []
+        assert messages(released(store, "a", claim())) == [b"w3"]
+
+    def test_a_message_is_parked_anew_with_the_rank_of_an_earlier_grant(self, store: Store) -> None:
+        """Send two deliveries with grants of their own, one of them promoted; each grant has too little weight."""
+        ticket = grant_twice(store)
+        heavier = claim(5, weight=2) + of_disk(5, weight=2)
+        assert attached(store, ticket, heavier, b"w3") == []
+        waiting = [each.ticket for at in ("api", "disk") for each in store.snapshot(at).waiters]
+        assert waiting == [ticket.promoted()]
+
+    def test_a_refusal_gives_the_rank_of_an_earlier_grant(self, store: Store) -> None:
+        """Let the task come back with more weight than may be held."""
+        ticket = grant_twice(store)
+        heavier = claim(1, weight=2) + of_disk(1, weight=2)
+        assert (
+            refused(store, heavier, "w3", came_back(ticket, Kind.PARK)).ticket == ticket.promoted()
+        )
 
     def test_a_wait_that_moves_leaves_a_grant(self, store: Store) -> None:
         """Grant the claims that the task asked for last; its session learns of the grant."""

@@ -14,11 +14,10 @@ function line.place_of(ticket)
     return tonumber(ticket:sub(5, RANK))
 end
 
--- Put a wait into the line. It replaces an earlier record, which may be promoted, or have another message's name.
+-- Put a wait into the line. It replaces an earlier record, which may have another rank, or another message's name.
 function line.enqueue(at, ticket, info, payload)
     local nonce = records.nonce_of(ticket)
     local before, stood = waits.info(at, nonce)
-    ticket = before and stood < ticket and stood or ticket
     at.no_waiters = false
     -- First: a server without free memory refuses this.
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))

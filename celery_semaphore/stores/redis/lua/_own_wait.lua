@@ -14,20 +14,6 @@ end
 -- The wait of the given ticket, or one that this holder began in a call that lost its answer.
 local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind}
 
--- Return the ticket of the wait with the rank in the store: an operator may have promoted it meanwhile.
-function own_wait.known_ticket(grant)
-    local known = grant and grant.rank .. "." .. own_wait.nonce
-    for _, at in ipairs(resources) do
-        if not at.no_waiters then
-            at.info, at.stands = waits.info(at, own_wait.nonce)
-        end
-        if at.stands and not (known and known < at.stands) then
-            known = at.stands
-        end
-    end
-    return known
-end
-
 function own_wait.new_ticket()
     local urgency = math.max(0, math.min(255, priority))
     return string.format("%03d.%016.0f.", 255 - urgency, now) .. own_wait.nonce

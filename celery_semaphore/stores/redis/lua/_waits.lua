@@ -1,4 +1,4 @@
--- Read, move and end the waits of one resource; see _line.lua for the keys.
+-- Read, move and end waits; see _line.lua for the keys.
 local waits = {TAKE_UP = tonumber(ARGV[2])}
 
 -- Return the ticket of a wait with its present rank, or nil.
@@ -13,6 +13,25 @@ function waits.info(at, nonce)
     if record then
         return cmsgpack.unpack(record:sub(RANK + 1)), record:sub(1, RANK) .. "." .. nonce
     end
+end
+
+local function more_urgent(one, other)
+    return one and (not other or one < other) and one or other
+end
+
+-- Read the record of a wait on each resource of the call, into its `info` and `stands`. Return the ticket of the wait,
+-- or nil, with the most urgent rank of these records and of its grants: an operator may have promoted any of them.
+function waits.known_ticket(nonce, is_granted)
+    local known
+    for _, at in ipairs(resources) do
+        if not at.no_waiters then
+            at.info, at.stands = waits.info(at, nonce)
+        end
+        local grant = is_granted and holders.read(at, GRANT .. nonce)
+        known = more_urgent(at.stands, known)
+        known = more_urgent(grant and grant.rank .. "." .. nonce, known)
+    end
+    return known
 end
 
 -- Delete the name of a parked message, unless another wait has it by now: a sender may reuse a task id.

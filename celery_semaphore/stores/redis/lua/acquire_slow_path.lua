@@ -7,7 +7,7 @@ for _, at in ipairs(resources) do
     end
 end
 local grant, whole = holding.held(claims, GRANT .. own_wait.nonce)
-ticket = own_wait.known_ticket(grant) or ticket ~= "" and ticket or own_wait.new_ticket()
+ticket = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
 messages.carried = messages.carried ~= "" and ticket or ""
 local permit, complete = holding.held(claims, holder)
 if complete then -- A5

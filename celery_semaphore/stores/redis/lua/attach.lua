@@ -15,13 +15,11 @@ end
 -- A grant does not count if it ended on one claim or has another weight: the room may be taken.
 local nonce = records.nonce_of(ticket)
 local granted, whole = holding.held(claims, GRANT .. nonce)
-if granted then
-    ticket = granted.rank .. "." .. nonce
-end
+ticket = waits.known_ticket(nonce, granted) or ticket
 for _, at in ipairs(resources) do
-    home = call("HEXISTS", at.tickets, nonce) == 1 and at or home
+    home = at.stands and at or home
 end
-local before = waits.info(home, nonce)
+local before = home.info
 local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
 if before and before.session then
     sessions.tell(before.session, home, nonce) -- E3: the worker that takes the outbox sends it
@@ -36,7 +34,7 @@ for _, claim in ipairs(granted and not whole and claims or {}) do
     end
 end
 if whole then
-    waits.step_out(home, waits.ticket_of(home, nonce))
+    waits.step_out(home, ticket)
 else -- an earlier end, or a grant that ended, has left its entry
     call("ZREM", home.outbox, nonce)
 end
