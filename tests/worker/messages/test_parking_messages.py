@@ -11,6 +11,7 @@ import pytest
 from celery import chain, chord, group
 from celery.canvas import StampingVisitor
 
+from tests.support.lines import whole_lines
 from tests.support.process import wait_until
 
 from ..conftest import Site
@@ -61,7 +62,7 @@ def canvas(site: Site) -> list[Any]:
 
 def deliveries(path: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for line in path.read_text("utf-8").splitlines():
+    for line in whole_lines(path):
         came = json.loads(line)
         found.setdefault(came["id"], []).append(came)
     return found

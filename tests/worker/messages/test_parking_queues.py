@@ -12,6 +12,7 @@ import pytest
 
 from celery_semaphore.core.permit import Permit
 from tests.conftest import StartServer
+from tests.support.lines import whole_lines
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
@@ -25,7 +26,7 @@ BIG = {"semaphore_park_max_size": 3000}
 
 
 def routes(path: Path, task: str) -> list[str]:
-    came = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    came = [json.loads(line) for line in whole_lines(path)]
     return [each["route"].rpartition("/")[2] for each in came if each["id"] == task]
 
 

@@ -26,6 +26,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.pool_process import acquired, tracing
 from celery_semaphore.worker.pool_process.acquired import Acquired
 from celery_semaphore.worker.pool_process.tracing import put_on_span
+from tests.support.lines import whole_lines
 from tests.support.process import wait_until
 
 from ..conftest import Site
@@ -53,8 +54,7 @@ class Traced:
         return self.site.start(app="tests.worker.traced", env=env, conf=conf, **options)
 
     def sent(self, **which: Any) -> list[dict[str, Any]]:
-        lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
-        found = [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in whole_lines(self._path)]
         return [each for each in found if which.items() <= each.items()]
 
     def signals(self, result: AsyncResult) -> list[str]:
