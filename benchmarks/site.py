@@ -18,6 +18,7 @@ import psutil
 from celery import Celery
 
 from celery_semaphore.stores import store_from_url
+from tests.support.lines import whole_lines
 from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.process import ROOT, Process, wait_until
 from tests.support.servers import ValkeyServer
@@ -109,7 +110,7 @@ class Site:
 
     def lines(self, kind: str) -> Iterator[list[float]]:
         for file in self.directory.glob("lines.*"):
-            for line in file.read_text().splitlines():
+            for line in whole_lines(file):
                 first, *numbers = line.split()
                 if first == kind:
                     yield [float(number) for number in numbers]

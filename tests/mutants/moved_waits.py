@@ -26,7 +26,12 @@ STAYS = ("a message of other claims is not taken up", "a task that changed is an
 FIRST_STAYS = ("the first message that was parked stays", "all messages of a task are alike")
 NOTHING_FREED = ("who releases nothing hands nothing on", "nothing is free that was not before")
 WITH_RANK = ("-k", "parked_anew_with_the_rank")
-OWN_RANK = ("a message keeps the rank that it has at its resource", "its other record is not sent")
+OF_A_GRANT = ("-k", "rank_of_an_earlier_grant")
+NEWEST = ("the newest grant tells the rank of a wait", "it is the one that counts")
+OWN_RANK = (
+    "a message keeps the rank that it has at its resource",
+    "a promotion in another line is not for it",
+)
 NO_LOOK = ("a line that is tried again is not looked for", "its caller tries it at once")
 
 MUTANTS = (
@@ -225,13 +230,30 @@ MUTANTS = (
         "coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources[cardinality(_parked.resources):]), ticket);",
         tests=(ON_POSTGRESQL[0], *WITH_RANK),
     ),
+    memory(
+        *NEWEST,
+        "state",
+        "        found = [self.at(claim.resource).ticket_of(nonce) for claim in wanted]\n",
+        "        newest, _ = self.grant_to(wanted, nonce)\n"
+        "        found = [newest.ticket] if newest else [self.at(claim.resource).ticket_of(nonce) for claim in wanted]\n",
+        tests=(ON_MEMORY[0], *OF_A_GRANT),
+    ),
     lua(
-        "the newest grant tells the rank of a wait",
-        "it is the one that counts",
+        *NEWEST,
         "_waits",
-        "local grant = is_granted and holders.read(at, GRANT .. nonce)",
-        "local grant = is_granted and at == resources[#resources] and is_granted",
-        tests=(ON_REDIS[0], "-k", "rank_of_an_earlier_grant"),
+        "local grant = newest and holders.read(at, GRANT .. nonce)",
+        "local grant = newest",
+        tests=(ON_REDIS[0], *OF_A_GRANT),
+    ),
+    postgresql(
+        *NEWEST,
+        "v1/line.sql",
+        "WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(_nonce);\n"
+        "        IF FOUND AND (first",
+        "WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(_nonce) AND p.token = (SELECT max(q.token)"
+        " FROM celery_semaphore.permit AS q WHERE q.resource = ANY (_resources) AND q.holder = p.holder);\n"
+        "        IF FOUND AND (first",
+        tests=(ON_POSTGRESQL[0], *OF_A_GRANT),
     ),
     lua(
         *NO_LOOK,

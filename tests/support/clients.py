@@ -24,6 +24,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter
+from tests.support.lines import whole_lines
 
 FORK = get_context("fork")  # each process opens its own store
 LIMITS = {"one": 1, "two": 2, "four": 4}
@@ -182,7 +183,7 @@ class Clients:
 
     def notes(self) -> list[str]:
         """Return what holders were told: "ok", "restored", "lost HOLDER …"; "late …" after a lease unrenewed."""
-        return [line for file in self._notes.iterdir() for line in file.read_text().splitlines()]
+        return [line for file in self._notes.iterdir() for line in whole_lines(file)]
 
     def __enter__(self) -> Self:
         self.replace_dead()

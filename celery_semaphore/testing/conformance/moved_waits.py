@@ -1,4 +1,4 @@
-"""Test a wait that moves to the line of another resource."""
+"""Test a wait that moves to the line of another resource, or has a record or a grant at each of two."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
@@ -56,14 +56,18 @@ def let_one_give_way_in_a_second_call(store: Store, clock: Clock) -> None:
     clock.advance(5)  # the lease of "a" is over
 
 
-def grant_twice(store: Store) -> Ticket:
-    """Park a message in each line, promote the ticket in the first one, and send both; return the ticket."""
+def grant_twice(store: Store, clock: Clock) -> Ticket:
+    """Park a message in each line, promote the ticket in the first one, and send both; return the ticket.
+
+    The grant with the promotion is the earlier one.
+    """
     fill_both(store)
     ticket = parked(store, claim(), "w")
     assert refused(store, DISK, "w2", came_back(ticket, Kind.PARK)).ticket == ticket
     assert attached(store, ticket, DISK, b"w2") == []
     store.promote([ticket], "api")
     store.sent(released(store, "a", claim()))
+    clock.advance(0.5)
     store.sent(released(store, "y", DISK))
     return ticket
 
@@ -225,17 +229,19 @@ class MovedWaits(Suite):
         assert released(store, "y", DISK) == []
         assert messages(released(store, "a", claim())) == [b"w3"]
 
-    def test_a_message_is_parked_anew_with_the_rank_of_an_earlier_grant(self, store: Store) -> None:
+    def test_a_message_is_parked_anew_with_the_rank_of_an_earlier_grant(
+        self, store: Store, clock: Clock
+    ) -> None:
         """Send two deliveries with grants of their own, one of them promoted; each grant has too little weight."""
-        ticket = grant_twice(store)
+        ticket = grant_twice(store, clock)
         heavier = claim(5, weight=2) + of_disk(5, weight=2)
         assert attached(store, ticket, heavier, b"w3") == []
         waiting = [each.ticket for at in ("api", "disk") for each in store.snapshot(at).waiters]
         assert waiting == [ticket.promoted()]
 
-    def test_a_refusal_gives_the_rank_of_an_earlier_grant(self, store: Store) -> None:
+    def test_a_refusal_gives_the_rank_of_an_earlier_grant(self, store: Store, clock: Clock) -> None:
         """Let the task come back with more weight than may be held."""
-        ticket = grant_twice(store)
+        ticket = grant_twice(store, clock)
         heavier = claim(1, weight=2) + of_disk(1, weight=2)
         assert (
             refused(store, heavier, "w3", came_back(ticket, Kind.PARK)).ticket == ticket.promoted()

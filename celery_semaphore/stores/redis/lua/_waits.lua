@@ -19,15 +19,16 @@ local function more_urgent(one, other)
     return one and (not other or one < other) and one or other
 end
 
--- Read the record of a wait on each resource of the call, into its `info` and `stands`. Return the ticket of the wait,
--- or nil, with the most urgent rank of these records and of its grants: an operator may have promoted any of them.
-function waits.known_ticket(nonce, is_granted)
+-- Read the record of a wait on each resource of the call, into `info` and `stands` of the resource. Return the ticket
+-- of the wait, or nil, with the most urgent rank of these records and of its grants: an operator may have promoted any
+-- of them. `newest` is one of its grants, or nil if it has none.
+function waits.known_ticket(nonce, newest)
     local known
     for _, at in ipairs(resources) do
         if not at.no_waiters then
             at.info, at.stands = waits.info(at, nonce)
         end
-        local grant = is_granted and holders.read(at, GRANT .. nonce)
+        local grant = newest and holders.read(at, GRANT .. nonce)
         known = more_urgent(at.stands, known)
         known = more_urgent(grant and grant.rank .. "." .. nonce, known)
     end
