@@ -131,8 +131,7 @@ class Cluster:
                 _, _, session, permit, since = heappop(self._running)
             self.used += time.monotonic() - since
             self.ended += 1
-            self._store.release(permit.holder, permit.claims)
-            session.freed(permit.claims)
+            session.begin_granted(self._store.release(permit.holder, permit.claims).granted)
             self._calls.put(lambda session=session: self._wait(session))
 
     def end(self) -> None:

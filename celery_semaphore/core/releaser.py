@@ -13,7 +13,7 @@ from ..errors import StoreUnavailable
 from .background_thread import BackgroundThread
 from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
-from .store import Outgoing, Store
+from .store import HandedOn, Store
 from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Releaser:
         self,
         store: Store,
         before: Callable[[], None] = lambda: None,
-        handed_on: Callable[[Outgoing], None] = lambda _: None,
+        handed_on: Callable[[HandedOn], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._handed_on = handed_on
@@ -124,8 +124,8 @@ class Releaser:
 
     def _release(self, release: _Release) -> None:
         try:
-            outgoing = self._store.release(release.holder, release.claims, release.message_id)
-            self._handed_on(outgoing)
+            handed = self._store.release(release.holder, release.claims, release.message_id)
+            self._handed_on(handed)
         except StoreUnavailable as error:
             self._releases.append(release)
             self._give_up_overdue(error)

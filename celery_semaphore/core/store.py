@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Totals, Wait
@@ -12,6 +13,18 @@ from .ticket import Ticket
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]
 TOTALLED = 500  # resources in one call of ``totals``
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """What a release handed on.
+
+    ``granted`` are the nonces of waits that a session must take up, so that a process which holds such a wait need not
+    ask. If the answer is lost they are not repeated, as a question of their session finds them.
+    """
+
+    outgoing: Outgoing = frozenset()
+    granted: frozenset[str] = frozenset()
 
 
 class Store(Protocol):
@@ -71,7 +84,7 @@ class Store(Protocol):
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
-    ) -> Outgoing:
+    ) -> HandedOn:
         """Release the permit for good, or make sure that there will be none; hand on.
 
         With the ``message_id`` that brought the holder, its task has run, and its copies are refused from now on. A

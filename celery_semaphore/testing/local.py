@@ -15,7 +15,7 @@ from ..stores.memory import MemoryStore
 from ..stores.options import DEFAULTS, StoreOptions
 
 if TYPE_CHECKING:
-    from ..core.store import Outgoing
+    from ..core.store import HandedOn
     from ..core.ticket import Ticket
 
 SHUTDOWN_TIMEOUT_S = 1.0  # how long permits that tests still hold may take to be released
@@ -51,7 +51,7 @@ class LocalStore(MemoryStore):
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
-    ) -> Outgoing:
+    ) -> HandedOn:
         self._beyond.discard(holder)
         return super().release(holder, claims, message_id)
 

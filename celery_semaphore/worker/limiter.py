@@ -12,10 +12,10 @@ from celery import Celery
 
 from ..core.announcer import Announcer
 from ..core.breaker import CircuitBreaker
-from ..core.events import Event, PermitReleasedEvent
+from ..core.events import Event
 from ..core.lease import LeaseKeeper
 from ..core.releaser import Releaser
-from ..core.store import Outgoing, Store
+from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
 from .messages.broker import is_amqp
@@ -159,15 +159,21 @@ class Limiter:
         held = self.worker.held  # the event loop may set it to None
         return 1 if held is None else held.session.sessions
 
-    def handed_on(self, outgoing: Outgoing) -> None:
-        """Send the messages that a release or a sweep handed on, in a worker's main process."""
-        if outgoing and os.getpid() == self._main:  # else a worker's sweep finds them
-            self.mover.bring_back(outgoing)
+    def handed_on(self, handed: HandedOn) -> None:
+        """Send and begin what a release or a sweep handed on, in a worker's main process.
 
-    def _happened(self, event: Event) -> None:
-        """Let the session ask for a grant that a released permit may have made possible."""
-        if isinstance(event, PermitReleasedEvent) and (held := self.worker.held) is not None:
-            held.session.freed(event.permit.claims)
+        Elsewhere a worker's sweep finds the messages, and a question the grants.
+        """
+        if os.getpid() != self._main:
+            return
+        if handed.outgoing:
+            self.mover.bring_back(handed.outgoing)
+        if handed.granted and (held := self.worker.held) is not None:
+            held.session.begin_granted(handed.granted)
+
+    def reaped(self, outgoing: Outgoing) -> None:
+        """Send the messages that a call of ``reap`` handed on."""
+        self.handed_on(HandedOn(outgoing))
 
     def _drain_beside_the_loop(self) -> None:
         if self.drain():
@@ -182,7 +188,6 @@ class Limiter:
     def _new(self) -> ProcessState:
         store = self._given or self.settings.open_store()
         announce = Announcer()
-        announce.subscribe(self._happened)
         own = measured(store, announce) if is_on(self.settings) else store
         keeper = LeaseKeeper(own, announce)  # the sweeper reaps
         releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)

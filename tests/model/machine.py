@@ -24,7 +24,7 @@ from celery_semaphore.core.permit import (
     Snapshot,
 )
 from celery_semaphore.core.session import HeldWait
-from celery_semaphore.core.store import Outgoing, Store
+from celery_semaphore.core.store import HandedOn, Outgoing, Store
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
@@ -105,17 +105,19 @@ class Stores(RuleBasedStateMachine):
         self.seen = seen
         return answer
 
-    def hand_on(self, question: Callable[[Store], Outgoing], then: str = "left") -> None:
+    def hand_on(self, question: Callable[[Store], HandedOn | Outgoing], then: str = "left") -> None:
         """Ask, and take the messages that are handed on, and send them; or die before that.
 
         A store may name a resource that has no message any more.
         """
 
-        def taken(store: Store) -> list[Grant]:
-            outgoing = question(store)
-            return [] if then == "left" else in_order(store.take(outgoing))
+        def taken(store: Store) -> tuple[list[str], list[Grant]]:
+            answer = question(store)
+            handed = answer if isinstance(answer, HandedOn) else HandedOn(answer)
+            grants = [] if then == "left" else in_order(store.take(handed.outgoing))
+            return sorted(handed.granted), grants
 
-        for grant in self.ask(taken):
+        for grant in self.ask(taken)[1]:
             self.taken.append((grant, self._messages_of(grant.payload[:1])))
         while then == "sent" and self.taken:
             self._sent()

@@ -341,7 +341,7 @@ NOBODY_RELEASES = [
         "what a process handed on is forgotten",
         "the note is about its permit",
         "permits/ledger",
-        "        self._keeper.discard(holder)\n        self._handed_on(outgoing)\n",
+        "        self._keeper.discard(holder)\n        self._handed_on(handed)\n",
         "        self._keeper.discard(holder)\n",
         f"{SCHEDULER}::test_what_a_process_handed_on_is_sent",
     ),

@@ -320,9 +320,9 @@ RENEWING = [
         "the note of a release before the release",
         "a process that dies between the two leaks its permit",
         "worker/pool_process/postrun",
-        "        outgoing = process.store.release(holder, claims, message_id)\n",
-        "        notes.released(holder, frozenset())\n"
-        "        outgoing = process.store.release(holder, claims, message_id)\n",
+        "        handed = process.store.release(holder, claims, message_id)\n",
+        "        notes.released(holder, HandedOn())\n"
+        "        handed = process.store.release(holder, claims, message_id)\n",
         f"{GIVES_BACK}[before release-early]",
     ),
     worker(

@@ -14,7 +14,7 @@ from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
 from celery_semaphore.core.session import SessionReply
-from celery_semaphore.core.store import Outgoing
+from celery_semaphore.core.store import HandedOn, Outgoing
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import (
@@ -202,7 +202,7 @@ class TestFailingStore:
             iter([StoreUnavailable("gone"), StoreUnavailable("gone")]),
         )
 
-        def fail(*args: Any) -> Outgoing:
+        def fail(*args: Any) -> HandedOn:
             if error := next(failures, None):
                 raise error
             return release(*args)
@@ -220,7 +220,7 @@ class TestFailingStore:
         """The store hangs: the caller has waited for it once."""
         release, calling, go_on = store.release, threading.Event(), threading.Event()
 
-        def hang(*args: Any) -> Outgoing:
+        def hang(*args: Any) -> HandedOn:
             calling.set()
             assert go_on.wait(SOON)
             return release(*args)

@@ -32,7 +32,7 @@ class LostAnswers:
         cut_off.acquire(claim(), "a")
         park(cut_off, "b")
         proxy.drop_answers()
-        outgoing = cut_off.release("a", claim())
+        outgoing = cut_off.release("a", claim()).outgoing
         assert [grant.payload for grant in cut_off.take(outgoing)] == [b"b"]
         assert proxy.answers_dropped == 1
 

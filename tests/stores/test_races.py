@@ -77,7 +77,7 @@ def park(url: str, address: str, over: Over) -> None:
         if not isinstance(answer, Permit):
             return []
         hold(counter, answer)
-        return store.take(store.release(answer.holder, answer.claims))
+        return store.take(store.release(answer.holder, answer.claims).outgoing)
 
     while not over():
         n += 1
@@ -87,7 +87,7 @@ def park(url: str, address: str, over: Over) -> None:
             grants = run(answer)
         elif answer.position > 20:
             assert answer.ticket
-            grants = store.take(store.release(answer.ticket, wanted))
+            grants = store.take(store.release(answer.ticket, wanted).outgoing)
         else:
             assert answer.ticket
             grants = store.take(store.attach(answer.ticket, wanted, b"message"))
@@ -185,7 +185,7 @@ def drain(store: Any) -> None:
         for grant in grants:
             holder, wait = f"drain-{next(numbers)}", Wait(Kind.PARK, ticket=grant.ticket)
             if isinstance(store.acquire(grant.claims, holder, wait), Permit):
-                grants += store.take(store.release(holder, grant.claims))
+                grants += store.take(store.release(holder, grant.claims).outgoing)
         return not list(store.resources())
 
     wait_until(drained, 10 * LEASE, "nothing is held, nobody waits")

@@ -134,7 +134,7 @@ class TestRoundTrips:
         reset_stats(server)
         assert set(store.renew(permits).values()) == {Renewal.OK}
         assert commands(server)["eval"] == 1
-        assert not store.release("a", claim(9))
+        assert not store.release("a", claim(9)).outgoing
         reset_stats(server)
         store.renew(permits[1:])
         store.release("b", claim(9))
@@ -194,7 +194,7 @@ class TestKeys:
         store.attach(ticket, both, b"b", name="b", ends_in=100.0)
         refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
         store.release("c", both)
-        (grant,) = store.take(store.release("a", both))
+        (grant,) = store.take(store.release("a", both).outgoing)
         message = MessageId("b", "b.1", remember_for=0.5)
         permit_of(store.acquire(both, "b2", Wait(Kind.PARK, ticket=grant.ticket), message))
         store.release("b2", both)
@@ -402,7 +402,7 @@ class TestLedger:
         ticket = refusal_of(store.acquire(claim(), "b", PARK)).ticket
         assert ticket
         store.attach(ticket, claim(), b"b")
-        store.sent(store.take(store.release("a", claim())))
+        store.sent(store.take(store.release("a", claim()).outgoing))
         before = fields()
         assert b"for" in before
         permit_of(store.acquire(claim(), "b2", Wait(Kind.PARK, ticket=ticket)))

@@ -95,7 +95,7 @@ class TestInTwoLines:
         two_lines(store, clock)
         clock.advance(1)
         parked(store, DISK, "c")
-        assert not store.release("a", API)
+        assert not store.release("a", API).outgoing
         assert (line(store), line(store, "disk")) == ([], ["b", "c"])
         assert store.snapshot("disk").waiters[0].ticket.priority == HIGHEST_PRIORITY
         (grant,) = released(store, "d", DISK)

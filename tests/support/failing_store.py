@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.errors import StoreUnavailable
 
 
@@ -30,12 +31,12 @@ class FailingStore:
             raise StoreUnavailable("hung")
         return dict.fromkeys(self.renewed, Renewal.OK)
 
-    def release(self, holder: str, claims: Any, message_id: Any = None) -> frozenset[str]:
+    def release(self, holder: str, claims: Any, message_id: Any = None) -> HandedOn:
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("hung")
         self.released.append((holder, [claim.resource for claim in claims]))
-        return frozenset()
+        return HandedOn()
 
     def reap(self, limit: int = 100) -> frozenset[str]:
         return frozenset()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ from kombu.common import QoS
 from kombu.transport.redis import MultiChannelPoller
 
 from celery_semaphore.core import releaser
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
 from celery_semaphore.worker.messages import publisher
@@ -148,6 +150,19 @@ def log_prefetch() -> None:
 def rest_long() -> None:
     """Let the releaser read no notes of its own accord."""
     releaser.IDLE_CHECK_S = 3600.0
+
+
+def answer_no_question(path: str) -> None:
+    """Let no session get an answer once this file exists."""
+    store = type(store_from_url(os.environ["STORE"]))
+    ask: Callable[..., Any] = store.ask
+
+    def unanswered(*args: Any, **kwargs: Any) -> Any:
+        if Path(path).exists():
+            raise StoreUnavailable("no answer")
+        return ask(*args, **kwargs)
+
+    store.ask = unanswered  # type: ignore[method-assign]
 
 
 def log_messages(path: str) -> None:

@@ -91,6 +91,6 @@ def test_each_finds_what_others_handed_on(
         result = nap.delay()
         wait_until(partial(one_waits, client), 10, "it waits")
         wait_until(lambda: broker.hlen("unacked") == 0, 10, "it is parked")
-        assert client.release(holder, [ONE]), "it is handed on"
+        assert client.release(holder, [ONE]).outgoing, "it is handed on"
         client.close()
         result.get(timeout=20, disable_sync_subtasks=False)

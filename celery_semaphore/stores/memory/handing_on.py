@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...core.store import HandedOn
 from ..encoding import ResourceClaim
 from .resource import Entry
 from .state import GRANT
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
     from .stored_wait import StoredWait
 
 
-def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
-    """Grant the free permits of these resources; return the resources with messages to send.
+def hand_on(state: MemoryState, names: Sequence[str]) -> HandedOn:
+    """Grant the free permits of these resources."""
+    granted: list[StoredWait] = []
+    outgoing = _hand_on(state, names, granted)
+    return HandedOn(outgoing, frozenset(waiter.nonce for waiter in granted if waiter.session))
+
+
+def _hand_on(state: MemoryState, names: Sequence[str], granted: list[StoredWait]) -> Outgoing:
+    """Add the waits that are granted to ``granted``, and return the resources with messages to send.
 
     If a head has claims on other resources, all are handed on together.
     """
@@ -34,15 +42,15 @@ def hand_on(state: MemoryState, names: Sequence[str]) -> Outgoing:
             if not {claim.resource for claim in waiter.resource_claims}.issubset(names):  # H7
                 needed = [claim.resource for claim in waiter.resource_claims]
                 break
-            again = _grant_or_move(state, at, waiter) or again
+            again = _grant_or_move(state, at, waiter, granted) or again
     if again:
-        return hand_on(state, names)
+        return _hand_on(state, names, granted)
     outgoing = frozenset(name for name in names if state.at(name).outbox)
     if not needed:
         return outgoing
     together = list(dict.fromkeys([*names, *needed]))
     state.sweep([ResourceClaim(name, 0, 0) for name in together])
-    return outgoing | hand_on(state, together)
+    return outgoing | _hand_on(state, together, granted)
 
 
 def _next(state: MemoryState, at: Resource) -> StoredWait | None:
@@ -53,12 +61,15 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
     return None  # H3: a free permit goes to the next acquire
 
 
-def _grant_or_move(state: MemoryState, at: Resource, waiter: StoredWait) -> bool:
+def _grant_or_move(
+    state: MemoryState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
+) -> bool:
     """Return whether the line where it stands now must be tried again."""
     for claim in waiter.resource_claims:
         if claim.resource != at.name and state.refusal(claim, waiter.ticket):
             return _move(at, state.at(claim.resource), waiter)
     _grant(state, at, waiter)
+    granted.append(waiter)
     return False
 
 

@@ -19,6 +19,7 @@ from ...core.permit import (
     Totals,
     Wait,
 )
+from ...core.store import HandedOn
 from ...core.ticket import Ticket
 from ..encoding import (
     ResourceClaim,
@@ -106,7 +107,7 @@ class MemoryStore:
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
-    ) -> Outgoing:
+    ) -> HandedOn:
         wanted = resource_claims(claims)
         with self._lock:
             try:
@@ -114,12 +115,12 @@ class MemoryStore:
             except NewerFormat:
                 if not isinstance(holder, Ticket):
                     release_in_newer(self._state, holder, wanted, message_id)
-                return frozenset()  # a newer process hands on
+                return HandedOn()  # a newer process hands on
             if isinstance(holder, Ticket):
                 end_wait(state, holder, wanted)  # R6
             else:
                 release(state, holder, wanted, message_id)
-            return self._handed_on(wanted)
+            return hand_on(state, [claim.resource for claim in wanted])  # R7
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
@@ -243,4 +244,4 @@ class MemoryStore:
         return self._state
 
     def _handed_on(self, wanted: Sequence[ResourceClaim]) -> Outgoing:
-        return hand_on(self._state, [claim.resource for claim in wanted])  # R7
+        return hand_on(self._state, [claim.resource for claim in wanted]).outgoing

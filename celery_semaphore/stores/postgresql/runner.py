@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.store import HandedOn
 from ...errors import SemaphoreError
 from ..encoding import ROUNDS, microseconds
 from .answers import texts
 from .broken import Broken
 from .connection import Composite, Parameter, Row, is_one_resources, passed_over_if_busy
+from .names import original
 
 if TYPE_CHECKING:
     from ...core.store import Outgoing
@@ -49,26 +51,28 @@ class Runner:
         outgoing: Outgoing = frozenset()
         for start in range(0, len(names), BATCH):
             some = names[start : start + BATCH]
-            outgoing |= self.handed_on(some, self.run("reap", some, lock_timeout=lock_timeout))
+            said = self.run("reap", some, lock_timeout=lock_timeout)
+            outgoing |= self.handed_on(some, said).outgoing
         return outgoing
 
-    def handed_on(self, names: list[str], said: list[Row]) -> Outgoing:
-        """Continue the hand-on until it is done; return the resources with messages to send.
+    def handed_on(self, names: list[str], said: list[Row]) -> HandedOn:
+        """Continue the hand-on until it is done; return what all its calls handed on.
 
         A head with claims on other resources is tried in a call that declares them all.
         """
-        outgoing: Outgoing = frozenset()
+        outgoing, granted = set[str](), set[str]()
         for _ in range(ROUNDS):
-            ((epoch, again, needed, found),) = said
+            ((epoch, again, needed, found, nonces),) = said
             self.epoch = int(epoch)
-            outgoing |= frozenset(texts(found))
+            outgoing.update(texts(found))
+            granted.update(map(original, texts(nonces)))
             more = texts(needed)
             if again != "t" and not more:
                 break
             # Hand on at the given resources first.
             names = list(dict.fromkeys([*names, *more]))
             said = self.run("reap", names)
-        return outgoing
+        return HandedOn(frozenset(outgoing), frozenset(granted))
 
     def run(
         self, operation: str, *parameters: Parameter, lock_timeout: int | None = None

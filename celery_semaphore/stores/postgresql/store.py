@@ -20,6 +20,7 @@ from ...core.permit import (
     Wait,
 )
 from ...core.session import SessionReply, Standing
+from ...core.store import HandedOn
 from ..encoding import (
     ROUNDS,
     check_holder,
@@ -135,21 +136,21 @@ class PostgresStore:
             (stored(ticket.text), stored(name), ends, packed(claims), *columns(wanted))
         )
         said = self._runner.run("attach", parked, payload)
-        return self._runner.handed_on([claim.resource for claim in wanted], said)
+        return self._runner.handed_on([claim.resource for claim in wanted], said).outgoing
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         return self._renewer.renew(list(permits))
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
-    ) -> Outgoing:
+    ) -> HandedOn:
         resources = [claim.resource for claim in resource_claims(claims)]
         words = (stored(name_of(holder)), *brought_by(message_id), resources)
         try:
             return self._runner.handed_on(resources, self._runner.run("release", *words))
         except NewerFormat:
             self._runner.run("release_newer", *words)
-            return frozenset()  # a newer worker hands on
+            return HandedOn()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
@@ -163,8 +164,9 @@ class PostgresStore:
         for start in range(0, len(names), BATCH):
             some = [stored(name) for name in names[start : start + BATCH]]
             for _ in range(ROUNDS):
-                ((epoch, moved, needed, found),) = self._runner.run("end", some)
-                outgoing |= self._runner.handed_on(texts(found), [[epoch, "f", needed, found]])
+                ((epoch, moved, needed, found, granted),) = self._runner.run("end", some)
+                said = [[epoch, "f", needed, found, granted]]
+                outgoing |= self._runner.handed_on(texts(found), said).outgoing
                 if moved != "t":
                     break
         return outgoing
@@ -174,7 +176,7 @@ class PostgresStore:
         nonces = [stored(ticket.nonce) for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
             handed = self._runner.run("promote", resource, nonces[start : start + BATCH])
-            outgoing |= self._runner.handed_on([resource], handed)
+            outgoing |= self._runner.handed_on([resource], handed).outgoing
         return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.store import HandedOn
 from ..encoding import ROUNDS, ResourceClaim
 from . import answers, scripts
 
@@ -27,7 +28,7 @@ class HandOn:
 
     def all_handed_on(self, calls: list[Call], said: Sequence[list[Any] | None]) -> Outgoing:
         answered = zip(calls, said, strict=True)
-        handed = (self.handed_on(call[0], answer) for call, answer in answered if answer)
+        handed = (self.handed_on(call[0], answer).outgoing for call, answer in answered if answer)
         return frozenset().union(*handed)
 
     def end(self, names: Sequence[str]) -> Outgoing:
@@ -47,24 +48,25 @@ class HandOn:
             for (wanted, _), answer in zip(
                 calls, self._runner.run_all(scripts.END, calls), strict=True
             ):
-                outgoing |= self.handed_on(wanted, answer)
+                outgoing |= self.handed_on(wanted, answer).outgoing
         return outgoing
 
-    def handed_on(self, wanted: list[ResourceClaim], answer: list[Any]) -> Outgoing:
-        """Continue the hand-on until it is done; return the resources with messages to send.
+    def handed_on(self, wanted: list[ResourceClaim], answer: list[Any]) -> HandedOn:
+        """Continue the hand-on until it is done; return what all its calls handed on.
 
         A head with claims on other resources is tried in a call that declares them all.
         """
-        outgoing: Outgoing = frozenset()
+        outgoing, granted = set[str](), set[str]()
         for _ in range(ROUNDS):
             if len(answer) == 1:  # there is no wait
                 break
-            _, again, needed, names = answer
-            outgoing |= {name.decode() for name in names}
+            _, again, needed, names, nonces = answer
+            outgoing.update(name.decode() for name in names)
+            granted.update(map(answers.text, nonces))
             if not (again or needed):
                 break
             more = {claim.resource: claim for claim in wanted}
             more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
             wanted = list(more.values())
             answer = self._runner.run(scripts.REAP, wanted)
-        return outgoing
+        return HandedOn(frozenset(outgoing), frozenset(granted))

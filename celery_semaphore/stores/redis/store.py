@@ -18,6 +18,7 @@ from ...core.permit import (
     Totals,
     Wait,
 )
+from ...core.store import HandedOn
 from ..encoding import (
     ResourceClaim,
     check_holder,
@@ -124,14 +125,15 @@ class RedisStore:
         wanted = resource_claims(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket.text, payload, name, ends, packed(claims), *figures_of(wanted)]
-        return self._hand_on.handed_on(wanted, self._runner.run(scripts.ATTACH, wanted, words))
+        said = self._runner.run(scripts.ATTACH, wanted, words)
+        return self._hand_on.handed_on(wanted, said).outgoing
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         return self._renewer.renew(list(permits))
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
-    ) -> Outgoing:
+    ) -> HandedOn:
         wanted, words, key = resource_claims(claims), [name_of(holder)], NONE
         if message_id is not None and not message_id.is_first:
             words += [message_id.number, str(microseconds(message_id.remember_for))]
@@ -142,7 +144,7 @@ class RedisStore:
             )
         except NewerFormat:
             self._runner.run(scripts.RELEASE_NEWER, wanted, words, key)
-            return frozenset()  # a newer worker hands on
+            return HandedOn()  # a newer worker hands on
 
     def reap(self, limit: int = 100) -> Outgoing:
         try:
@@ -165,7 +167,7 @@ class RedisStore:
         nonces = [ticket.nonce for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
             answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
-            outgoing |= self._hand_on.handed_on(wanted, answer)
+            outgoing |= self._hand_on.handed_on(wanted, answer).outgoing
         return outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:

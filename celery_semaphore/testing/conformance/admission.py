@@ -34,7 +34,7 @@ class Admission(Suite):
 
     def test_a_release_frees_the_permit(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         admitted(store, claim(), "b")
         assert why(store, claim(), "c") is Reason.SATURATED
 
@@ -125,7 +125,7 @@ class Admission(Suite):
 
     def test_a_stranger_releases_nothing(self, store: Store) -> None:
         admitted(store, claim(), "a")
-        assert not store.release("stranger", claim())
+        assert not store.release("stranger", claim()).outgoing
         assert why(store, claim(), "b") is Reason.SATURATED
 
     def test_who_released_never_acquires_again(self, store: Store) -> None:

@@ -36,7 +36,7 @@ class AttachedGrants(Suite):
         ticket = parks(store, claim(), "b")
         clock.advance(0.5)
         parked(store, claim(), "c")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert granted(store) == [ticket]
         clock.advance(0.5)
         (grant,) = attached(store, ticket, claim(), b"b")

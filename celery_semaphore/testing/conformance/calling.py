@@ -58,8 +58,9 @@ class Calling(Suite):
         """Hand the permit on without sending a message."""
         admitted(store, claim(), "a")
         ticket = calling(store, claim(), "b")
-        outgoing = store.release("a", claim())
-        assert store.take(outgoing) == []
+        handed = store.release("a", claim())
+        assert handed.granted == {ticket.nonce}
+        assert store.take(handed.outgoing) == []
         (held,) = store.snapshot("api").holders
         assert (held.holder, held.ticket) == (ticket.nonce, ticket)
         assert held.expires_at == clock.now + GRANT_S
@@ -102,7 +103,7 @@ class Calling(Suite):
             admitted(
                 store, claim(), holder, came_back(ticket, Kind.PARK) if sent else calls(ticket)
             )
-        assert not store.release(holder, claim())
+        assert not store.release(holder, claim()).outgoing
 
     def test_several_of_both_are_handed_on_at_once(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(4, weight=4), "a")
@@ -142,7 +143,7 @@ class Calling(Suite):
             again = refused(store, claim(), "b", calls(first))
             assert (again.ticket, again.position) == (first, 0)
         assert not store.reap()
-        assert store.release("a", claim()) == frozenset()
+        assert store.release("a", claim()).outgoing == frozenset()
         assert granted(store) == [first]
 
     def test_a_raised_limit_is_handed_on_to_callers(self, store: Store, clock: Clock) -> None:

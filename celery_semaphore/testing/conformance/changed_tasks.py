@@ -95,7 +95,7 @@ class ChangedTasks(Suite):
         assert not store.attach(again, DISK, b"b", name="b")
         if promoted == "after":
             store.promote([ticket], "disk")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         store.promote([ticket], "disk")
         grants = released(store, "d", DISK)
         store.sent(grants)
@@ -117,7 +117,7 @@ class ChangedTasks(Suite):
         admitted(store, claim() + DISK, "a")
         ticket = parked(store, claim() + DISK, "b")
         assert held(store, "b2", claims=DISK, ticket=ticket).ticket == ticket
-        outgoing = store.release("a", claim() + DISK)
+        outgoing = store.release("a", claim() + DISK).outgoing
         assert store.ask(S).granted == {ticket.nonce}
         assert messages(store.take(outgoing)) == [b"b"]
 
@@ -162,7 +162,7 @@ class ChangedTasks(Suite):
         """Keep a message that lies in the store, though its grant was for other claims."""
         admitted(store, claim(2, weight=2), "a")
         self._waits(store, Kind.PARK)
-        outgoing = store.release("a", claim(2, weight=2))
+        outgoing = store.release("a", claim(2, weight=2)).outgoing
         assert len(store.take(outgoing) if taken else outgoing) == 1
         admitted(store, claim(2), "c")
         self._is_refused_without_a_wait(store)
@@ -183,7 +183,7 @@ class ChangedTasks(Suite):
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "d")
         ticket = self._waits(store, Kind.REQUEUE)
-        assert not store.release("a", claim(2))
+        assert not store.release("a", claim(2)).outgoing
         assert granted(store) == [ticket]
         self._is_refused_without_a_wait(store)
         (waiter,) = store.snapshot("api").waiters

@@ -146,7 +146,7 @@ class CopiesOfWaits(WithTasks):
         admitted(store, task.claims, "busy")
         assert task.ticket
         assert not store.attach(task.ticket, task.claims, b"copy")
-        store.sent(store.take(store.release("busy", task.claims)))
+        store.sent(store.take(store.release("busy", task.claims).outgoing))
         assert store.snapshot("api").occupied == 1
         answer = task.asks("h3", "h9.1")
         assert isinstance(answer, Refusal)

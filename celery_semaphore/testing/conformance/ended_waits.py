@@ -44,7 +44,7 @@ class EndedWaits(Suite):
     def test_what_was_granted_is_not_ended(self, store: Store) -> None:
         admitted(store, claim(), "a")
         named(store, "b")
-        outgoing = store.release("a", claim())
+        outgoing = store.release("a", claim()).outgoing
         store.end(["b"])
         assert [grant.token > 0 for grant in store.take(outgoing)] == [True]
 

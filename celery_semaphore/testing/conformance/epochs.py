@@ -76,7 +76,7 @@ class Epochs(Suite):
         assert sorted(store.resources()) == ["api", "disk"]
         clock.advance(GRACE)
         assert why(store, claim(2), "b") is Reason.SATURATED
-        assert not store.release("a", both)
+        assert not store.release("a", both).outgoing
         assert admitted(store, both, "c").token > permit.token
 
     def test_tokens_grow_even_if_the_clock_went_back(self, store: Store, clock: Clock) -> None:
@@ -189,7 +189,7 @@ class Epochs(Suite):
         self.forget(store)
         store.renew([permit])
         parked(store, claim(), "b")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert not store.reap()
         clock.advance(LEASE)
         assert [grant.payload for grant in reaped(store)] == [b"b"]

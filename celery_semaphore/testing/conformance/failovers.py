@@ -54,7 +54,7 @@ class Failovers(Suite):
         assert store.renew([permit]) == {"b2": Renewal.OK}
         clock.advance(TAKE_UP)
         assert reaped(store) == []  # its message was delivered
-        assert not store.release("b2", both)
+        assert not store.release("b2", both).outgoing
         assert list(store.resources()) == []
 
     def test_only_its_own_grant_is_a_holders(self, store: Store) -> None:

@@ -99,12 +99,12 @@ class Formats(Suite):
         permit = admitted(store, both, "a")
         self.set_format(store, NEWER)
         for _ in range(2):
-            assert store.release("a", both) == frozenset()
+            assert store.release("a", both).outgoing == frozenset()
             assert store.renew([permit]) == {"a": Renewal.LOST}
         self.set_format(store, FORMAT)
         assert why(store, both, "a") is Reason.RELEASED
         assert admitted(store, both, "b").token > permit.token
-        assert store.release("b", both) == frozenset()
+        assert store.release("b", both).outgoing == frozenset()
         assert list(store.resources()) == []
 
     def test_what_was_given_back_is_handed_on_at_the_next_look(self, store: Store) -> None:
@@ -112,7 +112,7 @@ class Formats(Suite):
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         self.set_format(store, NEWER)
-        assert store.release("a", claim()) == frozenset()
+        assert store.release("a", claim()).outgoing == frozenset()
         assert store.reap() == frozenset()
         self.set_format(store, FORMAT)
         assert store.snapshot("api").holders == ()
@@ -126,7 +126,7 @@ class Formats(Suite):
         later = requeued(store, claim(), "c")
         self.set_format(store, NEWER)
         for holder in (ticket, later):
-            assert store.release(holder, claim()) == frozenset()
+            assert store.release(holder, claim()).outgoing == frozenset()
         self.set_format(store, FORMAT)
         seen = store.snapshot("api")
         assert [held.ticket for held in seen.holders] == [ticket]

@@ -76,7 +76,7 @@ class GoneCallers(Suite):
         ticket = calling(store, claim(), "b")
         clock.advance(0.001)
         parked(store, claim(), "c")
-        assert not store.release(ticket, claim())
+        assert not store.release(ticket, claim()).outgoing
         assert messages(released(store, "a", claim())) == [b"c"]
 
     def test_a_callers_grant_can_be_given_up(self, store: Store, clock: Clock) -> None:
@@ -95,7 +95,7 @@ class GoneCallers(Suite):
         calling(store, claim(), "b")
         store.release("b", claim())
         assert store.snapshot("api").waiting == 0
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert list(store.resources()) == []
 
     def test_what_was_handed_to_it_meanwhile_goes_to_the_next(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def released(store: Store, holder: str | Ticket, claims: Sequence[Claim]) -> list[Grant]:
     """Release the permit; return the granted messages."""
-    return store.take(store.release(holder, claims))
+    return store.take(store.release(holder, claims).outgoing)
 
 
 def reaped(store: Store) -> list[Grant]:

@@ -47,7 +47,7 @@ class HandingOn(Suite):
             admitted(store, claim(2), holder)
         parked(store, claim(2), "c")
         store.set_limit(1, "api")
-        assert not store.release("a", claim(2))
+        assert not store.release("a", claim(2)).outgoing
         assert messages(released(store, "b", claim(2))) == [b"c"]
 
     def test_many_are_handed_on_at_once(self, store: Store) -> None:
@@ -64,7 +64,7 @@ class HandingOn(Suite):
         parked(store, claim(2, weight=2), "heavy")
         clock.advance(1)
         parked(store, claim(2), "light")
-        assert not store.release("a", claim(2))
+        assert not store.release("a", claim(2)).outgoing
         assert messages(released(store, "b", claim(2))) == [b"heavy"]
 
     def test_what_one_heavy_holder_leaves_goes_to_several(self, store: Store) -> None:
@@ -108,7 +108,7 @@ class HandingOn(Suite):
         assert refused(store, heavy, "b2", came_back(shown[0].ticket, Kind.PARK)).position == 0
         assert store.snapshot("api").waiting == 4
         store.release(shown[1].ticket, heavy)  # c is given up
-        assert not store.release("x", claim(3))
+        assert not store.release("x", claim(3)).outgoing
         store.set_limit(1, "api")
         store.reap()
         assert not limited(store, 2, "api")
@@ -147,7 +147,7 @@ class HandingOn(Suite):
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
         admitted(store, both, "b2", came_back(ticket, Kind.PARK))
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
-        assert not store.release("b2", both)
+        assert not store.release("b2", both).outgoing
         assert list(store.resources()) == []
 
     def test_a_head_refused_elsewhere_moves_there(self, store: Store, clock: Clock) -> None:
@@ -169,7 +169,7 @@ class HandingOn(Suite):
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "x")
         ticket = parked(store, both, "b")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         (grant,) = released(store, "x", claim(of="disk"))
         assert (grant.ticket, grant.payload) == (ticket, b"b")
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1

@@ -33,7 +33,7 @@ class InTransit(Suite):
     def test_nothing_is_granted_to_it_and_newcomers_pass(self, store: Store) -> None:
         admitted(store, BOTH, "a")
         requeued(store, BOTH, "b")
-        assert not store.release("a", BOTH)
+        assert not store.release("a", BOTH).outgoing
         assert granted(store) == granted(store, "disk") == []
         assert not store.reap()
         admitted(store, BOTH, "c")
@@ -95,7 +95,7 @@ class InTransit(Suite):
         clock.advance(1)
         parked(store, claim(), "c")
         refused(store, claim(), "b2", holding(ticket=ticket))
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert granted(store) == [ticket]
 
     def test_its_place_is_kept_as_long_as_the_broker_may_take(

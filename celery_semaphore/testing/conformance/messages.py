@@ -41,7 +41,7 @@ class Messages(Suite):
         admitted(store, claim(), "a")
         ticket = refused(store, claim(), "b", PARK).ticket
         assert ticket
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert store.attach(ticket, claim(), b"b")
         assert messages(attached(store, ticket, claim(), b"b")) == [b"b"]  # the answer was lost
         assert store.snapshot("api").waiting == 0
@@ -115,7 +115,7 @@ class Messages(Suite):
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
         requeued(store, claim(), "b2", ticket=ticket)
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
 
     def test_who_parked_is_not_released_with_its_delivery(self, store: Store) -> None:
         admitted(store, claim(), "a")
@@ -149,7 +149,7 @@ class Messages(Suite):
         """Let a grant end in the outbox; its message is back in the line."""
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
-        outgoing = store.release("a", claim())
+        outgoing = store.release("a", claim()).outgoing
         store.set_limit(0, "api")
         clock.advance(TAKE_UP)
         store.reap()

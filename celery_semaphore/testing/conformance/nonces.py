@@ -52,7 +52,7 @@ class Nonces(Suite):
         assert ticket_of(answer) == after
 
     def test_the_old_text_gives_the_wait_up(self, store: Store, old: Ticket) -> None:
-        assert not store.release(old, claim())
+        assert not store.release(old, claim()).outgoing
         assert messages(released(store, "a", claim())) == [b"c"]
 
     def test_the_old_text_gives_the_grant_up(self, store: Store, old: Ticket) -> None:

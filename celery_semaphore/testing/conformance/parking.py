@@ -43,7 +43,7 @@ class Parking(Suite):
             assert messages(released(store, before, claim())) == [holder.encode()]
             before = f"{holder}2"
             admitted(store, claim(), before, came_back(tickets[holder], Kind.PARK))
-        assert not store.release(before, claim())
+        assert not store.release(before, claim()).outgoing
 
     def test_higher_priority_goes_first(self, store: Store) -> None:
         admitted(store, claim(), "a")
@@ -79,7 +79,7 @@ class Parking(Suite):
         clock.advance(LEASE - 1)
         assert not store.reap()
         assert why(store, claim(), "c") is Reason.SATURATED
-        assert not store.release("b2", claim())
+        assert not store.release("b2", claim()).outgoing
         assert list(store.resources()) == []
 
     def test_a_grant_keeps_others_out(self, store: Store) -> None:
@@ -134,8 +134,8 @@ class Parking(Suite):
         """Give up the ticket of a task that will not run, for example a revoked one."""
         admitted(store, claim(), "a")
         ticket = parked(store, claim(), "b")
-        assert not store.release(ticket, claim())
-        assert not store.release("a", claim())
+        assert not store.release(ticket, claim()).outgoing
+        assert not store.release("a", claim()).outgoing
         assert list(store.resources()) == []
 
     def test_a_grant_can_be_given_up(self, store: Store, clock: Clock) -> None:

@@ -19,6 +19,7 @@ from .session_grants import SessionGrants
 from .session_line import SessionLine
 from .sessions import Sessions
 from .timeouts import Timeouts
+from .told_by_release import ToldByRelease
 from .waiting import Waiting
 from .waits_after_losses import WaitsAfterLosses
 
@@ -27,7 +28,7 @@ class Acquisition(Admission, Leases, Waiting, Timeouts, Copies, CopiesOfWaits, F
     """Holds the tests of acquiring and renewing, and of refused waits."""
 
 
-class SessionWaits(Sessions, SessionGrants, SessionLine, NamedWaits, NamedGrants):
+class SessionWaits(Sessions, SessionGrants, ToldByRelease, SessionLine, NamedWaits, NamedGrants):
     """Holds the tests of waits that sessions ask for."""
 
 

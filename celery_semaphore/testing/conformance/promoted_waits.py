@@ -22,7 +22,7 @@ DISK = claim(of="disk")
 class PromotedWaits(Suite):
     def test_what_was_granted_stays_so(self, store: Store, clock: Clock) -> None:
         first, _ = queued(store, clock, "b", "c")
-        outgoing = store.release("a", claim())
+        outgoing = store.release("a", claim()).outgoing
         store.promote([first], "api")
         (grant,) = store.take(outgoing)
         store.sent([grant])
@@ -107,7 +107,7 @@ class PromotedWaits(Suite):
         named(store, "b", claims=BOTH)
         clock.advance(1)
         store.promote([named(store, "c", claims=BOTH)], "api")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert messages(released(store, "disk", claim(of="disk"))) == [b"c"]
 
     def test_attached_again(self, store: Store, clock: Clock) -> None:

@@ -75,7 +75,7 @@ class Promotions(Suite):
         assert (reply.granted, reply.expected) == (frozenset(), {"w": 1.0})
         assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
         assert line(store) == ["w", "b"]
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert store.ask(S).granted == {"w"}
         admitted(store, claim(), "w2", came_back(wait.ticket))
         assert messages(released(store, "w2", claim())) == [b"b"]
@@ -95,7 +95,7 @@ class Promotions(Suite):
         named(store, "c", priority=9)
         store.ask(S)
         assert refused(store, claim(), "w2", holding(ticket=ticket)).position == 0
-        assert not store.release("b2", claim())
+        assert not store.release("b2", claim()).outgoing
         assert store.ask(S).granted == {"w"}
 
     def test_one_that_calls_goes_first(self, store: Store, clock: Clock) -> None:
@@ -105,7 +105,7 @@ class Promotions(Suite):
         ticket = refused(store, claim(), "w", Wait(Kind.BLOCK, session=S)).ticket
         assert ticket
         store.promote([ticket], "api")
-        assert not store.release("a", claim())
+        assert not store.release("a", claim()).outgoing
         assert store.ask(S).granted == {"w"}
 
     def test_one_that_waits_elsewhere_stays_as_it_is(self, store: Store) -> None:

@@ -64,7 +64,7 @@ def reachable(store: Store, resource: str = "api") -> list[Ticket]:
 
 def examine_line(store: Store) -> None:
     """Let the store look at the line; a reap may find that it need not."""
-    assert not store.release("unknown", claim())
+    assert not store.release("unknown", claim()).outgoing
 
 
 def forgotten_after(seconds: float, store: Store, clock: Clock) -> None:

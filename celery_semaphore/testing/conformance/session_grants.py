@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.session import GRANT_S
+from ...core.store import HandedOn
 from .acquisition import admitted, claim, refused
 from .calling import BOTH, granted
 from .session_calls import S, T, held, holding, nonces, reachable
@@ -36,7 +37,7 @@ class SessionGrants(Suite):
         admitted(store, claim(), "a")
         wait = held(store, "b")
         assert store.ask(S).granted == frozenset()
-        assert not store.release("a", claim())
+        assert store.release("a", claim()) == HandedOn(granted=nonces(wait))
         (grant,) = store.snapshot("api").holders
         assert (grant.ticket, grant.granted) == (wait.ticket, True)
         assert grant.expires_at == clock.now + GRANT_S
@@ -63,7 +64,7 @@ class SessionGrants(Suite):
         store.ask(S)
         admitted(store, BOTH, "a")
         wait = held(store, "b", claims=BOTH)
-        store.release("a", BOTH)
+        assert store.release("a", BOTH).granted == nonces(wait)
         assert granted(store) == granted(store, "disk") == [wait.ticket]
         assert store.ask(S).granted == nonces(wait)
         admitted(store, BOTH, "b", holding(ticket=wait.ticket))
@@ -76,9 +77,9 @@ class SessionGrants(Suite):
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "x")
         wait = held(store, "b", claims=BOTH)
-        store.release("a", claim())
+        assert store.release("a", claim()) == HandedOn()
         assert (store.snapshot("api").waiting, reachable(store, "disk")) == (0, [wait.ticket])
-        store.release("x", claim(of="disk"))
+        assert store.release("x", claim(of="disk")).granted == nonces(wait)
         assert store.ask(S).granted == nonces(wait)
 
     def test_a_grant_ends_after_two_seconds(self, store: Store, clock: Clock) -> None:
@@ -157,7 +158,7 @@ class SessionGrants(Suite):
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b\nc\n:1")
-        store.release("a", claim())
+        assert store.release("a", claim()).granted == nonces(wait)
         assert store.ask(S).granted == store.ask(S, begun=[wait]).granted == nonces(wait)
 
     def test_a_grant_that_is_given_up_goes_to_the_next(self, store: Store, clock: Clock) -> None:

@@ -56,7 +56,7 @@ class SessionLine(Suite):
             kind = Kind.PARK if sent else Kind.REQUEUE
             holder = f"{n}-came"
             admitted(store, claim(), holder, Wait(kind, ticket, session=S))
-        assert not store.release(holder, claim())
+        assert not store.release(holder, claim()).outgoing
         assert list(store.resources()) == []
 
     def test_newcomers_do_not_overtake_a_session(self, store: Store, clock: Clock) -> None:

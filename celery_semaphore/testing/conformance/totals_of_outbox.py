@@ -28,7 +28,7 @@ class OutboxTotals(Suite):
         admitted(store, claim(), "a")
         parked(store, claim(), "b")
         parked(store, claim(), "c")
-        outgoing = store.release("a", claim())
+        outgoing = store.release("a", claim()).outgoing
         clock.advance(3)
         totals = counted(store)
         assert (totals.outbox, age(totals), totals.parked, totals.granted) == (
@@ -123,7 +123,7 @@ class OutboxTotals(Suite):
         disk = claim(of="disk")
         admitted(store, claim(), "a")
         ticket = parked(store, claim() + disk, "b")
-        store.take(store.release("a", claim()))
+        store.take(store.release("a", claim()).outgoing)
         assert not store.attach(ticket, disk, b"b2", name="b2", ends_in=TAKE_UP / 2)
         clock.advance(TAKE_UP)
         outgoing = store.set_limit(None, "api") | store.reap()

@@ -61,5 +61,5 @@ class TwoMessages(Suite):
         store.attach(again, DISK, b"b2", ends_in=1.0)
         clock.advance(1)
         store.release("d", DISK)
-        outgoing = store.release("a", claim())
+        outgoing = store.release("a", claim()).outgoing
         assert sorted(messages(store.take(outgoing | {"disk"}))) == [b"b", b"b2"]

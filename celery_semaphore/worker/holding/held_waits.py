@@ -1,11 +1,9 @@
-"""Know which waits the held messages of one connection have, by nonce and by resource."""
+"""Know which waits the held messages of one connection have, by nonce."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, KeysView
 
-from ...core.permit import Claim
 from ...core.session import HeldWait
 from .held_message import HeldMessage
 
@@ -15,7 +13,6 @@ class HeldWaits:
 
     def __init__(self) -> None:
         self._by_nonce: dict[str, list[HeldMessage]] = {}
-        self._count = Counter[str]()  # of messages, by resource
 
     def __len__(self) -> int:
         return len(self._by_nonce)
@@ -23,19 +20,14 @@ class HeldWaits:
     def add(self, held: HeldMessage, wait: HeldWait) -> None:
         nonce = wait.ticket.nonce
         self._by_nonce[nonce] = [*self._by_nonce.get(nonce, ()), held]
-        self._count.update(claim.resource for claim in wait.claims)
 
     def discard(self, held: HeldMessage) -> None:
         if held.wait is None:
             return
         nonce = held.wait.ticket.nonce
-        before = self._by_nonce.pop(nonce, [])
-        left = [each for each in before if each is not held]
+        left = [each for each in self._by_nonce.pop(nonce, ()) if each is not held]
         if left:
             self._by_nonce[nonce] = left
-        if len(left) < len(before):
-            self._count.subtract(claim.resource for claim in held.wait.claims)
-            self._count += Counter()  # drops the resources with a count of 0
 
     def clear(self) -> None:
         self._by_nonce = {}
@@ -50,10 +42,6 @@ class HeldWaits:
 
     def has(self, wait: HeldWait) -> bool:
         return any(each.wait is wait for each in self.messages(wait.ticket.nonce))
-
-    def wants(self, claims: Iterable[Claim]) -> bool:
-        """Return whether a message waits for one of these resources."""
-        return any(self._count[claim.resource] for claim in claims)
 
     def waits(self) -> list[HeldWait]:
         """Return all waits."""

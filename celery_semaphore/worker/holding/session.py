@@ -6,6 +6,8 @@ The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
   one. So the session falls asleep, and the grants go to other workers.
 * A lost answer, or a store that was away: the next answer has every grant, and the session names all that it holds.
 * A refusal that began while the session slept: its wait is in transit, and is named when it arrives.
+* A release that granted a wait of this worker: its answer says so, and the wait begins without a question. If that
+  answer is lost, or the grant has ended meanwhile, nothing else changes.
 * A granted task that finds no free process: its grant is prolonged, for twice as long as a grant lasts. Then the
   session sleeps until a process takes the task, since another worker may have a free one.
 """
@@ -16,13 +18,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import inf
 
 from ...core.background_thread import BackgroundThread
 from ...core.forecast import SLOWEST_S, Forecast
 from ...core.lease import BEATS
 from ...core.names import new_name
-from ...core.permit import Claim
 from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
@@ -65,8 +67,6 @@ class Session:
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
         self._unnamed = deque[HeldWait]()
-        # Whether a permit was released since the last question began. A visit to the loop may clear the event itself.
-        self._freed = False
         self._next_at = 0.0  # monotonic time of the next question
         self._woke_at = inf  # waits that were refused before this time may be in transit
         self._visited_at = 0.0
@@ -111,11 +111,10 @@ class Session:
             self._granted.discard(nonce)
             yield from self._held.messages(nonce)
 
-    def freed(self, claims: Iterable[Claim]) -> None:
-        """Ask soon if a held message waits for one of these, since this worker released a permit. For any thread."""
-        if self._held.wants(claims):
-            self._freed = True
-            self._event.set()
+    def begin_granted(self, granted: frozenset[str]) -> None:
+        """Begin those of these waits that are held here: a release of this worker granted them. For any thread."""
+        if own := self._held.nonces() & granted:
+            self._in_loop(partial(self._begin, own))
 
     def turns(self) -> dict[str, float | None]:
         """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""
@@ -145,7 +144,7 @@ class Session:
         self._next_at = time.monotonic() + pause
         if not self._ended:
             time.sleep(least)  # many arrivals at once must not cause a question each
-            self._event.wait(0.0 if self._freed else max(pause - least, 0.0))
+            self._event.wait(max(pause - least, 0.0))
 
     def ask(self) -> tuple[float, float]:
         """Ask once, and wait until the loop has handled the answer.
@@ -161,7 +160,6 @@ class Session:
             return BUSY_S, 0.0
         self._asleep = False
         self._next_at = inf  # whatever arrives now sets the event
-        self._freed = False
         self._expect_arrived()
         begun, first = self.unstarted.now(), self._forecast.first()
         waits = [wait for wait, _, _ in begun.values()]
@@ -198,6 +196,11 @@ class Session:
             self._event.wait(SLOWEST_S)
         self._event.wait(0.0)  # clear what the visit set; earlier arrivals are handled next
         self._visited_at = time.monotonic()
+
+    def _begin(self, own: set[str]) -> None:
+        if not self._ended:
+            self._granted.update(own)
+            self.visit()
 
     def _received(self) -> None:
         """Visit, in the loop, and let the thread go on."""

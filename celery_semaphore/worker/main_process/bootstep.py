@@ -115,7 +115,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         if limiter.settings.hold:  # else P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
             epoch = self.held.session.epoch if self.held is not None else None
-            session = Session(limiter.process.measured, worker.in_loop, limiter.handed_on, epoch)
+            session = Session(limiter.process.measured, worker.in_loop, limiter.reaped, epoch)
             self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),

@@ -18,7 +18,7 @@ from ...core.events import PermitAcquiredEvent, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.releaser import Releaser
-from ...core.store import Outgoing
+from ...core.store import HandedOn
 from ..protocols import BoundTask
 from .delivery import Delivery, Watcher
 from .process import is_gone
@@ -36,7 +36,7 @@ class Ledger:
         keeper: LeaseKeeper,
         releaser: Releaser,
         announce: Announcer,
-        handed_on: Callable[[Outgoing], None],
+        handed_on: Callable[[HandedOn], None],
     ) -> None:
         self._keeper = keeper
         self._releaser = releaser
@@ -75,12 +75,12 @@ class Ledger:
         delivery = self._deliveries.get(holder)
         return delivery is not None and delivery.over
 
-    def released(self, holder: str, outgoing: Outgoing) -> None:
+    def released(self, holder: str, handed: HandedOn) -> None:
         """Record that the process has released the permit; it will report the end of the task."""
         if delivery := self._deliveries.get(holder):
             delivery.released = True
         self._keeper.discard(holder)
-        self._handed_on(outgoing)
+        self._handed_on(handed)
 
     def unreleased(self, holder: str) -> None:
         """Stop renewing a permit that its process could not release.

@@ -22,7 +22,7 @@ from typing import Any
 
 from ...core.events import PermitAcquiredEvent
 from ...core.permit import Claim, Permit
-from ...core.store import Outgoing
+from ...core.store import HandedOn
 from ...errors import ConfigurationError
 from ...stores.encoding import brief
 from .permit_observer import PermitObserver
@@ -69,12 +69,12 @@ class NotePipe:
         """Write the note of ``PermitObserver.over``."""
         self._note(f'["over",{_quoted(holder)}]')
 
-    def released(self, holder: str, outgoing: Outgoing) -> None:
+    def released(self, holder: str, handed: HandedOn) -> None:
         """Write the note of ``PermitObserver.released``."""
         start = f'["released",{_quoted(holder)},'
-        note = f"{start}{json.dumps(sorted(outgoing)) if outgoing else '[]'}]"
-        # If the note would be too long, the next sweep finds what was handed on.
-        self._note(note if len(note) < select.PIPE_BUF else f"{start}[]]")
+        note = f"{start}{_listed(handed.outgoing)},{_listed(handed.granted)}]"
+        # If the note would be too long, the next sweep and the next question find what was handed on.
+        self._note(note if len(note) < select.PIPE_BUF else f"{start}[],[]]")
 
     def unreleased(self, holder: str) -> None:
         """Write the note of ``PermitObserver.unreleased``."""
@@ -139,6 +139,10 @@ def _packed(claims: tuple[Claim, ...]) -> str:
     return json.dumps([_fields(claim) for claim in claims], separators=(",", ":"))
 
 
+def _listed(names: frozenset[str]) -> str:
+    return json.dumps(sorted(names)) if names else "[]"
+
+
 def _fields(claim: Claim) -> list[Any]:
     # The beginning of a long key is enough: stores use the resource's name.
     key = claim.key if claim.key is None else claim.key[:64].encode("utf-8", "replace").decode()
@@ -155,7 +159,7 @@ def _enter(note: list[Any], observer: PermitObserver) -> None:
             observer.held(PermitAcquiredEvent(permit, task, waited, took), since, pid)
         case ["over", holder]:
             observer.over(holder)
-        case ["released", holder, outgoing]:
-            observer.released(holder, frozenset(outgoing))
+        case ["released", holder, outgoing, granted]:
+            observer.released(holder, HandedOn(frozenset(outgoing), frozenset(granted)))
         case ["unreleased", holder]:
             observer.unreleased(holder)

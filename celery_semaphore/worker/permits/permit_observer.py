@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ...core.events import PermitAcquiredEvent
 from ...core.permit import Claim
-from ...core.store import Outgoing
+from ...core.store import HandedOn
 
 
 class PermitObserver(Protocol):
@@ -25,8 +25,8 @@ class PermitObserver(Protocol):
     def over(self, holder: str) -> None:
         """Record that the body has ended; its process releases the permit, and then reports the end."""
 
-    def released(self, holder: str, outgoing: Outgoing) -> None:
-        """Record that the store has confirmed the release; the messages that it handed on must be sent."""
+    def released(self, holder: str, handed: HandedOn) -> None:
+        """Record that the store has confirmed the release, and what it handed on."""
 
     def unreleased(self, holder: str) -> None:
         """Record that the task has ended but the store did not confirm: the permit must end with its lease."""

@@ -11,7 +11,7 @@ from ...core.announcer import Announcer
 from ...core.events import Event, PermitLostEvent, PermitRestoredEvent
 from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Permit
-from ...core.store import Outgoing, Store
+from ...core.store import HandedOn, Store
 from ...errors import StoreUnavailable
 from ..protocols import BoundTask
 
@@ -29,7 +29,7 @@ class EagerHolder:
         task: BoundTask,
         claims: Sequence[Claim],
         store: Store,
-        handed_on: Callable[[Outgoing], None],
+        handed_on: Callable[[HandedOn], None],
     ) -> None:
         task_id = task.request.id
         self.name = f"{task_id}:{os.urandom(8).hex()}"
@@ -38,7 +38,7 @@ class EagerHolder:
         self._handed_on = handed_on
         announce = Announcer()
         announce.subscribe(partial(_log, f"task {task.name}[{task_id}]"))
-        self._keeper = LeaseKeeper(store, announce, lambda: handed_on(store.reap()))
+        self._keeper = LeaseKeeper(store, announce, lambda: handed_on(HandedOn(store.reap())))
 
     def keep(self, permit: Permit, since: float) -> None:
         """Renew the permit from now on."""

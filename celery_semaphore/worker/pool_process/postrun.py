@@ -78,7 +78,7 @@ def _release_and_note(
         notes.unreleased(holder)  # the main process retries
         return
     try:
-        outgoing = process.store.release(holder, claims, message_id)
+        handed = process.store.release(holder, claims, message_id)
     except StoreUnavailable as error:
         logger.warning(
             "%s is released by the main process, for the store failed: %s", holder, error
@@ -87,6 +87,6 @@ def _release_and_note(
         notes.unreleased(holder)
     else:
         # Note it only after the store has confirmed: if this process dies before, the main process releases again.
-        notes.released(holder, outgoing)
-        if outgoing:
-            limiter.waker.wake()  # a permit is reserved for what must be sent
+        notes.released(holder, handed)
+        if handed.outgoing or handed.granted:
+            limiter.waker.wake()  # a permit is reserved for what must be sent, or begins

@@ -311,7 +311,7 @@ def test_what_was_sent_is_not_sent_again_after_a_crash(
         ticket = refusal_of(store.acquire(wanted, holder, PARK)).ticket
         assert ticket
         store.attach(ticket, wanted, holder.encode(), name=holder)
-    outgoing = store.release("a", claim()) | store.end(["d"])
+    outgoing = store.release("a", claim()).outgoing | store.end(["d"])
     grants = store.take(outgoing)
     assert sorted(grant.payload for grant in grants) == [b"b", b"d"]
     store.sent(grants)

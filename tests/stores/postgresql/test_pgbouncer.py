@@ -29,7 +29,7 @@ def pooled(pooler: PgBouncer, open_at: OpenAt) -> PostgresStore:
 def test_a_pair(pooled: PostgresStore) -> None:
     assert pooled.check() == []
     assert isinstance(pooled.acquire(claim(), "a"), Permit)
-    assert not pooled.release("a", claim())
+    assert not pooled.release("a", claim()).outgoing
 
 
 def test_what_is_counted(pooled: PostgresStore) -> None:

@@ -95,7 +95,7 @@ def test_many_of_a_dead_session_are_sent_off_by_one_release(
     server.run(LINE % (S, DEAD))
     parked(store, LIMITED, "b")
     store.sleep(S)
-    assert messages(store.take(store.release("a", LIMITED))) == [b"b"]
+    assert messages(store.take(store.release("a", LIMITED).outgoing)) == [b"b"]
     assert store.snapshot("api").waiting == DEAD
 
 

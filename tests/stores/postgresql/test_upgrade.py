@@ -77,7 +77,7 @@ def use(one: PostgresStore, other: PostgresStore) -> None:
     assert other.renew([permit]) == {a: Renewal.OK}
     ticket = parked(other, b)
     assert one.snapshot("api").waiting == 1
-    (grant,) = other.take(one.release(a, claim()))
+    (grant,) = other.take(one.release(a, claim()).outgoing)
     one.sent([grant])
     assert (grant.ticket, grant.payload) == (ticket, b"parked")
     assert refusal_of(other.acquire(claim(), a)).reason is Reason.RELEASED
@@ -119,6 +119,6 @@ def test_what_was_there_before_goes_on(old: PostgresStore, request: pytest.Fixtu
     new: PostgresStore = request.getfixturevalue("new")
     assert new.check() == []
     assert new.renew([permit]) == old.renew([permit]) == {"a": Renewal.OK}
-    (grant,) = new.take(new.release("a", claim()))
+    (grant,) = new.take(new.release("a", claim()).outgoing)
     assert (grant.ticket, grant.payload) == (ticket, b"parked")
     assert old.renew([permit]) == {"a": Renewal.LOST}

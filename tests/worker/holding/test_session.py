@@ -10,10 +10,10 @@ import pytest
 from celery import Celery
 from celery.worker import state
 
-from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -487,48 +487,78 @@ def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> N
     assert pause == least
 
 
-def test_a_permit_that_was_given_back_here_brings_the_next_question_forward(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+def test_what_a_release_of_this_worker_granted_begins_without_a_question(
+    worker: Worker, store: MemoryStore
 ) -> None:
-    """The wait that it is granted to may be held here; but only if any waits for it."""
-    rung: list[str] = []
-    limiter = Limiter(Celery("freed"), worker.store)
-    limiter.worker.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
-    limiter.serve(None)
-    ledger = limiter.process.ledger
-
-    def ends(name: str, claims: tuple[Claim, ...]) -> list[str]:
-        rung.clear()
-        ledger.asked(name, claims)
-        ledger.held(PermitAcquiredEvent(Permit(name, 1, claims, 0.0, 0.0, 0)), 0.0)
-        ledger.ended(name)
-        return rung
-
-    monkeypatch.setattr(worker.session._event, "set", lambda: rung.append("rung"))
-    assert ends("a1", CLAIMS) == []
-    held = worker.hold(worker.refused("b"), turn=1000.0)
-    assert ends("a2", CLAIMS) == ["rung"]
-    assert ends("a3", (Claim("other", None, 1),)) == []
-    worker.session.discard(held)
-    assert ends("a4", CLAIMS) == []
-
-
-def test_a_permit_that_was_given_back_during_a_visit_brings_the_next_question_forward(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The visit's own end takes the ring."""
-    waited: list[float] = []
-    worker.hold(worker.refused("b"), turn=1000.0)
-    worker.session.visit = lambda: worker.session.freed(CLAIMS)
-    worker.clock.now += 1.0
-    pause, least = worker.session.ask()
-    assert pause > least
-    monkeypatch.setattr(worker.session._event, "wait", waited.append)
-    worker.session._rest(pause, least)
-    worker.session.visit = lambda: None
+    for name in "bc":
+        worker.hold(worker.refused(name))
+    worker.session.begin_granted(store.release("a", CLAIMS).granted)
+    assert worker.begun == ["b"]
     worker.session.ask()
-    worker.session._rest(pause, least)
-    assert waited[0] == 0.0 < waited[-1]
+    assert worker.begun == ["b"], "once, though its grant is not taken up yet"
+    worker.takes_up("b")
+    worker.session.begin_granted(store.release("b again", CLAIMS).granted)
+    assert worker.begun == ["b", "c"]
+
+
+def test_it_begins_in_the_loop(worker: Worker, store: MemoryStore) -> None:
+    """A process's note may be read in any thread; and what another worker holds needs no visit."""
+    calls = list[Callable[[], object]]()
+    worker.session._in_loop = calls.append
+    worker.hold(worker.refused("b"))
+    worker.session.begin_granted(frozenset({"another worker's"}))
+    assert calls == []
+    worker.session.begin_granted(store.release("a", CLAIMS).granted)
+    assert worker.begun == []
+    for call in calls:
+        call()
+    assert worker.begun == ["b"]
+
+
+def test_what_was_granted_while_its_refusal_was_on_its_way_begins_at_the_next_question(
+    worker: Worker, store: MemoryStore
+) -> None:
+    held = worker.refused("b")
+    worker.session.begin_granted(store.release("a", CLAIMS).granted)
+    worker.hold(held)
+    assert worker.begun == []
+    worker.session.ask()
+    assert worker.begun == ["b"]
+
+
+def test_what_a_release_granted_does_not_begin_after_the_session_ended(
+    worker: Worker, store: MemoryStore
+) -> None:
+    """The connection to the broker was lost while the call was queued for the loop."""
+    calls = list[Callable[[], object]]()
+    worker.session._in_loop = calls.append
+    worker.hold(worker.refused("b"))
+    worker.session.begin_granted(store.release("a", CLAIMS).granted)
+    visits: list[str] = []
+    worker.session.visit = lambda: visits.append("visit")
+    worker.session.end()
+    for call in calls:
+        call()
+    assert visits == []
+
+
+@pytest.mark.parametrize("who", ["its process", "the main process"])
+def test_a_release_reaches_the_session(worker: Worker, who: str) -> None:
+    """Of the worker's main process only: a child has a copy of the session, and no loop."""
+    limiter, held = Limiter(Celery("granted"), worker.store), worker.hold(worker.refused("b"))
+    assert held.wait is not None
+    handed = HandedOn(granted=frozenset({held.wait.ticket.nonce}))
+    limiter.worker.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
+    limiter.handed_on(handed)
+    assert worker.begun == []
+    limiter.serve(None)
+    if who == "its process":
+        limiter.process.ledger.released("a", handed)
+    else:
+        limiter.process.ledger.asked("a", CLAIMS)
+        limiter.process.ledger.ended("a")
+        limiter.process.releaser._step()
+    assert worker.begun == ["b"]
 
 
 def test_a_grant_brings_the_next_question_forward(

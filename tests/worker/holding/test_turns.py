@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,6 +151,25 @@ def test_what_is_granted_goes_before_what_is_prefetched(broker: Site) -> None:
     done([waiting])
     assert not others[-1].ready()
     done(others)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_what_a_release_of_the_worker_itself_granted_needs_no_question(
+    broker: Site, pool: str, tmp_path: Path
+) -> None:
+    """From some moment on no question is answered: each task begins since the one before it ended."""
+    silent = tmp_path / "silent"
+    worker = starts_with(
+        broker, "a", concurrency=2, pool=pool, env={"ANSWER_NO_QUESTION": str(silent)}
+    )
+    running = broker.send("hold", None, "running", queue="a")
+    wait_until(lambda: broker.inside("running") == 1, 20, "it runs")
+    results = waits_in(broker, worker, "a", 5)
+    silent.touch()
+    worker.wait_until(lambda: "cannot be asked for" in worker.log(), 20, "nothing is answered")
+    broker.let_go("running")
+    done([running, *results])
+    assert began(broker) == ids(results)
 
 
 def test_a_pause_that_ends_is_noticed_at_once(broker: Site) -> None:

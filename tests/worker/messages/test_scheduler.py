@@ -14,6 +14,7 @@ import pytest
 import redis
 from celery import Celery
 
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.messages.bring_back import BringBack
 from celery_semaphore.worker.messages.job import RetryLater
@@ -30,6 +31,8 @@ from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
 from .test_waiting import SENT, Store, a_message, parked, published, three_granted
+
+ONE_HANDED_ON = HandedOn(frozenset({"one"}), frozenset({"a wait"}))
 
 
 class Job:
@@ -236,17 +239,19 @@ def test_what_a_process_handed_on_is_sent() -> None:
     handed: list[Any] = []
     keeper: Any = SimpleNamespace(discard=lambda _: None)
     ledger = Ledger(keeper, None, None, handed.append)  # type: ignore[arg-type]
-    ledger.released("x", frozenset({"one"}))
-    assert handed == [{"one"}]
+    ledger.released("x", ONE_HANDED_ON)
+    assert handed == [ONE_HANDED_ON]
 
 
 def test_a_note_of_much_that_was_handed_on() -> None:
-    """What does not fit is found by a sweep; the release itself must be noted."""
+    """What does not fit is found by a sweep and a question; the release itself must be noted."""
     noted: list[Any] = []
     observer: Any = SimpleNamespace(released=lambda *note: noted.append(note))
     pipe = NotePipe()
-    pipe.released("x", frozenset({"one"}))
-    pipe.released("y", frozenset(f"{n:010}" for n in range(select.PIPE_BUF // 10)))
+    many = frozenset(f"{n:010}" for n in range(select.PIPE_BUF // 10))
+    pipe.released("x", ONE_HANDED_ON)
+    pipe.released("y", HandedOn(many))
+    pipe.released("z", HandedOn(granted=many))
     assert pipe.drain(observer)
     pipe.close()
-    assert noted == [("x", frozenset({"one"})), ("y", frozenset())]
+    assert noted == [("x", ONE_HANDED_ON), ("y", HandedOn()), ("z", HandedOn())]

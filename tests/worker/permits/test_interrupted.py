@@ -12,7 +12,7 @@ from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.signal_safe_event import SignalSafeEvent
-from celery_semaphore.core.store import Outgoing
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
@@ -104,7 +104,7 @@ class PermitObserver:
     def over(self, holder: str) -> None:
         self.enter(f"over {holder}")
 
-    def released(self, holder: str, outgoing: Outgoing) -> None:
+    def released(self, holder: str, handed: HandedOn) -> None:
         self.enter(f"released {holder}")
 
     def unreleased(self, holder: str) -> None:
@@ -114,7 +114,7 @@ class PermitObserver:
 def note_three(pipe: NotePipe, holder: str) -> list[str]:
     pipe.asked(holder, [ONE])
     pipe.held(PermitAcquiredEvent(Permit(holder, 1, (), 0.0, 30.0, 1)), 0.0)
-    pipe.released(holder, frozenset())
+    pipe.released(holder, HandedOn())
     return [f"{what} {holder}" for what in ("asked", "held", "released")]
 
 

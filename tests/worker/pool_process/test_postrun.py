@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from celery import Celery
 from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER
@@ -17,6 +19,8 @@ from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 
 from ..requests import request_of
+
+ONE = Claim("one", None, 1)
 
 
 @pytest.fixture
@@ -55,6 +59,28 @@ def test_what_cannot_be_given_back_is_renewed_no_more(
     limiter.drain()
     assert list(process.keeper._kept) == []
     assert asked == ([] if known else ["x:1"])
+    notes.close()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_loop_is_woken_for_what_a_release_granted(task: Any, waits: bool) -> None:
+    """The wait begins at once if its message is held here; without one the wake-up would cost each task."""
+    limiter, notes, handed = limiter_of(task.app), NotePipe(), list[HandedOn]()
+    limiter.serve(notes)
+    store = limiter.process.store
+    limiter.process.ledger._handed_on = handed.append
+    task.push_request(**{HOLDER: "x:1", "id": "x", "called_directly": False, "is_eager": False})
+    task.before_start("x", (), {})
+    if waits:
+        store.ask("session")
+        assert isinstance(
+            store.acquire([ONE], "y:1", Wait(Kind.REQUEUE, session="session")), Refusal
+        )
+    limiter.waker.clear()  # of what the start of the task rang for
+    postrun._release(task, "SUCCESS")
+    assert bool(select.select([limiter.waker], [], [], 0.0)[0]) == waits
+    limiter.drain()
+    assert handed == [HandedOn(granted=frozenset({"y:1"} if waits else ()))]
     notes.close()
 
 

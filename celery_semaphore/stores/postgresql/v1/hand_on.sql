@@ -6,7 +6,8 @@ CREATE TYPE celery_semaphore.v1_handed AS (
     epoch bigint,
     again bool, -- the caller must call again: there is more to hand on
     needed text[], -- all resources of a head, if the call did not declare them
-    outgoing text[] -- the resources with messages to send
+    outgoing text[], -- the resources with messages to send
+    granted text[] -- the nonces of waits that a session must take up
 );
 
 -- Look at a resource for a wait: if no acquire declared a limit, use the one that the wait declared.
@@ -101,7 +102,7 @@ END $$;
 -- resources that this call did not declare, 'more' if the next call must step over more waits to find the head, or null
 -- if nothing can be handed on.
 CREATE FUNCTION celery_semaphore.v1_try_head(
-    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[]
+    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[], OUT granted text
 ) LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_resource := celery_semaphore.v1_read(_home, NULL, _m);
@@ -134,6 +135,7 @@ BEGIN
     IF other IS NULL THEN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
+        granted := CASE WHEN head.session <> '' THEN head.nonce END;
     ELSE
         what := CASE WHEN celery_semaphore.v1_move_wait(head, other, _m) THEN 'replaced' ELSE 'moved' END;
     END IF;
@@ -143,7 +145,7 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_hand_on(_names text[], _m celery_semaphore.v1_moment)
 RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
-    handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[]);
+    handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
     done int := 0;
     replaced bool := false;
     home text;
@@ -155,6 +157,9 @@ BEGIN
             IF tried.what IN ('granted', 'moved', 'replaced') THEN
                 done := done + 1;
                 replaced := replaced OR tried.what = 'replaced';
+                IF tried.granted IS NOT NULL THEN
+                    handed.granted := handed.granted || tried.granted;
+                END IF;
             END IF;
             handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- H10
             EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';

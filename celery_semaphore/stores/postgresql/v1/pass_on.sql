@@ -1,10 +1,10 @@
 -- R3, H9: release a permit of a full resource and grant it to the first in line, a reachable wait of a session with
 -- this one claim. Most releases end so. v1_release_slow_path would do the same, at several times the cost.
 --
--- Return the epoch; or null if any condition is not met, and then nothing was changed.
+-- Return null if any condition is not met, and then nothing was changed.
 CREATE FUNCTION celery_semaphore.v1_pass_on(
     _home text, _holder text, _now bigint, _call celery_semaphore.v1_call
-) RETURNS bigint LANGUAGE plpgsql AS $$
+) RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     head celery_semaphore.waiter;
     taken_up_by bigint := _now + celery_semaphore.v1_grant_lasts();
@@ -67,5 +67,5 @@ BEGIN
     IF reap_at > least(taken_up_by, _now + _call.lease) THEN
         PERFORM celery_semaphore.v1_mark_in_use(_home, least(taken_up_by, _now + _call.lease));
     END IF;
-    RETURN epoch;
+    RETURN (epoch, false, '{}'::text[], '{}'::text[], ARRAY[head.nonce]);
 END $$;

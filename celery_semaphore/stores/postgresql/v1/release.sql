@@ -12,7 +12,7 @@ SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     home text := _resources[1];
     now bigint;
-    epoch bigint;
+    handed celery_semaphore.v1_handed := (NULL, false, '{}'::text[], '{}'::text[], '{}'::text[]);
     held_for bigint;
     done text;
 BEGIN
@@ -23,18 +23,18 @@ BEGIN
         WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, now)
         AND p.resource = home AND p.holder = _holder AND p.ends > now
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
-        RETURNING e.id, greatest(0, now - p.since) INTO epoch, held_for;
+        RETURNING e.id, greatest(0, now - p.since) INTO handed.epoch, held_for;
         IF FOUND THEN
             done := celery_semaphore.v1_update_mean(home, held_for, false);
         ELSE
-            epoch := celery_semaphore.v1_pass_on(home, _holder, now, _call);
+            handed := celery_semaphore.v1_pass_on(home, _holder, now, _call);
         END IF;
-        IF epoch IS NOT NULL THEN
+        IF handed.epoch IS NOT NULL THEN
             done := celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);
             IF random() < 0.01 THEN -- often enough without a reaper
                 done := celery_semaphore.v1_delete_tombstones(now);
             END IF;
-            RETURN (epoch, false, '{}'::text[], '{}'::text[]);
+            RETURN handed;
         END IF;
     END IF;
     RETURN celery_semaphore.v1_release_slow_path(

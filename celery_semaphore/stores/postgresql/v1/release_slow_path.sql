@@ -33,7 +33,7 @@ BEGIN
         PERFORM celery_semaphore.v1_end_wait(_holder, false, ats, _resources, m.now);
         RETURN celery_semaphore.v1_hand_on(_resources, m); -- R7
     END IF;
-    RETURN (m.epoch, false, '{}'::text[], '{}'::text[]);
+    RETURN (m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_end_permit(

@@ -5,6 +5,7 @@
 local hand_on = {}
 local MOST = 100 -- tries in one call; the caller calls again for the rest
 local tries, undeclared, again = 0, {}, false
+local granted = {} -- the nonces of waits that a session must take up
 local by_name = {}
 for _, at in ipairs(resources) do
     by_name[at.name] = at
@@ -50,6 +51,7 @@ local function grant(ticket, info, claims, home)
         index.mark_in_use(home, now)
     elseif info.session then -- without both, the server has evicted its message
         sessions.tell(info.session, home, nonce, ends)
+        table.insert(granted, nonce)
     end
 end
 
@@ -148,5 +150,5 @@ function hand_on.answer()
             table.insert(outgoing, at.name)
         end
     end
-    return {epoch, again and 1 or 0, undeclared, outgoing}
+    return {epoch, again and 1 or 0, undeclared, outgoing, granted}
 end
