@@ -9,6 +9,7 @@ from .copies_of_waits import CopiesOfWaits
 from .epochs import Epochs
 from .failovers import Failovers
 from .fairness import Fairness
+from .granted_by_release import GrantedByRelease
 from .late_returns import LateReturns
 from .leases import Leases
 from .lost_hand_overs import LostHandOvers
@@ -19,7 +20,6 @@ from .session_grants import SessionGrants
 from .session_line import SessionLine
 from .sessions import Sessions
 from .timeouts import Timeouts
-from .told_by_release import ToldByRelease
 from .waiting import Waiting
 from .waits_after_losses import WaitsAfterLosses
 
@@ -28,7 +28,7 @@ class Acquisition(Admission, Leases, Waiting, Timeouts, Copies, CopiesOfWaits, F
     """Holds the tests of acquiring and renewing, and of refused waits."""
 
 
-class SessionWaits(Sessions, SessionGrants, ToldByRelease, SessionLine, NamedWaits, NamedGrants):
+class SessionWaits(Sessions, SessionGrants, GrantedByRelease, SessionLine, NamedWaits, NamedGrants):
     """Holds the tests of waits that sessions ask for."""
 
 

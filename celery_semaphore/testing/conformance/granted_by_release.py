@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 
-class ToldByRelease(Suite):
+class GrantedByRelease(Suite):
     """R7. What stands in the line of each test is granted by a release, unless it says otherwise."""
 
     def test_it_tells_of_all_sessions(self, store: Store, clock: Clock) -> None:
-        """Its caller does not say which session it belongs to, and a process knows which waits it holds."""
+        """Name the waits of other sessions, too: a release does not say which process made it."""
         for session in (S, T):
             store.ask(session)
         admitted(store, claim(3, weight=3), "a")
@@ -31,7 +31,7 @@ class ToldByRelease(Suite):
         assert store.release("a", claim(3)).granted == nonces(*waits) | {caller.nonce}
 
     def test_it_tells_of_each_grant_once(self, store: Store) -> None:
-        """A question tells the grants that there are; a repeated release tells none of these."""
+        """Tell a grant in the answer of one release; each question of its session tells it again."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -50,7 +50,7 @@ class ToldByRelease(Suite):
         assert store.release("a2", claim(2)).granted == nonces(second)
 
     def test_a_parked_wait_is_outgoing_instead(self, store: Store, clock: Clock) -> None:
-        """Nobody holds its message: whoever takes it from the outbox sends it."""
+        """Do not tell it: the process that takes the message out of the outbox sends it."""
         store.ask(S)
         admitted(store, claim(2, weight=2), "a")
         parked(store, claim(2), "b")
