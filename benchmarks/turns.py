@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from queue import SimpleQueue
@@ -104,7 +106,13 @@ class Cluster:
 
     def _visit(self, session: Session) -> None:
         """Begin the waits that were granted."""
-        for held in list(session.granted()):
+        self._begin(session, list(session.granted()))
+
+    def _begin_all(self, session: Session, nonces: set[str]) -> None:
+        self._begin(session, session.messages(nonces))
+
+    def _begin(self, session: Session, waiting: Iterable[HeldMessage]) -> None:
+        for held in waiting:
             session.discard(held)
             assert held.wait
             self._ask(session, held.wait.ticket)
@@ -131,7 +139,8 @@ class Cluster:
                 _, _, session, permit, since = heappop(self._running)
             self.used += time.monotonic() - since
             self.ended += 1
-            session.begin_granted(self._store.release(permit.holder, permit.claims).granted)
+            own = session.own(self._store.release(permit.holder, permit.claims).granted)
+            self._calls.put(partial(self._begin_all, session, own))
             self._calls.put(lambda session=session: self._wait(session))
 
     def end(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import cached_property
 
@@ -45,6 +46,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
+        self._calls = deque[Callable[[], object]]()  # for the event loop
         self._app = app
         self._carry()
         self.worker = WorkerState()
@@ -109,10 +111,20 @@ class Limiter:
             return False
         return self.notes.drain(self.process.ledger)
 
+    def in_loop(self, call: Callable[[], object]) -> None:
+        """Call this in the event loop, soon. Any thread may ask for it.
+
+        A signal handler may, too: Celery's ``call_soon`` would take a lock that the interrupted thread may hold.
+        """
+        self._calls.append(call)
+        self.waker.wake()
+
     def on_wake(self) -> None:
-        """Read the notes in the event loop, which was woken for a permit or an acknowledgement."""
+        """Read the notes and make the calls that wait for the event loop, now that it runs."""
         self.waker.clear()
         self.drain()
+        for _ in range(len(self._calls)):
+            self._calls.popleft()()
 
     def kill(self, pid: int, runs: Callable[[], bool]) -> None:
         """End a process of the pool while it ``runs`` a task that has lost its permit."""
@@ -160,7 +172,7 @@ class Limiter:
         return 1 if held is None else held.session.sessions
 
     def handed_on(self, handed: HandedOn) -> None:
-        """Send and begin what a release or a sweep handed on, in a worker's main process.
+        """Send the messages that a call handed on, and begin the waits that it granted, in a worker's main process.
 
         Elsewhere a worker's sweep finds the messages, and a question the grants.
         """
@@ -169,7 +181,7 @@ class Limiter:
         if handed.outgoing:
             self.mover.bring_back(handed.outgoing)
         if handed.granted and (held := self.worker.held) is not None:
-            held.session.begin_granted(handed.granted)
+            held.begin_granted(handed.granted)
 
     def reaped(self, outgoing: Outgoing) -> None:
         """Send the messages that a call of ``reap`` handed on."""

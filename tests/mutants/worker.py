@@ -321,7 +321,7 @@ RENEWING = [
         "a process that dies between the two leaks its permit",
         "worker/pool_process/postrun",
         "        handed = process.store.release(holder, claims, message_id)\n",
-        "        notes.released(holder, HandedOn())\n"
+        "        notes.released(holder, type('Nothing', (), {'outgoing': (), 'granted': ()}))\n"
         "        handed = process.store.release(holder, claims, message_id)\n",
         f"{GIVES_BACK}[before release-early]",
     ),

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.store import Outgoing
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.store import HandedOn, Outgoing
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of
 from tests.worker.requests import limited
@@ -42,6 +43,27 @@ def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(
     assert reaped == []
     limiter.sweeper.sweep()
     assert reaped == [100]
+
+
+@pytest.mark.parametrize("who", ["its process", "the main process"])
+def test_a_release_reaches_what_is_held(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """In the worker's main process only: a child has a copy of what is held, and no loop."""
+    limiter, handed, begun = limiter_of(app), HandedOn(granted=frozenset({"b"})), list[Any]()
+    limiter.worker.held = cast("Any", SimpleNamespace(begin_granted=begun.append))
+    limiter.handed_on(handed)
+    assert begun == []
+    limiter.serve(None)
+    process = limiter.process
+    monkeypatch.setattr(process.store, "release", lambda *_: handed, raising=False)
+    if who == "its process":
+        process.ledger.released("a", handed)
+    else:
+        process.ledger.asked("a", [Claim("one", None, 1)])
+        process.ledger.ended("a")
+        process.releaser._step()
+    assert begun == [{"b"}]
 
 
 def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GrantedByRelease(Suite):
-    """R7. What stands in the line of each test is granted by a release, unless it says otherwise."""
+    """R7: the answer of a release has the grants of sessions that its hand-on made."""
 
     def test_it_tells_of_all_sessions(self, store: Store, clock: Clock) -> None:
         """Name the waits of other sessions, too: a release does not say which process made it."""

@@ -23,12 +23,12 @@ from .held_message import HeldMessage
 from .pool_line import goes_first
 from .prefetch import Prefetch
 from .redelivery import Redelivery
+from .revoked import Revoked
 from .session import Session
 from .timetable import Timetable
 
 logger = logging.getLogger(__name__)
 
-REVOKED_S = 0.5  # between two checks for revoked tasks
 RETRY_DELAY_S = 5.0  # after the broker did not take messages back
 
 
@@ -54,7 +54,7 @@ class HeldMessages:
         self._messages: set[HeldMessage] = set()
         self._timetable = Timetable()
         self._wakes_at = inf
-        self._revoked_checked_at = 0.0  # when it last checked for revoked tasks
+        self._revoked = Revoked()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -82,6 +82,21 @@ class HeldMessages:
         self._arrivals.append(held)
         self._in_loop(self._receive)
         return True
+
+    def begin_granted(self, granted: frozenset[str]) -> None:
+        """Begin those of these waits that are held here: a release of this worker granted them. For any thread.
+
+        Without a hub the timer begins them: this thread releases permits, and what begins may wait for a greenlet.
+        """
+        if own := self.session.own(granted):
+            if self._c.hub:
+                self._in_loop(partial(self._begin_all, own))
+            else:
+                self._c.timer.call_after(0.0, self._begin_all, (own,))
+
+    def _begin_all(self, nonces: set[str]) -> None:
+        for held in self.session.messages(nonces):
+            self.begin(held, granted=True)  # M1
 
     def begin(self, held: HeldMessage, *, granted: bool = False) -> None:
         """Run a held message again, by a fresh request that acquires as a new holder."""
@@ -162,23 +177,9 @@ class HeldMessages:
         """Begin granted messages, and end the waits of revoked ones."""
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
-        now = time.monotonic()
-        if (state.revoked or state.revoked_stamps) and now - self._revoked_checked_at >= REVOKED_S:
-            self._revoked_checked_at = now
-            self._end_revoked()
-
-    def _end_revoked(self) -> None:
-        for held in list(self._messages):
-            request = held.request
-            may_be = request.id in state.revoked or (
-                state.revoked_stamps and request.stamped_headers
-            )
-            try:
-                if may_be and request.revoked():
-                    self._leave(held)
-                    self._end_wait(held)
-            except Exception:
-                logger.exception("task %s was revoked, but could not be ended", request.id)
+        for held in self._revoked.among(self._messages):
+            self._leave(held)
+            self._end_wait(held)
 
     def _end_wait(self, held: HeldMessage) -> None:
         """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""

@@ -6,8 +6,7 @@ The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
   one. So the session falls asleep, and the grants go to other workers.
 * A lost answer, or a store that was away: the next answer has every grant, and the session names all that it holds.
 * A refusal that began while the session slept: its wait is in transit, and is named when it arrives.
-* A release that granted a wait of this worker: its answer says so, and the wait begins without a question. If that
-  answer is lost, or the grant has ended meanwhile, nothing else changes.
+* The answer of a release, which begins a wait without a question, is lost: the next question finds the grant.
 * A granted task that finds no free process: its grant is prolonged, for twice as long as a grant lasts. Then the
   session sleeps until a process takes the task, since another worker may have a free one.
 """
@@ -18,7 +17,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import inf
 
 from ...core.background_thread import BackgroundThread
@@ -111,10 +109,15 @@ class Session:
             self._granted.discard(nonce)
             yield from self._held.messages(nonce)
 
-    def begin_granted(self, granted: frozenset[str]) -> None:
-        """Begin those of these waits that are held here: a release of this worker granted them. For any thread."""
-        if own := self._held.nonces() & granted:
-            self._in_loop(partial(self._begin, own))
+    def messages(self, nonces: Iterable[str]) -> list[HeldMessage]:
+        """Return the messages of these waits."""
+        return [held for nonce in nonces for held in self._held.messages(nonce)]
+
+    def own(self, granted: frozenset[str]) -> set[str]:
+        """Return which of these granted waits are held here. For any thread."""
+        held = self._held.nonces() & granted
+        self._granted.update(granted - held)  # refusals of these may be on their way: see add
+        return held
 
     def turns(self) -> dict[str, float | None]:
         """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""
@@ -197,11 +200,6 @@ class Session:
         self._event.wait(0.0)  # clear what the visit set; earlier arrivals are handled next
         self._visited_at = time.monotonic()
 
-    def _begin(self, own: set[str]) -> None:
-        if not self._ended:
-            self._granted.update(own)
-            self.visit()
-
     def _received(self) -> None:
         """Visit, in the loop, and let the thread go on."""
         try:
@@ -240,9 +238,8 @@ class Session:
         """Log each outage once, if a task waits."""
         if not self._missed and self._held:
             reason = error if isinstance(error, SemaphoreError) else repr(error)
-            unexpected = not isinstance(error, SemaphoreError)
             text = "permits of waiting tasks cannot be asked for, trying on: %s"
-            logger.warning(text, reason, exc_info=unexpected)
+            logger.warning(text, reason, exc_info=reason is not error)
         self._missed = True
 
     def _sleep(self) -> None:

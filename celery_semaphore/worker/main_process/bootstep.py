@@ -81,7 +81,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
 
     def register_with_event_loop(self, _parent: WorkController, hub: Hub) -> None:
         """Watch the waker's pipe; Celery calls this at each connection to the broker."""
-        # The pipe of notes is left to the releaser's thread: each task writes three notes, and few of them are urgent.
+        # The pipe of notes is left to the releaser's thread: each task writes three notes. Of these only a release that
+        # handed something on is urgent, and its process wakes the loop.
         hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
 
     def stop(self, parent: WorkController) -> None:
@@ -111,7 +112,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         worker.consumer = c.task_consumer
         buffer_refusals(c)
         if c.hub:
-            worker.in_loop = partial(_call_in_loop, c, limiter)
+            worker.in_loop = limiter.in_loop
         if limiter.settings.hold:  # else P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
             epoch = self.held.session.epoch if self.held is not None else None
@@ -167,8 +168,10 @@ def _longest_flush(warm: float) -> float:
 
 
 def _call_in_loop(c: Consumer, limiter: Limiter, call: Callable[[], object]) -> None:
-    c.call_soon(call)
-    limiter.waker.wake()  # the loop may sleep
+    if c.hub:
+        limiter.in_loop(call)
+    else:
+        c.call_soon(call)
 
 
 def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:

@@ -71,10 +71,13 @@ class NotePipe:
 
     def released(self, holder: str, handed: HandedOn) -> None:
         """Write the note of ``PermitObserver.released``."""
-        start = f'["released",{_quoted(holder)},'
-        note = f"{start}{_listed(handed.outgoing)},{_listed(handed.granted)}]"
-        # If the note would be too long, the next sweep and the next question find what was handed on.
-        self._note(note if len(note) < select.PIPE_BUF else f"{start}[],[]]")
+        # Leave out what makes a note too long: a question finds the grants; and a sweep, which is later, the messages.
+        for said in (handed, HandedOn(handed.outgoing), HandedOn()):
+            listed = f"{_listed(said.outgoing)},{_listed(said.granted)}"
+            note = f'["released",{_quoted(holder)},{listed}]'
+            if len(note) < select.PIPE_BUF:
+                break
+        self._note(note)
 
     def unreleased(self, holder: str) -> None:
         """Write the note of ``PermitObserver.unreleased``."""

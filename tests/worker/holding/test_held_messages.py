@@ -19,17 +19,16 @@ from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.holding import held_messages as module
 from celery_semaphore.worker.holding.broker_reply import BrokerReply
 from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.held_messages import (
     RETRY_DELAY_S,
-    REVOKED_S,
     HeldMessages,
 )
 from celery_semaphore.worker.holding.pool_line import goes_first
 from celery_semaphore.worker.holding.prefetch import Prefetch, restore_in_loop
 from celery_semaphore.worker.holding.redelivery import redelivery_of
+from celery_semaphore.worker.holding.revoked import REVOKED_S
 from celery_semaphore.worker.holding.session import Session
 from celery_semaphore.worker.holding.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
@@ -120,8 +119,8 @@ class Request:
 def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
-    monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr("celery_semaphore.worker.holding.quorum_redelivery.time", clock)
+    for each in ("held_messages", "quorum_redelivery", "revoked"):
+        monkeypatch.setattr(f"celery_semaphore.worker.holding.{each}.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
@@ -212,6 +211,33 @@ def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) ->
     c.timer.run(20.0)
     assert begun(c) == ["granted"]
     assert (c.qos.value, request.returned) == (4, [])
+
+
+def test_what_a_release_granted_begins_in_the_loop(c: Consumer) -> None:
+    """A process's note may be read in any thread; and what another worker holds needs no call."""
+    calls = list[Callable[[], object]]()
+    messages = held_by(c, calls.append)
+    request = hold(messages, c, "granted", 900.0)
+    calls.pop()()
+    messages.begin_granted(frozenset({"another worker's"}))
+    assert calls == []
+    messages.begin_granted(frozenset({TICKETS["first"].nonce}))
+    assert begun(c) == []
+    calls.pop()()
+    assert (begun(c), request.granted) == (["granted"], True)
+    assert (len(messages), calls) == (0, [])
+
+
+def test_without_a_loop_it_begins_where_the_timer_begins_a_countdown(
+    c: Consumer, messages: HeldMessages
+) -> None:
+    """With gevent it may wait for a free greenlet there, while the releaser's goes on."""
+    c.hub = None
+    hold(messages, c, "granted", 900.0)
+    messages.begin_granted(frozenset({TICKETS["first"].nonce}))
+    assert begun(c) == []
+    c.timer.run(0.0)
+    assert begun(c) == ["granted"]
 
 
 def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessages) -> None:
@@ -501,13 +527,19 @@ def test_the_revoked_are_looked_for_now_and_then(
     c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands are held, and the loop is visited a hundred times in a second."""
-    looks: list[float] = []
-    monkeypatch.setattr(state, "revoked", {"x"})
-    monkeypatch.setattr(messages, "_end_revoked", lambda: looks.append(c.timer.now))
+    looks: list[object] = []
+
+    class Revoked(set[str]):
+        def __contains__(self, task_id: object) -> bool:
+            looks.append(task_id)
+            return False
+
+    hold(messages, c, "held", 900.0)
+    monkeypatch.setattr(state, "revoked", Revoked({"x"}))
     for _ in range(10):
         messages.session.visit()
         c.timer.now += REVOKED_S / 5
-    assert len(looks) == 2
+    assert looks == ["held", "held"]
 
 
 @pytest.mark.parametrize("how", ["forget", "give_back_all"])

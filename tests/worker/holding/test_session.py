@@ -7,13 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from celery import Celery
 from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
-from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
@@ -21,7 +19,6 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.holding import session as module, unstarted
 from celery_semaphore.worker.holding.held_message import HeldMessage
 from celery_semaphore.worker.holding.session import BUSY_S, Session
-from celery_semaphore.worker.limiter import Limiter
 from tests.support.process import wait_until
 from tests.worker.requests import held_for
 
@@ -487,78 +484,42 @@ def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> N
     assert pause == least
 
 
-def test_what_a_release_of_this_worker_granted_begins_without_a_question(
-    worker: Worker, store: MemoryStore
-) -> None:
-    for name in "bc":
-        worker.hold(worker.refused(name))
-    worker.session.begin_granted(store.release("a", CLAIMS).granted)
-    assert worker.begun == ["b"]
-    worker.session.ask()
-    assert worker.begun == ["b"], "once, though its grant is not taken up yet"
-    worker.takes_up("b")
-    worker.session.begin_granted(store.release("b again", CLAIMS).granted)
-    assert worker.begun == ["b", "c"]
+def test_what_a_release_granted_begins_once(worker: Worker, store: MemoryStore) -> None:
+    """The last answer does not name it: when it is refused again and held again, it waits for the next one."""
+    held = worker.hold(worker.refused("b"))
+    own = worker.session.own(store.release("a", CLAIMS).granted)
+    assert worker.session.messages(own) == [held]
+    worker.session.discard(held)
+    assert worker.session.messages(own) == []
+    worker.hold(held)
+    assert list(worker.session.granted()) == []
 
 
-def test_it_begins_in_the_loop(worker: Worker, store: MemoryStore) -> None:
-    """A process's note may be read in any thread; and what another worker holds needs no visit."""
-    calls = list[Callable[[], object]]()
-    worker.session._in_loop = calls.append
+def test_what_a_release_granted_to_another_worker_is_not_held_here(worker: Worker) -> None:
     worker.hold(worker.refused("b"))
-    worker.session.begin_granted(frozenset({"another worker's"}))
-    assert calls == []
-    worker.session.begin_granted(store.release("a", CLAIMS).granted)
-    assert worker.begun == []
-    for call in calls:
-        call()
-    assert worker.begun == ["b"]
+    assert worker.session.own(frozenset({"another worker's"})) == set()
 
 
-def test_what_was_granted_while_its_refusal_was_on_its_way_begins_at_the_next_question(
-    worker: Worker, store: MemoryStore
+def test_what_a_release_granted_while_its_refusal_was_on_its_way_is_asked_for_when_it_arrives(
+    worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = worker.refused("b")
-    worker.session.begin_granted(store.release("a", CLAIMS).granted)
+    assert worker.session.own(store.release("a", CLAIMS).granted) == set()
+    worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
+    rung: list[bool] = []
+    monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
     worker.hold(held)
-    assert worker.begun == []
-    worker.session.ask()
-    assert worker.begun == ["b"]
+    assert rung == [True]
 
 
 def test_what_a_release_granted_does_not_begin_after_the_session_ended(
     worker: Worker, store: MemoryStore
 ) -> None:
     """The connection to the broker was lost while the call was queued for the loop."""
-    calls = list[Callable[[], object]]()
-    worker.session._in_loop = calls.append
     worker.hold(worker.refused("b"))
-    worker.session.begin_granted(store.release("a", CLAIMS).granted)
-    visits: list[str] = []
-    worker.session.visit = lambda: visits.append("visit")
+    own = worker.session.own(store.release("a", CLAIMS).granted)
     worker.session.end()
-    for call in calls:
-        call()
-    assert visits == []
-
-
-@pytest.mark.parametrize("who", ["its process", "the main process"])
-def test_a_release_reaches_the_session(worker: Worker, who: str) -> None:
-    """Of the worker's main process only: a child has a copy of the session, and no loop."""
-    limiter, held = Limiter(Celery("granted"), worker.store), worker.hold(worker.refused("b"))
-    assert held.wait is not None
-    handed = HandedOn(granted=frozenset({held.wait.ticket.nonce}))
-    limiter.worker.held = SimpleNamespace(session=worker.session)  # type: ignore[assignment]
-    limiter.handed_on(handed)
-    assert worker.begun == []
-    limiter.serve(None)
-    if who == "its process":
-        limiter.process.ledger.released("a", handed)
-    else:
-        limiter.process.ledger.asked("a", CLAIMS)
-        limiter.process.ledger.ended("a")
-        limiter.process.releaser._step()
-    assert worker.begun == ["b"]
+    assert worker.session.messages(own) == []
 
 
 def test_a_grant_brings_the_next_question_forward(

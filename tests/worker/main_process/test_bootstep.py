@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
+from kombu.asynchronous import Hub
 
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep
+from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep, _call_in_loop
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
@@ -45,6 +48,27 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     )
     SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert process.store.snapshot("one").occupied == 0
+
+
+def test_a_call_in_the_loop_takes_no_lock_of_the_loop(app: Celery) -> None:
+    """A signal handler may have interrupted the thread that holds it."""
+    limiter, hub, calls = limiter_of(app), Hub(), list[str]()
+    consumer = SimpleNamespace(hub=hub, call_soon=hub.call_soon)
+    with hub._ready_lock:
+        other = Thread(
+            target=_call_in_loop,
+            args=(consumer, limiter, lambda: calls.append("called")),
+            daemon=True,
+        )
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+    assert select.select([limiter.waker], [], [], 0.0)[0]
+    assert calls == []
+    limiter.on_wake()
+    limiter.on_wake()
+    assert calls == ["called"]
+    hub.close()
 
 
 def test_renews_during_a_warm_shutdown(site: Site) -> None:

@@ -251,7 +251,11 @@ def test_a_note_of_much_that_was_handed_on() -> None:
     many = frozenset(f"{n:010}" for n in range(select.PIPE_BUF // 10))
     pipe.released("x", ONE_HANDED_ON)
     pipe.released("y", HandedOn(many))
-    pipe.released("z", HandedOn(granted=many))
+    pipe.released("z", HandedOn(ONE_HANDED_ON.outgoing, many))
     assert pipe.drain(observer)
     pipe.close()
-    assert noted == [("x", ONE_HANDED_ON), ("y", HandedOn()), ("z", HandedOn())]
+    assert noted == [
+        ("x", ONE_HANDED_ON),
+        ("y", HandedOn()),
+        ("z", HandedOn(ONE_HANDED_ON.outgoing)),
+    ]
