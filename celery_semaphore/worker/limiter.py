@@ -152,6 +152,7 @@ class Limiter:
             self.worker.metrics = None
             metrics.close()  # last, as it counts the end, too
         process.store.close()
+        self._calls.clear()  # another worker's loop must not make them
         self._process = None
         self._carry()
 

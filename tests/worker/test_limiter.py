@@ -56,7 +56,7 @@ def test_a_release_reaches_what_is_held(
     assert begun == []
     limiter.serve(None)
     process = limiter.process
-    monkeypatch.setattr(process.store, "release", lambda *_: handed, raising=False)
+    monkeypatch.setattr(process.store, "release", lambda *_: handed)
     if who == "its process":
         process.ledger.released("a", handed)
     else:
@@ -64,6 +64,14 @@ def test_a_release_reaches_what_is_held(
         process.ledger.ended("a")
         process.releaser._step()
     assert begun == [{"b"}]
+
+
+def test_the_next_worker_makes_no_calls_of_this_one(app: Celery) -> None:
+    limiter, calls = limiter_of(app), list[str]()
+    limiter.in_loop(lambda: calls.append("called"))
+    limiter.close(1.0, flush=0.1)
+    limiter.on_wake()
+    assert calls == []
 
 
 def test_the_last_step_waits_for_the_broker_in_bounds(app: Celery) -> None:

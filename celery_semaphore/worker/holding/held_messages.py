@@ -86,9 +86,9 @@ class HeldMessages:
     def begin_granted(self, granted: frozenset[str]) -> None:
         """Begin those of these waits that are held here: a release of this worker granted them. For any thread.
 
-        Without a hub the timer begins them: this thread releases permits, and what begins may wait for a greenlet.
+        Without a hub the timer begins them: they may wait for a free greenlet, and the caller's releases permits.
         """
-        if own := self.session.own(granted):
+        if self._redelivery is not None and (own := self.session.own(granted)):
             if self._c.hub:
                 self._in_loop(partial(self._begin_all, own))
             else:
@@ -100,6 +100,8 @@ class HeldMessages:
 
     def begin(self, held: HeldMessage, *, granted: bool = False) -> None:
         """Run a held message again, by a fresh request that acquires as a new holder."""
+        if held not in self._messages:  # it left while another one waited for a greenlet
+            return
         self._leave(held)
         request: HeldRequest | None = None
         try:
@@ -111,9 +113,7 @@ class HeldMessages:
         except Exception:
             if request is not None:
                 state.task_ready(request)  # or the session would wait until a process takes it
-            logger.exception(
-                "task %s could not be run again, the broker delivers it", held.request.id
-            )
+            logger.exception("task %s cannot be run again, the broker delivers it", held.request.id)
             held.request.return_to_broker()  # M5
 
     def _hand_over(self, held: HeldMessage, request: HeldRequest, *, granted: bool) -> None:

@@ -6,7 +6,6 @@ The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
   one. So the session falls asleep, and the grants go to other workers.
 * A lost answer, or a store that was away: the next answer has every grant, and the session names all that it holds.
 * A refusal that began while the session slept: its wait is in transit, and is named when it arrives.
-* The answer of a release, which begins a wait without a question, is lost: the next question finds the grant.
 * A granted task that finds no free process: its grant is prolonged, for twice as long as a grant lasts. Then the
   session sleeps until a process takes the task, since another worker may have a free one.
 """
@@ -78,11 +77,11 @@ class Session:
             "celery-semaphore-grants", self._ask_then_rest, lambda: self._ended, self._sleep
         )
 
+    # -- for the loop
+
     def start(self) -> None:
         """Start to ask."""
         self._thread.start()
-
-    # -- for the loop
 
     def add(self, held: HeldMessage, wait: HeldWait, turn: float, made_at: float) -> None:
         """Ask for the grant of a refused wait from now on.
@@ -114,9 +113,10 @@ class Session:
         return [held for nonce in nonces for held in self._held.messages(nonce)]
 
     def own(self, granted: frozenset[str]) -> set[str]:
-        """Return which of these granted waits are held here. For any thread."""
+        """Return which of these granted waits are held here, and note the others for ``add``. For any thread."""
+        self._granted.update(granted)  # first, or one that is added now would be noted nowhere
         held = self._held.nonces() & granted
-        self._granted.update(granted - held)  # refusals of these may be on their way: see add
+        self._granted.difference_update(held)
         return held
 
     def turns(self) -> dict[str, float | None]:

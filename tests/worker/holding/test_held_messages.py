@@ -240,6 +240,37 @@ def test_without_a_loop_it_begins_where_the_timer_begins_a_countdown(
     assert begun(c) == ["granted"]
 
 
+@pytest.mark.parametrize("how", ["visit", "forget", "give_back_all"])
+def test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin(
+    c: Consumer, messages: HeldMessages, how: str
+) -> None:
+    """With gevent, other greenlets go on while a granted task waits for a free one."""
+    c.hub = None
+    requests = [hold(messages, c, name, 900.0) for name in ("first", "second")]
+
+    def meanwhile(request: Request) -> None:
+        c.on_task_request = c.begun.append
+        if how == "visit":
+            messages.session._granted.add(TICKETS["first"].nonce)
+            messages.session.visit()
+        else:
+            getattr(messages, how)()
+        c.begun.append(request)
+
+    c.on_task_request = meanwhile
+    messages.begin_granted(frozenset({TICKETS["first"].nonce}))
+    c.timer.run(0.0)
+    assert sorted(begun(c)) == (["first", "second"] if how == "visit" else ["first"])
+    assert requests[1].returned == (["given back"] if how == "give_back_all" else [])
+
+
+def test_where_nothing_may_be_held_no_grant_is_noted(c: Consumer, messages: HeldMessages) -> None:
+    """The broker is not known, or the messages were given back: no answer would replace the notes."""
+    messages.give_back_all()
+    messages.begin_granted(frozenset({"of another session"}))
+    assert messages.session._granted == set()
+
+
 def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessages) -> None:
     """And leaves the line, or the next permit would wait for it."""
     hold(messages, c, "revoked", 1.0, revoked=True)
@@ -281,7 +312,7 @@ def test_one_that_cannot_be_run_again_is_the_brokers(
     c.timer.run(1.0)
     assert begun(c) == ["other"]
     assert broken.returned == ["returned"]
-    assert "task broken could not be run again" in caplog.text
+    assert "task broken cannot be run again" in caplog.text
 
 
 def test_what_is_due_later_than_it_may_be_kept_is_given_back(
