@@ -181,5 +181,5 @@ def test_what_a_worker_gave_back_starts_few_workers(cluster: Cluster) -> None:
 def test_what_a_worker_gave_back_starts_few_workers_on_rabbitmq(
     rabbit_site: Site, start_exporter: StartExporter
 ) -> None:
-    rabbit_site.lease = 30.0  # for so long a wait that was given back keeps its place
+    rabbit_site.lease = 10.0  # for so long a wait that was given back keeps its place; so late it counts as in transit
     check_given_back(Cluster(rabbit_site, start_exporter, "requeue"))
