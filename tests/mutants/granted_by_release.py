@@ -168,6 +168,7 @@ IN_WORKERS = [
         "            return\n",
         "",
         f"{MESSAGES}::test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin",
+        f"{MESSAGES}::test_what_is_begun_early_begins_once",
     ),
     asking(
         "a session that never asks notes grants",

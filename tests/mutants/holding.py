@@ -48,11 +48,11 @@ TIMES = [
     ),
     holding(
         "what has left is still in the timetable",
-        "it begins when it is granted, and again when it is due",
+        "it runs, and is given back as well when it would have been kept for too long",
         "holding/held_messages",
-        "            if held not in self._messages:\n                continue\n",
-        "",
-        f"{MESSAGES}::test_what_is_begun_early_begins_once",
+        "            elif held in self._messages:  # M2\n",
+        "            else:\n",
+        f"{MESSAGES}::test_what_has_left_is_not_given_back",
     ),
     holding(
         "a message is kept until it is due",

@@ -224,11 +224,9 @@ class HeldMessages:
         self._wakes_at = inf
         late: list[HeldMessage] = []
         for held in self._timetable.due(time.monotonic()):
-            if held not in self._messages:
-                continue
             if held.due <= held.keep_until:
                 self.begin(held)  # M1
-            else:  # M2
+            elif held in self._messages:  # M2
                 late.append(held)
         self._give_back(late)
         self._set_timer()

@@ -325,6 +325,14 @@ def test_what_is_due_later_than_it_may_be_kept_is_given_back(
     assert c.qos.value == 4
 
 
+def test_what_has_left_is_not_given_back(c: Consumer, messages: HeldMessages) -> None:
+    """It runs: given back, it would run twice."""
+    request = hold(messages, c, "granted", 900.0, until=5.0)
+    messages.begin_granted(frozenset({TICKETS["first"].nonce}))
+    c.timer.run(10.0)
+    assert (begun(c), request.returned) == (["granted"], [])
+
+
 def test_a_broker_that_takes_nothing_back_is_asked_again(
     c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
