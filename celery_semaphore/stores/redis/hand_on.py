@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .connection import Word
     from .runner import Call, Runner
 
+NONE = frozenset[str]()
+NOTHING = HandedOn()
+
 
 class HandOn:
     """Makes the calls that hand permits on through a runner."""
@@ -56,17 +59,17 @@ class HandOn:
 
         A head with claims on other resources is tried in a call that declares them all.
         """
-        outgoing, granted = set[str](), set[str]()
+        outgoing, granted = NONE, NONE
         for _ in range(ROUNDS):
             if len(answer) == 1:  # there is no wait
                 break
             _, again, needed, names, nonces = answer
-            outgoing.update(name.decode() for name in names)
-            granted.update(map(answers.text, nonces))
+            outgoing |= {name.decode() for name in names}
+            granted |= set(map(answers.text, nonces))
             if not (again or needed):
                 break
             more = {claim.resource: claim for claim in wanted}
             more |= {name.decode(): ResourceClaim(name.decode(), 0, 0) for name in needed}
             wanted = list(more.values())
             answer = self._runner.run(scripts.REAP, wanted)
-        return HandedOn(frozenset(outgoing), frozenset(granted))
+        return HandedOn(outgoing, granted) if outgoing or granted else NOTHING
