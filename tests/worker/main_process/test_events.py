@@ -167,6 +167,8 @@ def test_refusals_are_sent_as_events_of_tasks_are(site: Site, monitor: Monitor, 
     waiting = [site.send("hold", 0.0, "w") for _ in range(10)]
     ended(monitor, *waiting, end="semaphore-saturated")
     assert {route for route in monitor.routes if "semaphore" in route} == {ROUTES[pool]}
+    # A thread of the pool sends a refusal at once, and the loop buffers what it has received.
+    wait_until(lambda: all("task-received" in monitor.of(each) for each in waiting), 10, "received")
     assert {monitor.shown(each) for each in waiting} == {"RECEIVED"}
     for each in waiting:
         assert "'one' is saturated" in monitor.one(each, "semaphore-saturated")["reason"]
