@@ -10,6 +10,7 @@ from ...core.store import HandedOn
 from .acquisition import admitted, claim, parked
 from .calling import BOTH, calling
 from .session_calls import S, T, held, nonces
+from .session_grants import granted_to_the_first
 from .suite import Suite
 
 if TYPE_CHECKING:
@@ -67,12 +68,7 @@ class GrantedByRelease(Suite):
 
     def test_the_end_of_a_wait_tells_of_the_next(self, store: Store, clock: Clock) -> None:
         """R6: the first one has the only permit as a grant, and gives it up."""
-        store.ask(S)
-        admitted(store, claim(), "a")
-        first = held(store, "b")
-        clock.advance(0.001)
-        second = held(store, "c")
-        store.release("a", claim())
+        first, second = granted_to_the_first(store, clock)
         assert store.release(first.ticket, claim()).granted == nonces(second)
 
     def test_a_session_that_sleeps_is_granted_nothing(self, store: Store) -> None:
