@@ -95,7 +95,7 @@ class MemoryStore:
         with self._lock:
             state, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
             attach(state, ticket, claims, payload, name=name, ends_in=ends)
-            return self._handed_on(resource_claims(claims))
+            return self._handed_on(resource_claims(claims)).outgoing
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
@@ -120,7 +120,7 @@ class MemoryStore:
                 end_wait(state, holder, wanted)  # R6
             else:
                 release(state, holder, wanted, message_id)
-            return hand_on(state, [claim.resource for claim in wanted])  # R7
+            return self._handed_on(wanted)
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
@@ -128,7 +128,7 @@ class MemoryStore:
                 state = self._entered()
             except NewerFormat:
                 return frozenset()  # newer processes reap
-            return self._handed_on(reaped(state, limit))
+            return self._handed_on(reaped(state, limit)).outgoing
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:  # E12
@@ -137,7 +137,7 @@ class MemoryStore:
             for at in concerned:
                 for waiter in at.parked(names):
                     at.end(waiter.nonce, state.now + state.take_up)
-            return self._handed_on([ResourceClaim(at.name, 0, 0) for at in concerned])
+            return self._handed_on([ResourceClaim(at.name, 0, 0) for at in concerned]).outgoing
 
     def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
         with self._lock:
@@ -147,7 +147,7 @@ class MemoryStore:
             for waiter in at.line():
                 if waiter.nonce in nonces:
                     at.tickets[waiter.nonce] = waiter.promoted()
-            return self._handed_on(wanted)
+            return self._handed_on(wanted).outgoing
 
     def take(self, outgoing: Outgoing) -> list[Grant]:
         with self._lock:
@@ -205,7 +205,7 @@ class MemoryStore:
             )
             wanted = [ResourceClaim(name, 0, 0) for name in used]
             state.sweep(wanted)
-            return self._handed_on(wanted)
+            return self._handed_on(wanted).outgoing
 
     def limits(self) -> dict[str, int]:
         with self._lock:
@@ -243,5 +243,5 @@ class MemoryStore:
         self.epoch = self._state.enter(microseconds(self._clock()), self.epoch)
         return self._state
 
-    def _handed_on(self, wanted: Sequence[ResourceClaim]) -> Outgoing:
-        return hand_on(self._state, [claim.resource for claim in wanted]).outgoing
+    def _handed_on(self, wanted: Sequence[ResourceClaim]) -> HandedOn:
+        return hand_on(self._state, [claim.resource for claim in wanted])  # R7
