@@ -11,6 +11,8 @@ QUICK := tests/core tests/semaphore tests/worker/options tests/worker/test_celer
   tests/worker/messages/test_waiting.py tests/worker/permits/test_ledger.py \
   tests/stores/test_conformance.py::TestMemoryStore tests/stores/test_conformance.py::TestValkeyStore
 BIN := $(VENV)/bin
+# Where this is set, each process that a test starts compiles the library again.
+export PYTHONDONTWRITEBYTECODE :=
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
