@@ -123,6 +123,7 @@ def picture(page: Any, name: str) -> None:
 
 def pictures(page: Any, name: str) -> None:
     """On a desktop, on a phone, in the dark."""
+    page.wait_for_load_state()  # Django's stylesheet for phones comes last
     picture(page, name)
     page.emulate_media(color_scheme="dark")
     picture(page, f"{name}-dark")
@@ -214,6 +215,7 @@ def test_the_list_and_the_keys_are_live_too(page: Any, worker: CeleryWorker, sen
     expect(row.locator("[data-label=Waiting]")).to_have_text("1", timeout=20_000)
     pictures(page, "semaphores")
     row.get_by_role("link").click()
+    page.wait_for_url("**/export/change/")
     pictures(page, "export")
     page.get_by_role("link", name="a long name").click()
     expect(page.locator("[data-permits] tbody tr")).to_have_count(1)
