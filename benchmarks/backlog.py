@@ -37,7 +37,6 @@ class Crowd:
     used: dict[str, float] = field(default_factory=dict)
     joins: bool = False  # a second worker starts when a third of the tasks is done
     limit: int = LIMIT
-    requeued_deliveries: float = 1.1  # the most of one requeued task
 
     @property
     def ideal(self) -> float:
@@ -64,7 +63,6 @@ LATE = Crowd(
     {"requeue": 0.8},
     joins=True,
     limit=10,
-    requeued_deliveries=1.25,  # what finds no process is sent on, which is another delivery
 )
 
 
@@ -78,8 +76,7 @@ def compared(crowd: Crowd) -> list[Figure]:
 
 
 def _figures(crowd: Crowd, way: str, found: Outcome) -> list[Figure]:
-    label = f"{crowd.label}, {WAYS[way]}"
-    most = {"park": 2.05, "requeue": crowd.requeued_deliveries}.get(way)
+    label, most = f"{crowd.label}, {WAYS[way]}", {"park": 2.05, "requeue": 1.1}.get(way)
     least, strict = crowd.used.get(way), 1.0 if way in ("park", "requeue") else None
     return [
         Figure(f"{label}: deliveries per task", found.deliveries, most, unit=""),

@@ -104,7 +104,7 @@ PARKED = counter(
 )
 PUT_BACK = counter(
     "put_back",
-    "Messages that were published again: to come back later, or for a worker with a free process.",
+    "Messages that were published again, to come back later.",
     *OF_A_TASK,
     otel="message.put_back",
     unit="{message}",

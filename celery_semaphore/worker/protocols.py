@@ -165,8 +165,5 @@ class HeldRequest(TaskRequest, Protocol):
     def revoked(self) -> bool:
         """Return whether the task was revoked or has expired; store its end then."""
 
-    def may_be_sent_on(self) -> bool:
-        """Return whether another worker can get its message with its grant."""
-
     def again(self, ticket: Ticket | None) -> HeldRequest:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""

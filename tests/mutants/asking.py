@@ -97,8 +97,8 @@ SESSIONS = [
         "a grant lasts while its task runs",
         "by another key than before: the permit of the old one is never free",
         "worker/holding/unstarted",
-        "return not request.granted or request",
-        "return request",
+        "if not request.granted or request",
+        "if request",
         f"{SESSION}::test_a_grant_of_a_request_that_runs_lapses",
     ),
     asking(
@@ -343,8 +343,8 @@ HELD_MESSAGES = [
         "what is granted is behind what was prefetched",
         "its permit idles meanwhile",
         "worker/holding/held_messages",
-        "            if goes_first(self._c, hand_over):\n",
-        "            if hand_over():\n",
+        "            goes_first(self._c, hand_over)\n",
+        "            hand_over()\n",
         f"{MESSAGES}::test_what_was_granted_is_before_all_that_was_not",
     ),
     asking(

@@ -46,10 +46,10 @@ ACKNOWLEDGING = [
         "went back before the broker said so",
         "the message is acknowledged when its successor is about to be sent",
         "worker/messages/put_back",
-        "        self.publisher.publish(request.message, self.queue(), header=header, delay=delay)\n"
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n"
         "        request.on_put_back()\n",
         "        request.on_put_back()\n"
-        "        self.publisher.publish(request.message, self.queue(), header=header, delay=delay)\n",
+        "        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)\n",
         "tests/worker/messages/test_publisher.py::test_not_acknowledged_before_its_successor_is_published",
     ),
     worker(

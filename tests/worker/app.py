@@ -178,10 +178,6 @@ def hold(self: LimitedTask, seconds: float | None, resource: str = "one") -> Non
         counter.remain(resource, seconds)
 
 
-if "PARKS" in os.environ:  # a worker with a task that is parked consumes granted queues
-    app.task(name="parked", on_saturated="park", **ONE)(ends)
-
-
 @app.task(name="look", base=LimitedTask, bind=True, semaphore="one", limit=1)
 def look(self: LimitedTask, *args: object, **kwargs: object) -> dict[str, Any]:
     """What a task can see of its own message."""

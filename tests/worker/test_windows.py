@@ -126,36 +126,6 @@ def test_main_process_dies_while_it_puts_a_message_back(
     site.wait_all_back(ONE, site.lease + 5)
 
 
-@pytest.mark.rabbitmq
-@pytest.mark.parametrize("when", ["before publish", "after publish"])
-@pytest.mark.parametrize("name", ["early", "late"])
-def test_main_process_dies_while_it_sends_a_granted_message_on(
-    rabbit_site: Site, tmp_path: Path, name: str, when: str
-) -> None:
-    """No process of it was free. After the publication there are two messages, and one of them runs."""
-    site = rabbit_site
-    site.start(name="other", concurrency=1, queues=["other"])
-    parks = {"PARKS": "yes"}
-    env = fault(site, tmp_path, f"main: {when}") | parks
-    env["FAULT_DELAY_S"] = "0.3"  # in which no other thread may acknowledge the message
-    victim = site.start(name="victim", concurrency=1, env=env)
-    site.occupy(queue="other")
-    resource = uuid4().hex
-    result = site.send(name, "success", resource)
-    wait_until(lambda: f"[{result.id}] waits" in victim.log(), 20, "it waits")
-    site.send("call", None, "busy")
-    wait_until(lambda: site.inside("busy") == 1, 20, "its only process is busy")
-    site.let_go()
-    wait_until(lambda: not victim.running(), 20, "the victim is dead")
-    heir = site.start(name="heir", concurrency=1, env=parks)
-    wait_until(result.ready, 40, "it ran")
-    assert result.state == "SUCCESS"
-    if when == "after publish":
-        wait_until(lambda: "is not run twice" in heir.log_tail(500), 40, "the copy came")
-    assert site.counter.stats(resource)["entries"] == 1
-    site.wait_all_back(ONE, site.lease + 5)
-
-
 def test_what_always_dies_before_its_permit_fails(site: Site, tmp_path: Path) -> None:
     """Delivered again once: a key function that kills its process must not do so for ever."""
     struck = tmp_path / "struck"

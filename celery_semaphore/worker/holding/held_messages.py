@@ -19,7 +19,6 @@ from ...core.permit import Claim
 from ...core.ticket import Ticket
 from ..celery_types import Consumer
 from ..protocols import HeldRequest, TaskMessage
-from .busy_pool import BusyPool
 from .held_message import HeldMessage
 from .pool_line import goes_first
 from .prefetch import Prefetch
@@ -42,16 +41,13 @@ class HeldMessages:
         redelivery: Redelivery | None,
         in_loop: Callable[[Callable[[], object]], object],
         session: Session,
-        *,
         leave: Callable[[Ticket, Sequence[Claim]], object],
-        busy_pool: BusyPool,
     ) -> None:
         self.session = session
         session.visit = self._visit
         self._c = c
         self._in_loop = in_loop
         self._leave_line = leave
-        self._busy_pool = busy_pool
         self._prefetch = Prefetch(c)
         self._redelivery = redelivery
         self._arrivals: deque[HeldMessage] = deque()
@@ -126,8 +122,7 @@ class HeldMessages:
         request.granted = granted
         if granted and held.wait is not None:
             self.session.unstarted.add(held.wait, request)
-            if goes_first(self._c, hand_over):
-                self._busy_pool.watch(held.wait, request)
+            goes_first(self._c, hand_over)
         else:
             hand_over()
 

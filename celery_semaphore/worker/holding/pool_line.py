@@ -10,29 +10,14 @@ from ..celery_types import Consumer
 from ..protocols import HeldRequest
 
 
-def goes_first(c: Consumer, hand_over: Callable[[], object]) -> bool:
-    """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones.
-
-    Return whether it waits there.
-    """
+def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
+    """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
     waiting = requests_for_pool(c)
     before = len(waiting)
     hand_over()
-    if len(waiting) <= before:
-        return False
-    granted = takewhile(lambda each: _has_grant(c, each[1][0]), waiting)
-    waiting.insert(sum(1 for _ in granted), waiting.pop())
-    return True
-
-
-def take_out(c: Consumer, request: HeldRequest) -> bool:
-    """Take a request out of the pool's line; return False if it does not wait there."""
-    waiting = requests_for_pool(c)
-    for entry in waiting:
-        if entry[1][0] is request:
-            waiting.remove(entry)
-            return True
-    return False
+    if len(waiting) > before:
+        granted = takewhile(lambda each: _has_grant(c, each[1][0]), waiting)
+        waiting.insert(sum(1 for _ in granted), waiting.pop())
 
 
 def _has_grant(c: Consumer, request: HeldRequest) -> bool:

@@ -1,7 +1,4 @@
-"""Know which granted waits have not started yet: their grants are prolonged.
-
-Most wait for a process of this worker. The message of one may be on its way to another worker, see ``busy_pool``.
-"""
+"""Know which granted requests still wait for a process: their grants are prolonged until one takes them."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from celery.worker import state
 from ...core.session import GRANT_S, HeldWait
 from ..protocols import HeldRequest
 
-# The wait, its fresh request, and the monotonic time. There is no request once the message was sent on.
-Begun = tuple[HeldWait, HeldRequest | None, float]
+Begun = tuple[HeldWait, HeldRequest, float]  # the wait, its fresh request, and the monotonic time
 
 
 class Unstarted:
@@ -29,18 +25,14 @@ class Unstarted:
         """Prolong the grant of this wait while its request waits for a process."""
         self._begun[wait.ticket.nonce] = wait, request, time.monotonic()
 
-    def sent_on(self, wait: HeldWait) -> None:
-        """Prolong the grant of a wait for as long as a grant lasts: its message is sent to another worker."""
-        self._begun[wait.ticket.nonce] = wait, None, time.monotonic()
-
-    def is_any_sent_on(self) -> bool:
-        """Return whether a message was sent on, and its grant is neither taken up nor over as far as is known."""
-        return any(request is None for _, request, _ in self.now().values())
-
     def now(self) -> dict[str, Begun]:
         """Return the waits that began and have neither got a permit nor ended since."""
         begun = self._begun.copy()
-        over = [nonce for nonce, each in begun.items() if _is_over(each)]
+        over = [
+            nonce
+            for nonce, (_, request, _) in begun.items()
+            if not request.granted or request not in state.reserved_requests
+        ]
         for nonce in over:
             self.forget(nonce, begun.pop(nonce))
         return begun
@@ -54,13 +46,6 @@ class Unstarted:
         """Return whether a granted request has waited for a process for longer than a grant lasts."""
         long_ago = time.monotonic() - GRANT_S
         return any(
-            since < long_ago and request is not None and request.time_start is None
+            since < long_ago and request.time_start is None
             for _, request, since in self.now().values()
         )
-
-
-def _is_over(begun: Begun) -> bool:
-    _, request, since = begun
-    if request is None:
-        return since < time.monotonic() - GRANT_S
-    return not request.granted or request not in state.reserved_requests

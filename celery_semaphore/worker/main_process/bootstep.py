@@ -17,7 +17,6 @@ from kombu.common import ignore_errors
 
 from ...errors import ConfigurationError, StoreUnavailable
 from ..celery_types import Consumer
-from ..holding.busy_pool import BusyPool
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
 from ..holding.redelivery import redelivery_of
@@ -123,8 +122,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 redelivery_of(c, limiter.mover.put_back),
                 worker.in_loop,
                 session,
-                leave=limiter.process.releaser.release,
-                busy_pool=BusyPool(c, session, limiter.mover.send_on),
+                limiter.process.releaser.release,
             )
             self.held.start()
         if worker.parks and limiter.settings.granted_queues:

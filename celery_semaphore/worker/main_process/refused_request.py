@@ -24,7 +24,7 @@ from ..holding.broker_reply import BrokerReply
 from ..holding.held_message import HeldMessage
 from ..holding.redis_redelivery import leave_to_broker
 from ..messages.header_names import SESSION, put_held_wait
-from ..messages.own_queue import Unroutable, queue_of
+from ..messages.own_queue import queue_of
 from ..pool_process.refused import Disposition, Failure, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
@@ -65,13 +65,6 @@ class RefusedRequestMixin(EventsMixin):
     def comes_back_to(self) -> str:
         """Return the name of the queue by which the message comes back with a permit."""
         return self._limiter.comes_back_to(self.came_from())
-
-    def may_be_sent_on(self) -> bool:
-        """Return whether the message has a granted queue, by which another worker can get it with its grant."""
-        try:
-            return self.comes_back_to() != self.came_from()
-        except Unroutable:
-            return False
 
     def may_be_moved(self) -> bool:
         """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""

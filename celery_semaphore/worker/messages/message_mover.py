@@ -16,7 +16,6 @@ from .park import Park
 from .publisher import Publisher
 from .put_back import PutBack
 from .scheduler import Scheduler
-from .send_on import SendOn
 from .waiting import Announce, ignore
 
 
@@ -43,13 +42,6 @@ class MessageMover:
         announce = self._announce
         self._scheduler.add(
             PutBack(self._publisher, request, ticket, delay, longest=longest, announce=announce)
-        )
-
-    def send_on(self, request: TaskRequest, ticket: Ticket) -> None:
-        """Publish the message of a granted ticket into its granted queue, for another worker."""
-        longest, announce = self._settings.longest_delay, self._announce
-        self._scheduler.add(
-            SendOn(self._publisher, request, ticket, 0.0, longest=longest, announce=announce)
         )
 
     def park(

@@ -34,10 +34,6 @@ class PutBack(MoveJob):
         self._due = time.monotonic() + delay
         self._attempts = 0
 
-    def queue(self) -> str:
-        """Return the name of the queue that the message goes to; raise ``Unroutable`` if that is unknown."""
-        return self.request.came_from()
-
     def run(self) -> None:
         """Publish the message; acknowledge the old one only when the broker has confirmed."""
         request = self.request
@@ -48,6 +44,6 @@ class PutBack(MoveJob):
         came = (request.message.headers or {}).get(TICKET)
         header = sent_back(request.holder, self._attempts, self.ticket, request.refusals, came)
         delay = max(self._due - time.monotonic(), 0.0)  # without the time spent here
-        self.publisher.publish(request.message, self.queue(), header=header, delay=delay)
+        self.publisher.publish(request.message, request.came_from(), header=header, delay=delay)
         request.on_put_back()
         self.announce(MessagePutBackEvent(request.semaphores, request.name))

@@ -142,16 +142,7 @@ def held_by(
         published.append((request.name, delay))
 
     redelivery = redelivery_of(c, put_back)
-    watched: list[Any] = []
-    messages = HeldMessages(
-        c,
-        redelivery,
-        in_loop,
-        session,
-        leave=lambda ticket, _: left.append(ticket),
-        busy_pool=cast("Any", SimpleNamespace(watch=lambda *waits: watched.append(waits))),
-    )
-    messages.watched = watched  # type: ignore[attr-defined]
+    messages = HeldMessages(c, redelivery, in_loop, session, lambda ticket, _: left.append(ticket))
     messages.published = published  # type: ignore[attr-defined]
     messages.left = left  # type: ignore[attr-defined]
     return messages
@@ -612,8 +603,6 @@ def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: Held
     goes_first(c, lambda: c.on_task_request(by_queue))
     names = [each[1][0].name for each in line]
     assert names == ["first", "second", "by a granted queue", "unlimited", "due"]
-    watched = [request.name for _, request in messages.watched]  # type: ignore[attr-defined]
-    assert watched == ["first", "second"], "of these the permits idle meanwhile"
 
 
 # -- the prefetch

@@ -141,22 +141,6 @@ def test_the_next_one_does_not_wait_for_a_worker_without_a_free_process(broker: 
     done([head])
 
 
-def test_what_finds_no_process_is_sent_on_to_a_worker_with_a_free_one(broker: Site) -> None:
-    """The busy worker consumes the granted queue, too, so it may get as many back as it has processes."""
-    both = partial(starts_with, broker, "both", env={"PARKS": "yes"})
-    first = both(concurrency=1)
-    with taken(broker):
-        results = waits_in(broker, first, "both", 6)
-        busy = broker.send("call", None, "busy", queue="both")
-        wait_until(lambda: broker.inside("busy") == 1, 20, "its only process is busy")
-        both(concurrency=2)
-    wait_until(lambda: len(began(broker)) >= len(results) - 1, 20, "the others began elsewhere")
-    assert broker.inside("busy") == 1
-    broker.let_go("busy")
-    done([busy, *results])
-    assert sorted(began(broker)) == sorted(ids(results)), "each ran once"
-
-
 def test_what_is_granted_goes_before_what_is_prefetched(broker: Site) -> None:
     """Its permit idles until it begins, and the others need none."""
     worker = starts_with(broker, "a", concurrency=1)

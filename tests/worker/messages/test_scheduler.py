@@ -23,7 +23,6 @@ from celery_semaphore.worker.messages.park import Park
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.put_back import PutBack
 from celery_semaphore.worker.messages.scheduler import Scheduler, pause_after
-from celery_semaphore.worker.messages.send_on import SendOn
 from celery_semaphore.worker.messages.sweeper import Sweeper
 from celery_semaphore.worker.permits.ledger import Ledger
 from celery_semaphore.worker.permits.note import NotePipe
@@ -70,9 +69,8 @@ def scheduler() -> Iterator[Scheduler]:
 
 
 def test_the_urgent_goes_first(scheduler: Scheduler) -> None:
-    """A permit is kept for what is brought back or sent on; nobody waits for what is put back."""
+    """A permit is kept for what is brought back; nobody waits for what is put back."""
     assert BringBack.urgent
-    assert SendOn.urgent
     assert not PutBack.urgent
     log: list[Any] = []
     first, second, urgent = Job(log), Job(log), Job(log, urgent=True)

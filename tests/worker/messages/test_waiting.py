@@ -20,7 +20,6 @@ from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.put_back import PutBack
 from celery_semaphore.worker.messages.route import Route
-from celery_semaphore.worker.messages.send_on import SendOn
 from celery_semaphore.worker.messages.ticket_header import sent_back
 
 ONE = Claim("one", None, 1)
@@ -279,13 +278,6 @@ def test_each_attempt_is_another_message() -> None:
         job.run()
     job.run()
     assert broker.headers == [f"1 0123.1 3 {OF_X}", f"1 0123.2 3 {OF_X}"]
-    assert request.said == ["went back"]
-
-
-def test_what_is_sent_on_goes_past_the_backlog_of_its_queue() -> None:
-    broker, request = Broker(), Request()
-    SendOn(broker, request, OF_X, 0.0, longest=60.0).run()  # type: ignore[arg-type]
-    assert broker.queues == ["celery.granted"]
     assert request.said == ["went back"]
 
 
