@@ -72,11 +72,13 @@ class NotePipe:
     def released(self, holder: str, handed: HandedOn) -> None:
         """Write the note of ``PermitObserver.released``."""
         # Leave out what makes a note too long: a question finds the grants; and a sweep, which is later, the messages.
-        for said in (handed, HandedOn(handed.outgoing), HandedOn()):
-            listed = f"{_listed(said.outgoing)},{_listed(said.granted)}"
-            note = f'["released",{_quoted(holder)},{listed}]'
-            if len(note) < select.PIPE_BUF:
-                break
+        start = f'["released",{_quoted(holder)}'
+        outgoing, granted = _listed(handed.outgoing), _listed(handed.granted)
+        note = f"{start},{outgoing},{granted}]"
+        if len(note) >= select.PIPE_BUF:
+            note = f"{start},{outgoing},[]]"
+        if len(note) >= select.PIPE_BUF:
+            note = f"{start},[],[]]"
         self._note(note)
 
     def unreleased(self, holder: str) -> None:
