@@ -56,7 +56,7 @@ SHORT = Crowd("2,000 of 20 ms", [0.02] * 2_000, {"park": 0.7, "requeue": 0.72})
 MIXED = Crowd("400, 90 % of 50 ms and 10 % of 5 s", _mixed(400), {"park": 0.92, "requeue": 0.88})
 LONG = Crowd("10,000 of 100 ms", [0.1] * 10_000, {"park": 0.92})
 JOINED = Crowd("2,000 of 100 ms, a worker joins", [0.1] * 2_000, {"park": 0.92}, joins=True)
-# The first worker has fewer processes than there are permits, and it holds all the waiting tasks.
+# Each worker has fewer processes than there are permits, and the waits that it holds stand together in the line.
 LATE = Crowd(
     "2,000 of 100 ms, limit 10, a worker joins",
     [0.1] * 2_000,
