@@ -14,7 +14,7 @@ from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
 from .session import HeldWait
 from .store import Store
-from .ticket import Ticket
+from .ticket import DEFAULT_PRIORITY, Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ class BlockingWaiter:
         return Wait(
             Kind.BLOCK,
             self._ticket,
+            DEFAULT_PRIORITY,
             shortest=again,
             longest=again,
             timeout=timeout,

@@ -11,6 +11,7 @@ TIMEOUT = f"{WAITS}::TestTimeout"
 FORKS = f"{PERMITS}::TestForks"
 ASKER = "tests/core/test_asker.py"
 THREAD = "tests/core/test_background_thread.py"
+AMONG_TASKS = "tests/worker/messages/test_parking.py::test_a_call_has_its_place_among_tasks_without_a_priority"
 
 outside = Group("outside", "celery_semaphore")
 
@@ -38,6 +39,30 @@ MUTANTS = [
         "self._owner == get_ident() or not",
         "not",
         "tests/stores/test_non_reentrant_lock.py",
+    ),
+    outside(
+        "a call has no priority",
+        "nobody gave one to it; but Redis' default is the most urgent one",
+        "core/blocking_waiter",
+        "            DEFAULT_PRIORITY,\n",
+        "            0,\n",
+        f"{AMONG_TASKS}[site]",
+    ),
+    outside(
+        "a task without a priority is less urgent than a call",
+        "RabbitMQ counts from 0; but then a call goes before tasks that came earlier",
+        "worker/messages/headers",
+        "DEFAULT_PRIORITY + (-given if low_is_urgent else given)",
+        "DEFAULT_PRIORITY - given if low_is_urgent else given",
+        f"{AMONG_TASKS}[rabbit_site]",
+    ),
+    outside(
+        "every broker counts upwards",
+        "Celery's documentation of RabbitMQ says so",
+        "worker/messages/headers",
+        "(-given if low_is_urgent else given)",
+        "given",
+        "tests/worker/messages/test_headers.py::test_a_priority_counts_from_that_of_a_message_without_one",
     ),
     outside(
         "leaves its ticket in the line",

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from ...core.formats import FORMAT
 from ...core.permit import MessageId
-from ...core.ticket import Ticket
+from ...core.ticket import DEFAULT_PRIORITY, HIGHEST_PRIORITY, Ticket
 from ..protocols import TaskContext
 from .header_names import EPOCH, HELD_TICKET, HOLDER, KEY, OF_ONE_WAIT, REFUSALS, SESSION, WEIGHT
 from .ticket_header import TICKET, Carried, message_id_of
-
-URGENT = 9  # Redis' most urgent priority is 0, its least urgent 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ class Headers:
     def priority(self, *, low_is_urgent: bool) -> int:
         """Return the priority as stores count it: a higher one goes first, whichever way the broker counts."""
         given = self.given_priority or 0
-        priority = URGENT - given if low_is_urgent else given
-        return min(max(priority, 0), 255)
+        priority = DEFAULT_PRIORITY + (-given if low_is_urgent else given)
+        return min(max(priority, 0), HIGHEST_PRIORITY)
 
 
 def _ticket_in(held: str | None, carried: Carried | None) -> Ticket | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.ticket import DEFAULT_PRIORITY, Ticket
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
 
@@ -107,3 +107,29 @@ def test_a_task_whose_id_is_too_long_fails_alone(site: Site) -> None:
     log = site.workers[0].log()
     assert "cannot be asked" not in log
     assert log.count("semaphore_ticket") == 1
+
+
+@pytest.mark.parametrize(
+    ("low_is_urgent", "given", "priority"),
+    [
+        (True, None, DEFAULT_PRIORITY),
+        (True, 0, DEFAULT_PRIORITY),
+        (True, 3, DEFAULT_PRIORITY - 3),
+        (True, 9, 0),
+        (True, 200, 0),
+        (False, None, DEFAULT_PRIORITY),
+        (False, 0, DEFAULT_PRIORITY),
+        (False, 3, DEFAULT_PRIORITY + 3),
+        (False, 255, 255),
+    ],
+)
+def test_a_priority_counts_from_that_of_a_message_without_one(
+    app: Celery, low_is_urgent: bool, given: int | None, priority: int
+) -> None:
+    task = limited(app)
+    task.push_request(id="x", delivery_info={"priority": given}, called_directly=False)
+    try:
+        headers = Headers.taken_from(task.request, 60.0)
+    finally:
+        task.pop_request()
+    assert headers.priority(low_is_urgent=low_is_urgent) == priority

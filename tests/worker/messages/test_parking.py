@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from celery.result import AsyncResult
 
+from celery_semaphore import Semaphore
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
@@ -131,6 +133,31 @@ def test_priorities(site: Site) -> None:
     site.let_go()
     done(held + results)
     assert started(site, "w") == [result.id for result in reversed(results)]
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_call_has_its_place_among_tasks_without_a_priority(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """Whichever way the broker counts priorities."""
+    site: Site = request.getfixturevalue(broker)
+    site.start(concurrency=2)
+    held, store = site.occupy(), site.store()
+    one = Semaphore("one", 1, store=store)
+    with ThreadPoolExecutor(1) as caller:
+        earlier = site.send("hold", 0.05, "w")
+        wait_until(lambda: site.waiting() == 1, 20, "a task waits")
+        permit = caller.submit(one.acquire, 60)
+        wait_until(lambda: site.waiting() == 2, 20, "the call waits")
+        later = [site.send("hold", 0.05, "w") for _ in range(3)]
+        wait_until(lambda: site.waiting() == 5, 20, "all wait")
+        site.let_go()
+        acquired = permit.result(60)
+    assert started(site, "w") == [earlier.id]
+    one.release(acquired)
+    done([*held, earlier, *later])
+    assert site.counter.stats("w")["max_inside"] == 1
+    store.close()
 
 
 @valkey_only
