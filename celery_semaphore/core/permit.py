@@ -56,7 +56,7 @@ class Wait:
 
     kind: Kind
     ticket: Ticket | None = None  # from an earlier refusal of the same wait: keeps its place
-    priority: int = 0  # higher goes first
+    priority: int = 0  # higher goes first; calls and messages without one have DEFAULT_PRIORITY
     shortest: float = SHORTEST_DELAY_S  # bounds of the delay
     longest: float = LONGEST_DELAY_S
     jitter: float = 1.0  # the caller's random factor on the delay

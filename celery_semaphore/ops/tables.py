@@ -9,8 +9,8 @@ from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, 
 MINUTE, HOUR = 60.0, 3600.0
 NOTHING = "-"
 IN_TRANSIT = (
-    "In transit: the message is with the broker, or with a worker that does not answer. If a worker was lost, Redis and"
-    " Valkey deliver its messages again after the visibility_timeout, RabbitMQ at once."
+    "In transit: the message is with the broker, or with a worker that does not answer or has no free process for it. If a"
+    " worker was lost, Redis and Valkey deliver its messages again after the visibility_timeout, RabbitMQ at once."
 )
 NAMED = 10  # how many keys one sentence lists
 

@@ -18,7 +18,8 @@ class Where(StrEnum):
     HELD = "held"  # by a worker, unacknowledged
     PARKED = "parked"  # in the store
     CALLING = "calling"  # there is no message: a process waits for the permit
-    # With the broker; or the worker or process that had it does not answer. Until that changes, it is granted nothing.
+    # With the broker, or with a worker that has no free process for it; or the worker or process that had it does not
+    # answer. Until that changes, it is granted nothing.
     IN_TRANSIT = "in transit"
 
 

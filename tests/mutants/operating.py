@@ -28,6 +28,14 @@ MUTANTS = [
         f"{INSPECTOR}::test_limits",
     ),
     operating(
+        "who declares no room is told that nothing is paused",
+        "no operator has set a limit; but list says that it is paused",
+        "ops/reader",
+        "        if self._store.snapshot(resource, waiters=0).limit == 0:\n",
+        "        if False:\n",
+        f"{INSPECTOR}::test_what_its_tasks_declare_cannot_be_resumed",
+    ),
+    operating(
         "a key with a limit of its own is paused with its semaphore",
         "all of it is paused",
         "ops/inspector",

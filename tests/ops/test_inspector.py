@@ -265,6 +265,15 @@ def test_limits(store: MemoryStore, inspector: Inspector) -> None:
     assert store.limits() == {}
 
 
+def test_what_its_tasks_declare_cannot_be_resumed(store: MemoryStore, inspector: Inspector) -> None:
+    store.acquire(claims(limit=0), "t:1", Wait(Kind.REQUEUE))
+    with pytest.raises(
+        SemaphoreError,
+        match=r"'api' is not paused: its tasks declare limit=0\. Change that, or set",
+    ):
+        inspector.resume("api")
+
+
 def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
     store: MemoryStore, inspector: Inspector
 ) -> None:

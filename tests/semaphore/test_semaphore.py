@@ -13,6 +13,7 @@ import pytest
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.asker import WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
+from celery_semaphore.core.ticket import DEFAULT_PRIORITY
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import (
@@ -157,7 +158,8 @@ class TestOrder:
                 came.append(name)
 
         def park(name: str) -> None:
-            ticket = refusal_of(store.acquire(claims, name, Wait(Kind.PARK))).ticket
+            wait = Wait(Kind.PARK, priority=DEFAULT_PRIORITY)
+            ticket = refusal_of(store.acquire(claims, name, wait)).ticket
             assert ticket
             assert not store.attach(ticket, claims, name.encode())
 

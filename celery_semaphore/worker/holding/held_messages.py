@@ -133,7 +133,7 @@ class HeldMessages:
         self.forget()
         if not (waiting and redelivery):
             return
-        logger.info("%d waiting tasks go back to the broker", len(waiting))
+        logger.info("the waiting tasks go back to the broker: %d", len(waiting))
         try:
             redelivery.give_back(waiting)
         except Exception as error:  # noqa: BLE001 - any error: the connection is about to be closed
