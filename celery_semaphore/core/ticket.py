@@ -9,8 +9,8 @@ from typing import Self
 from .names import LONGEST_NAME, size_of
 
 HIGHEST_PRIORITY = 255  # what a promoted ticket has
-# Of calls, and of messages without a priority, whichever broker brings them. Below it is room for the 9 priorities by
-# which Redis makes a message less urgent.
+# Of calls, and of messages that were sent without a priority, whichever broker brings them. Below it is room for the 9
+# priorities by which Redis makes a message less urgent.
 DEFAULT_PRIORITY = 9
 _TEXT = pattern(r"(?s)([0-9]{3})\.([0-9]{16})\.(.+)")
 

@@ -37,8 +37,8 @@ class Reader:
             return f": its own limit, {limits[resource]}, is in force"
         if limits.get(semaphore_of(resource)) == 0:
             return ", but the whole semaphore is: resume that, or set a limit for this key"
-        if self._store.snapshot(resource, waiters=0).limit == 0:
-            return ": its tasks declare limit=0. Change that, or set a limit"
+        if self.resource(resource, waiters=0).limit == 0:
+            return ": the limit that was declared is 0. Declare another one, or set one"
         return ""
 
     def hint(self, resource: str) -> str:

@@ -67,6 +67,11 @@ class Limiter:
         return not is_amqp(self._app)
 
     @cached_property
+    def default_priority(self) -> int:
+        """The priority of a message that is sent without one."""
+        return int(self._app.conf.task_default_priority or 0)
+
+    @cached_property
     def redelivered_after(self) -> float:
         """Seconds until the broker redelivers the messages of a killed worker; 0 for at once."""
         return 0.0 if is_amqp(self._app) else self.settings.visibility_timeout

@@ -31,7 +31,7 @@ MUTANTS = [
         "who declares no room is told that nothing is paused",
         "no operator has set a limit; but list says that it is paused",
         "ops/reader",
-        "        if self._store.snapshot(resource, waiters=0).limit == 0:\n",
+        "        if self.resource(resource, waiters=0).limit == 0:\n",
         "        if False:\n",
         f"{INSPECTOR}::test_what_its_tasks_declare_cannot_be_resumed",
     ),

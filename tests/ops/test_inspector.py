@@ -269,7 +269,7 @@ def test_what_its_tasks_declare_cannot_be_resumed(store: MemoryStore, inspector:
     store.acquire(claims(limit=0), "t:1", Wait(Kind.REQUEUE))
     with pytest.raises(
         SemaphoreError,
-        match=r"'api' is not paused: its tasks declare limit=0\. Change that, or set",
+        match=r"'api' is not paused: the limit that was declared is 0\. Declare another",
     ):
         inspector.resume("api")
 

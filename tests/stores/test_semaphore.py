@@ -14,6 +14,7 @@ import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core.permit import Kind, Permit, Wait
+from celery_semaphore.core.ticket import DEFAULT_PRIORITY
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis import RedisStore
@@ -143,7 +144,8 @@ class TestProcesses:
         assert isinstance(permit, Permit)
         with process(enter_once, server.url, address, "first"):
             wait_until(lambda: looker.snapshot("api").waiting == 1)
-            parked = refusal_of(looker.acquire(claim(), "second", Wait(Kind.PARK))).ticket
+            parks = Wait(Kind.PARK, priority=DEFAULT_PRIORITY)
+            parked = refusal_of(looker.acquire(claim(), "second", parks)).ticket
             assert parked
             looker.attach(parked, claim(), b"second")
             with process(enter_once, server.url, address, "third"):

@@ -53,10 +53,13 @@ class Headers:
             own["headers"] = {name: extra[name] for name in extra if name not in OF_ONE_WAIT}
         return headers
 
-    def priority(self, *, low_is_urgent: bool) -> int:
-        """Return the priority as stores count it: a higher one goes first, whichever way the broker counts."""
-        given = self.given_priority or 0
-        priority = DEFAULT_PRIORITY + (-given if low_is_urgent else given)
+    def priority(self, *, low_is_urgent: bool, default: int) -> int:
+        """Return the priority as stores count it: a higher one goes first, whichever way the broker counts.
+
+        The ``default`` is what the app gives to its messages; a wait with it is as urgent as a call.
+        """
+        more = 0 if self.given_priority is None else max(self.given_priority, 0) - default
+        priority = DEFAULT_PRIORITY + (-more if low_is_urgent else more)
         return min(max(priority, 0), HIGHEST_PRIORITY)
 
 

@@ -176,7 +176,9 @@ def _answered(
     """Acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
     try:
-        priority = headers.priority(low_is_urgent=limiter.low_is_urgent)
+        priority = headers.priority(
+            low_is_urgent=limiter.low_is_urgent, default=limiter.default_priority
+        )
         keeps = limiter.redelivered_after
         wait = policy.wait(headers.ticket, priority, headers.session, keeps)
         answer = process.store.acquire(claims, holder, wait, headers.message_id)

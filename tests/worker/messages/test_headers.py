@@ -110,21 +110,29 @@ def test_a_task_whose_id_is_too_long_fails_alone(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low_is_urgent", "given", "priority"),
+    ("low_is_urgent", "default", "given", "priority"),
     [
-        (True, None, DEFAULT_PRIORITY),
-        (True, 0, DEFAULT_PRIORITY),
-        (True, 3, DEFAULT_PRIORITY - 3),
-        (True, 9, 0),
-        (True, 200, 0),
-        (False, None, DEFAULT_PRIORITY),
-        (False, 0, DEFAULT_PRIORITY),
-        (False, 3, DEFAULT_PRIORITY + 3),
-        (False, 255, 255),
+        (True, 0, None, DEFAULT_PRIORITY),
+        (True, 0, 0, DEFAULT_PRIORITY),
+        (True, 0, -3, DEFAULT_PRIORITY),
+        (True, 0, 3, DEFAULT_PRIORITY - 3),
+        (True, 0, 9, 0),
+        (True, 0, 200, 0),
+        (True, 5, None, DEFAULT_PRIORITY),
+        (True, 5, 5, DEFAULT_PRIORITY),
+        (True, 5, 0, DEFAULT_PRIORITY + 5),
+        (False, 0, None, DEFAULT_PRIORITY),
+        (False, 0, 0, DEFAULT_PRIORITY),
+        (False, 0, 3, DEFAULT_PRIORITY + 3),
+        (False, 0, 255, 255),
+        (False, 5, None, DEFAULT_PRIORITY),
+        (False, 5, 5, DEFAULT_PRIORITY),
+        (False, 5, 9, DEFAULT_PRIORITY + 4),
+        (False, 20, 0, 0),
     ],
 )
 def test_a_priority_counts_from_that_of_a_message_without_one(
-    app: Celery, low_is_urgent: bool, given: int | None, priority: int
+    app: Celery, low_is_urgent: bool, default: int, given: int | None, priority: int
 ) -> None:
     task = limited(app)
     task.push_request(id="x", delivery_info={"priority": given}, called_directly=False)
@@ -132,4 +140,4 @@ def test_a_priority_counts_from_that_of_a_message_without_one(
         headers = Headers.taken_from(task.request, 60.0)
     finally:
         task.pop_request()
-    assert headers.priority(low_is_urgent=low_is_urgent) == priority
+    assert headers.priority(low_is_urgent=low_is_urgent, default=default) == priority

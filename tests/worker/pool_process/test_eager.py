@@ -25,6 +25,7 @@ from celery_semaphore import (
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Reason, Wait
 from celery_semaphore.core.store import Outgoing, Store
+from celery_semaphore.core.ticket import DEFAULT_PRIORITY
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of
@@ -152,7 +153,8 @@ class TestWaits:
         store.ask("s")
         with thread(eager.apply):
             wait_until(lambda: store.snapshot("one").waiting == 1)
-            store.acquire([ONE], "later", Wait(Kind.BLOCK, session="s"))
+            wait = Wait(Kind.BLOCK, priority=DEFAULT_PRIORITY, session="s")
+            store.acquire([ONE], "later", wait)
             store.release("other", [ONE])
             assert not store.ask("s").granted
             seen.set()
