@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 
-from celery_semaphore import Semaphore
+from celery_semaphore.core.asker import asker_of
+from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.store import Store
 from tests.support.process import wait_until
@@ -150,18 +151,23 @@ def test_a_call_has_its_place_among_tasks_without_a_priority(
     site: Site = request.getfixturevalue(broker)
     site.start(concurrency=2, conf={"task_default_priority": default})
     held, store = site.occupy(), site.store()
-    one = Semaphore("one", 1, store=store)
-    with ThreadPoolExecutor(1) as caller:
-        earlier = site.send("hold", 0.05, "w", priority=default)
-        wait_until(lambda: reachable(store) == 1, 20, "a task waits")
-        permit = caller.submit(one.acquire, 60)
-        wait_until(lambda: reachable(store) == 2, 20, "the call waits")
-        later = [site.send("hold", 0.05, "w", priority=default) for _ in range(3)]
-        wait_until(lambda: reachable(store) == 5, 20, "all wait")
-        site.let_go()
-        acquired = permit.result(60)
-    assert started(site, "w") == [earlier.id]
-    one.release(acquired)
+    # Without a Semaphore: its thread would go on to reap, and begin epochs in the servers of later tests.
+    call = BlockingWaiter(store, [ONE], 60)
+    try:
+        with ThreadPoolExecutor(1) as caller:
+            earlier = site.send("hold", 0.05, "w", priority=default)
+            wait_until(lambda: reachable(store) == 1, 20, "a task waits")
+            answer = caller.submit(call.acquire)
+            wait_until(lambda: reachable(store) == 2, 20, "the call waits")
+            later = [site.send("hold", 0.05, "w", priority=default) for _ in range(3)]
+            wait_until(lambda: reachable(store) == 5, 20, "all wait")
+            site.let_go()
+            permit, _ = answer.result(60)
+        came = started(site, "w")
+        store.release(permit.holder, [ONE])
+    finally:
+        asker_of(store).end_if_idle()
+    assert came == [earlier.id]
     done([*held, earlier, *later])
     assert site.counter.stats("w")["max_inside"] == 1
     store.close()
