@@ -12,7 +12,7 @@ from celery.result import AsyncResult
 from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.permit import Claim
-from celery_semaphore.core.store import Store
+from celery_semaphore.testing.conformance.session_calls import reachable
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
@@ -39,11 +39,6 @@ def deliveries(site: Site) -> Counter[str]:
 
 def started(site: Site, resource: str) -> list[str]:
     return [task for _, event, task, *_ in site.counter.log(resource) if event == "entered"]
-
-
-def reachable(store: Store) -> int:
-    """How many of those that wait can be granted a permit: a wait in transit would be passed."""
-    return sum(waiter.reachable for waiter in store.snapshot("one").waiters)
 
 
 def ran_once(
@@ -153,14 +148,14 @@ def test_a_call_has_its_place_among_tasks_without_a_priority(
     held, store = site.occupy(), site.store()
     # Without a Semaphore: its thread would go on to reap, and begin epochs in the servers of later tests.
     call = BlockingWaiter(store, [ONE], 60)
-    try:
+    try:  # each must be reachable before the next one comes: a wait in transit would be passed
         with ThreadPoolExecutor(1) as caller:
             earlier = site.send("hold", 0.05, "w", priority=default)
-            wait_until(lambda: reachable(store) == 1, 20, "a task waits")
+            wait_until(lambda: len(reachable(store, "one")) == 1, 20, "a task waits")
             answer = caller.submit(call.acquire)
-            wait_until(lambda: reachable(store) == 2, 20, "the call waits")
+            wait_until(lambda: len(reachable(store, "one")) == 2, 20, "the call waits")
             later = [site.send("hold", 0.05, "w", priority=default) for _ in range(3)]
-            wait_until(lambda: reachable(store) == 5, 20, "all wait")
+            wait_until(lambda: len(reachable(store, "one")) == 5, 20, "all wait")
             site.let_go()
             permit, _ = answer.result(60)
         came = started(site, "w")
