@@ -145,7 +145,7 @@ def free(seconds: float) -> None:
 WORK: dict[str, Any] = {"base": LimitedTask, "bind": True, "semaphore": "work", "limit": LIMIT}
 
 
-@app.task(name="requeue", **WORK)
+@app.task(name="requeue", on_saturated="requeue", **WORK)
 def requeue(self: Any, n: int, seconds: float) -> None:
     _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
 

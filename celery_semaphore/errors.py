@@ -22,6 +22,10 @@ class StoreUnavailable(SemaphoreError):
         self.reason = message if reason is None else reason
 
 
+class StoreFull(StoreUnavailable):
+    """The store has no room for what it was given: its memory or its disk is full."""
+
+
 class SemaphoreSaturated(SemaphoreError):
     """No permit was free, and the caller did not want to wait."""
 

@@ -28,9 +28,7 @@ class Settings:
     # The store; default: the broker or the result backend, if it can keep permits. It may contain a password.
     url: str = field(repr=False)
     prefix: str = StoreOptions.prefix  # of every key in the store
-    lease: float = (
-        StoreOptions.lease
-    )  # how long a permit lives unrenewed: one length for the whole store
+    lease: float = StoreOptions.lease  # of an unrenewed permit: one length for the whole store
     timeout: float = StoreOptions.timeout  # of one answer of the store, and of a connect
     on_saturated: str = OnSaturated.REQUEUE
     on_lost: str = "warn"
@@ -41,6 +39,7 @@ class Settings:
     hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
+    park_max_waiting: int = 100_000  # parked messages of a store; further tasks are requeued
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
     take_up: float | None = (
         StoreOptions.take_up
@@ -171,6 +170,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "publish_timeout": (_seconds, "a number of seconds above 0"),
     "copies_expire": (_seconds, "a number of seconds above 0"),
     "park_max_size": (_size, "a whole number of bytes above 0"),
+    "park_max_waiting": (_size, "a whole number of messages above 0"),
     "hold": (_flag, "True or False"),
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .permit import Kind, Wait
@@ -13,6 +13,7 @@ from .ticket import Ticket
 class OnSaturated(StrEnum):
     """What happens to a task for which no permit is free."""
 
+    WAIT = "wait"  # as "park" if the store may keep messages, else as "requeue": see parking.py
     REQUEUE = "requeue"  # a worker holds its message, or publishes it again with a countdown
     PARK = "park"  # its message is in the store until it is granted a permit
     DROP = "drop"  # it ends as revoked, with a log line
@@ -27,6 +28,17 @@ class WaitPolicy:
     shortest: float
     longest: float
     timeout: float | None
+
+    def settled(self, *, parks: bool | None) -> WaitPolicy:
+        """Return the policy of one attempt, for which its worker decided whether the task parks if it must wait.
+
+        Without a decision, as a worker of an older release makes none, a task is parked only if it says so itself.
+        """
+        if self.on_saturated not in {OnSaturated.WAIT, OnSaturated.PARK}:
+            return self
+        if parks is None:
+            parks = self.on_saturated is OnSaturated.PARK
+        return replace(self, on_saturated=OnSaturated.PARK if parks else OnSaturated.REQUEUE)
 
     def wait(
         self, ticket: Ticket | None, priority: int, session: str = "", keeps: float = 0.0

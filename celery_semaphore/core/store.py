@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from .keeping import Keeping
 from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Totals, Wait
 from .session import HeldWait, SessionReply, Standing
 from .ticket import Ticket
@@ -44,6 +45,13 @@ class Store(Protocol):
 
         With ``parks`` it must keep messages, too: warn if it would lose them. Raise ``ConfigurationError`` for a server
         that must not be used, ``StoreUnavailable`` for one that does not answer.
+        """
+
+    def keeping(self, most: int) -> Keeping:
+        """Return how safe a parked message is now, and how many there are, counted up to ``most``.
+
+        A worker asks once a minute, for the server's configuration may change while it runs. It must cost the same
+        with few messages and with many. Raise ``StoreUnavailable`` if the server does not answer.
         """
 
     def acquire(

@@ -165,10 +165,16 @@ class Limiter:
         self.mover = MessageMover(
             self._app, self.settings, self._store, done=self.waker.wake, announce=self._announce
         )
-        self.sweeper = Sweeper(self._store, self.mover.bring_back, self._sessions)
+        self.sweeper = Sweeper(
+            self._store, self.mover.bring_back, self._sessions, self._watch_parking
+        )
 
     def _store(self) -> Store:
         return self.process.measured
+
+    def _watch_parking(self) -> None:
+        if (watch := self.worker.parking) is not None:
+            watch.sweep()
 
     def _announce(self, event: Event) -> None:
         self.process.announce(event)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..core.permit import Claim
     from ..core.saturation import WaitPolicy
     from ..core.ticket import Ticket
+    from ..errors import SemaphoreError
     from ..settings import Settings
 
 Fields = dict[str, Any]  # of a message or its delivery, by name: a sender may have written anything
@@ -146,6 +147,9 @@ class TaskRequest(Protocol):
 
     def on_parked(self) -> None:
         """Acknowledge the message, which is in the store, if that takes it from no other worker."""
+
+    def on_not_parked(self, error: SemaphoreError) -> None:
+        """Note that the store has not taken the message."""
 
     def return_to_broker(self) -> None:
         """Return the message to the broker, because it could not be moved."""

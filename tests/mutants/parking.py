@@ -30,8 +30,8 @@ INTO_THE_STORE = [
         "acknowledged before attach",
         "the store was there a moment ago",
         "messages/park",
-        "        try:\n            outgoing = self.store.attach(",
-        "        request.on_parked()\n        try:\n            outgoing = self.store.attach(",
+        "            outgoing = self.store.attach(",
+        "            request.on_parked()\n            outgoing = self.store.attach(",
         f"{CAUGHT}::test_a_message_is_acknowledged_when_the_store_has_it",
     ),
     parking(
@@ -78,8 +78,7 @@ INTO_THE_STORE = [
         "a message the store cannot take is given back",
         "the broker delivers it again at once, and again, while the store is away",
         "messages/park",
-        '            logger.warning("task %s is requeued, not parked: %s", request.id, error)\n'
-        "            self.instead()\n",
+        "            request.on_not_parked(error)\n            self.instead()\n",
         "            request.return_to_broker()\n",
         f"{CAUGHT}::test_what_the_store_cannot_take_goes_to_its_queue",
     ),

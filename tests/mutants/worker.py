@@ -802,8 +802,8 @@ LEAVING = [
         "a retry was refused as often as its first run",
         "it is the same task",
         "worker/messages/header_names",
-        "SESSION, REFUSALS, TICKET)",
-        "SESSION, TICKET)",
+        "PARKS, REFUSALS, TICKET)",
+        "PARKS, TICKET)",
         *TRACER,
     ),
     worker(

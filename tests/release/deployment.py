@@ -31,7 +31,9 @@ app.conf.task_acks_late = True
 counter = Counter.from_env()
 
 
-@app.task(name="requeued", base=LimitedTask, bind=True, semaphore="one", limit=3)
+@app.task(
+    name="requeued", base=LimitedTask, bind=True, semaphore="one", limit=3, on_saturated="requeue"
+)
 def requeued(self):
     with counter.inside("one", self.request.id):
         counter.remain("one", 0.05)

@@ -223,6 +223,7 @@ class Tells:
 
     def __init__(self, connection: Any, info: bytes) -> None:
         self.connection, self.info, self.asked = connection, info, False
+        self.host, self.port, self.db = connection.host, connection.port, connection.db
 
     def send_command(self, *words: object) -> None:
         self.asked = words[0] == "INFO"

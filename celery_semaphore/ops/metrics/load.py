@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...worker.celery_internals import unacknowledged_on_redis
 from ...worker.main_process.load import COMMAND
+from ...worker.messages.broker import connected
 from ...worker.messages.granted_queue import granted_queue
 from ..control import broadcast
 
@@ -47,7 +47,7 @@ def ready_in(app: Any, queues: Collection[str]) -> dict[str, int]:
 
     On Redis a queue without messages does not exist.
     """
-    with _connected(app) as connection:
+    with connected(app, BROKER_S) as connection:
         both = {name for queue in queues for name in (queue, granted_queue(queue))}
         found = dict(_counted(connection, both))
     return {
@@ -62,7 +62,7 @@ def unacknowledged(app: Any) -> int:
 
     On Redis these lie outside of the queues until a worker that lives restores them. RabbitMQ does that by itself.
     """
-    with _connected(app) as connection:
+    with connected(app, BROKER_S) as connection:
         return unacknowledged_on_redis(connection.channel())
 
 
@@ -77,20 +77,3 @@ def _counted(connection: Any, queues: Iterable[str]) -> Iterator[tuple[str, int]
             channel = (
                 connection.channel()
             )  # RabbitMQ closes a channel that asked for an unknown queue
-
-
-@contextmanager
-def _connected(app: Any) -> Iterator[Any]:
-    """Connect to the broker that workers read from; no answer takes longer than ``BROKER_S``."""
-    connection = app.connection_for_read(connect_timeout=BROKER_S)
-    options: Mapping[str, Any] = {}
-    if connection.transport.driver_type == "amqp":
-        options = {"read_timeout": BROKER_S, "write_timeout": BROKER_S}
-    elif connection.transport.driver_type == "redis":
-        options = {"socket_timeout": BROKER_S, "socket_connect_timeout": BROKER_S}
-    with connection.clone(
-        transport_options={**connection.transport_options, **options}
-    ) as connected:
-        others = max(len(connected.alt) - 1, 0)
-        connected.ensure_connection(max_retries=others, timeout=BROKER_S)
-        yield connected

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, NewerFormat, format_warnings
+from ...core.keeping import Keeping, Safety
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -35,7 +36,7 @@ from ..options import DEFAULTS, StoreOptions
 from .acquisition import Acquisition
 from .ask import ask
 from .attach import attach
-from .facts import LOST, about
+from .facts import LOST, OF_ONE_PROCESS, about
 from .handing_on import hand_on
 from .name import name as name_waits
 from .newer import release_in_newer, renewed_in_newer
@@ -70,6 +71,13 @@ class MemoryStore:
 
     def check(self, *, parks: bool = False) -> list[str]:
         return [LOST] * parks + format_warnings(self._state.epoch.format)
+
+    def keeping(self, most: int) -> Keeping:
+        with self._lock:
+            resources = self._state.resources.values()
+            waits = [wait for at in resources for wait in at.tickets.values()]
+            parked = sum(wait.payload is not None for wait in waits)
+            return Keeping("memory://", Safety.NEVER, OF_ONE_PROCESS, parked=min(parked, most))
 
     def acquire(
         self,

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import errors, pq
 
 from ...core.formats import NewerFormat
-from ...errors import SemaphoreError, StoreUnavailable
+from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +189,8 @@ def translated() -> Iterator[None]:
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         what = "refused the call" if error.sqlstate else "did not answer"
         msg = f"The store {what}: {reason}"
-        raise StoreUnavailable(msg, reason) from error
+        unavailable = StoreFull if isinstance(error, errors.DiskFull) else StoreUnavailable
+        raise unavailable(msg, reason) from error
 
 
 def is_busy(error: SemaphoreError) -> bool:

@@ -42,6 +42,7 @@ from .connection import Composite
 from .facts import facts_of
 from .health import examine
 from .index import Index
+from .keeping import keeping_of
 from .link import Link
 from .names import stored
 from .questions import acquisition, brought_by, columns, published
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...core.facts import StoreFacts
+    from ...core.keeping import Keeping
     from ...core.session import HeldWait
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -102,6 +104,9 @@ class PostgresStore:
 
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, place=self._place))
+
+    def keeping(self, most: int) -> Keeping:
+        return self._link.ask(partial(keeping_of, place=self._place, most=most))
 
     def acquire(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import redis
 
 from ...core.formats import NewerFormat
-from ...errors import SemaphoreError, StoreUnavailable
+from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,7 @@ _PASSES = re.compile(
     r"|TRYAGAIN|MOVED|ASK|UNKILLABLE|EXECABORT|NOSCRIPT)\b"
     r"|^Script killed|^ACL failure|The user executing the script can't|max number of clients"
 )
+_FULL = re.compile(r"(?:^|\s-?)OOM\b")  # within the error of a script, too
 
 
 def is_final(reason: str) -> bool:
@@ -86,4 +87,5 @@ def translated() -> Iterator[None]:
         is_refused = isinstance(error, (redis.ResponseError, redis.AuthenticationError))
         what = "refused the call" if is_refused else "did not answer"
         msg = f"The store {what}: {reason}{notes}"
-        raise StoreUnavailable(msg, reason) from error
+        unavailable = StoreFull if _FULL.search(reason) else StoreUnavailable
+        raise unavailable(msg, reason) from error

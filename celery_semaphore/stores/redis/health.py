@@ -136,6 +136,11 @@ def policy_of(connection: Any, info: dict[str, str]) -> str | None:
     return info.get("maxmemory_policy") or config(connection, "maxmemory-policy")
 
 
+def evicts(policy: str) -> bool:
+    """Return whether this policy takes keys that have no expiry, as ours have none."""
+    return policy.startswith("allkeys")
+
+
 def _eviction(connection: Any, info: dict[str, str]) -> list[str]:
     policy = policy_of(connection, info)
     if policy is None:
@@ -144,7 +149,7 @@ def _eviction(connection: Any, info: dict[str, str]) -> list[str]:
             " volatile-*, for allkeys-* would evict permits."
         )
         return [warning]
-    if policy.startswith("allkeys"):
+    if evicts(policy):
         msg = (
             f"The store's maxmemory-policy is {policy}: it would evict permits when memory is short."
             " Set it to noeviction or a volatile-* policy, or use another server for semaphore_url."

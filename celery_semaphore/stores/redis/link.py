@@ -46,6 +46,11 @@ class Link:
             os.getpid()
         )  # last: another thread of a forked child must not take what the parent had
 
+    @property
+    def seeks(self) -> bool:
+        """Whether another server may take the place of the one that answers now."""
+        return self._finder.seeks
+
     def ask(self, exchange: Callable[[Any], T]) -> T:
         """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
         try:

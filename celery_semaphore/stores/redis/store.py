@@ -39,6 +39,7 @@ from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
+from .keeping import keeping_of
 from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ...core.facts import StoreFacts
+    from ...core.keeping import Keeping
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -93,6 +95,10 @@ class RedisStore:
 
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
+
+    def keeping(self, most: int) -> Keeping:  # noqa: ARG002 - it counts all of them in one step
+        names = self._keys.common("names")
+        return self._link.ask(partial(keeping_of, names=names, moves=self._link.seeks))
 
     def acquire(
         self,

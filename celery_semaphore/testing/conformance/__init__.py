@@ -45,6 +45,7 @@ from .names import Names
 from .nonces import Nonces
 from .operators import Operators
 from .outbox import Outbox
+from .parked_counts import ParkedCounts
 from .parking import Parking
 from .parts import Acquisition, Losses, SessionWaits
 from .processes import Processes
@@ -66,6 +67,7 @@ class StoreConformance(
     SetAside,
     SessionWaits,
     Parking,
+    ParkedCounts,
     AttachedGrants,
     Messages,
     HandingOn,

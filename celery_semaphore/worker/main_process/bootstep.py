@@ -15,6 +15,7 @@ from celery.worker import WorkController
 from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
+from ...core.saturation import OnSaturated
 from ...errors import ConfigurationError, StoreUnavailable
 from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
@@ -25,7 +26,8 @@ from ..holding.shutdown import ends_cold
 from ..holding.unread import give_back_unread, give_up_unanswered
 from ..limiter import Limiter, limiter_of
 from ..messages.broker import is_amqp
-from ..options.task_checks import any_parks, check_tasks, warnings_of
+from ..messages.parking_watch import ParkingWatch
+from ..options.task_checks import check_tasks, policies_of, warnings_of
 from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
@@ -57,13 +59,18 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
             _check_prefork(parent, self.limiter)
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
-        self.limiter.worker.parks = any_parks(tasks, settings)
+        policies = policies_of(tasks, settings)
+        self.limiter.worker.parks = bool(policies & {OnSaturated.PARK, OnSaturated.WAIT})
         for doubt in warnings_of(tasks):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
         self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
-        _check_store(self.limiter)
+        _check_store(self.limiter, parks=OnSaturated.PARK in policies)
+        if self.limiter.worker.parks:
+            watch = ParkingWatch(parent.app, settings, lambda: self.limiter.process.measured)
+            watch.begin(waits=OnSaturated.WAIT in policies)
+            self.limiter.worker.parking = watch
         # The pipe must exist before the pool's processes, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)
         watch_ends()
@@ -227,9 +234,9 @@ def _check_prefork(parent: WorkController, limiter: Limiter) -> None:
         raise ConfigurationError(msg)
 
 
-def _check_store(limiter: Limiter) -> None:
+def _check_store(limiter: Limiter, *, parks: bool) -> None:
     try:
-        for warning in limiter.process.measured.check(parks=limiter.worker.parks):
+        for warning in limiter.process.measured.check(parks=parks):
             logger.warning(warning)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.

@@ -18,12 +18,14 @@ from ...core.events import (
     WaitEndedEvent,
 )
 from ...core.permit import Kind, Reason
+from ...core.saturation import OnSaturated
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
+from ...errors import SemaphoreError
 from ..holding.broker_reply import BrokerReply
 from ..holding.held_message import HeldMessage
 from ..holding.redis_redelivery import leave_to_broker
-from ..messages.header_names import SESSION, put_held_wait
+from ..messages.header_names import PARKS, SESSION, put_held_wait
 from ..messages.own_queue import queue_of
 from ..pool_process.refused import Disposition, Failure, RefusedAttempt
 from .events import SATURATED, EventsMixin
@@ -81,6 +83,25 @@ class RefusedRequestMixin(EventsMixin):
             self._reply.give(partial(leave_to_broker, self.message))
         else:
             self.acknowledge()
+
+    def on_not_parked(self, error: SemaphoreError) -> None:
+        """Warn that the store has not taken the message."""
+        if (parking := self._limiter.worker.parking) is not None:
+            parking.failed(self.id, error)
+
+    @property
+    def on_saturated(self) -> OnSaturated:
+        """How the task waits, as its options or the settings say."""
+        return self.task.semaphore_options.policy(self._limiter.settings).on_saturated
+
+    def ways_to_wait(self) -> dict[str, object]:
+        """Return the headers by which the pool process knows how this attempt waits if it must."""
+        ways: dict[str, object] = {}
+        if (held := self._limiter.worker.held) is not None:
+            ways[SESSION] = held.session_for(self.message)
+        if (parking := self._limiter.worker.parking) is not None:
+            ways[PARKS] = parking.parks(self.on_saturated, len(self.message.body))
+        return ways
 
     def return_to_broker(self) -> None:
         """Return the message to the broker, because it could not be published again."""
@@ -208,6 +229,8 @@ class RefusedRequestMixin(EventsMixin):
             keeps = limiter.redelivered_after
             held.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in
+        if in_line and (parking := limiter.worker.parking) is not None:
+            parking.held(self.id, self.on_saturated, len(self.message.body))
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
         return messages.hold(held)

@@ -26,7 +26,7 @@ from ...errors import PermitLost
 from ..holding.broker_reply import BrokerReply
 from ..limiter import limiter_of
 from ..messages.fanout import came_by_fanout
-from ..messages.header_names import EPOCH, FANOUT, HOLDER, OF_ONE_WAIT, SESSION, remove_internal
+from ..messages.header_names import EPOCH, FANOUT, HOLDER, OF_ONE_WAIT, remove_internal
 from ..messages.own_queue import queue_by_tag
 from ..messages.ticket_header import TICKET, is_sent_back, message_id_of, refusals_of
 from ..permits.process import is_gone
@@ -70,8 +70,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             sent[FANOUT] = came_by["exchange"]
         sent[HOLDER] = self.holder
         sent[EPOCH] = self._limiter.process.store.epoch
-        if (held := self._limiter.worker.held) is not None:
-            sent[SESSION] = held.session_for(self.message)
+        sent |= self.ways_to_wait()
 
     def _drop_foreign_ticket(self) -> None:
         """Ignore a ticket header that no worker wrote: a store does not accept arbitrary text."""

@@ -1,10 +1,68 @@
-"""Find out which kind of broker an app uses."""
+"""Find out which kind of broker an app uses, and what it says of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
 from celery import Celery
+
+from ...core.keeping import server_of
+from ...core.parking import BrokerFacts
+
+ANSWER_S = 2.0  # for each answer of the broker about its server
+SENTINEL = "sentinel"
 
 
 def is_amqp(app: Celery) -> bool:
     """Return whether the broker that this app's workers consume from is RabbitMQ, or another one with AMQP."""
     return bool(app.connection_for_read().transport.driver_type == "amqp")
+
+
+def facts_of_broker(app: Celery) -> BrokerFacts:
+    """Return what the broker says of itself; raise the transport's error if it does not answer.
+
+    RabbitMQ is not asked: the app declares its queues.
+    """
+    if app.connection_for_read().transport.driver_type != "redis":
+        return BrokerFacts(quorum=_quorum_queue(app))
+    return BrokerFacts(server=_server(app))
+
+
+def _quorum_queue(app: Celery) -> str:
+    queues: Mapping[str, Any] = app.amqp.queues.consume_from
+    return next((name for name, queue in queues.items() if _is_quorum(queue)), "")
+
+
+def _is_quorum(queue: Any) -> bool:
+    return bool((queue.queue_arguments or {}).get("x-queue-type") == "quorum")
+
+
+def _server(app: Celery) -> str:
+    """Name the running server; return an empty text if several may answer, or if it does not tell."""
+    from redis.exceptions import ResponseError  # noqa: PLC0415 - only with this broker is it installed for sure
+
+    with connected(app, ANSWER_S) as connection:
+        if connection.transport_cls == SENTINEL or len(connection.alt) > 1:
+            return ""
+        try:
+            info = connection.default_channel.client.info("all")
+        except ResponseError:  # INFO is forbidden
+            return ""
+    return server_of(info.get("run_id"), info.get("role"))
+
+
+@contextmanager
+def connected(app: Celery, timeout: float) -> Iterator[Any]:
+    """Connect to the broker that workers read from; no answer takes longer than ``timeout`` seconds."""
+    connection = app.connection_for_read(connect_timeout=timeout)
+    options: Mapping[str, Any] = {}
+    if connection.transport.driver_type == "amqp":
+        options = {"read_timeout": timeout, "write_timeout": timeout}
+    elif connection.transport.driver_type == "redis":
+        options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    with connection.clone(transport_options={**connection.transport_options, **options}) as made:
+        others = max(len(made.alt) - 1, 0)
+        made.ensure_connection(max_retries=others, timeout=timeout)
+        yield made

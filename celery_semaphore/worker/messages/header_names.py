@@ -13,14 +13,18 @@ HELD_TICKET = "semaphore_held_ticket"  # the ticket of a message that was held
 HOLDER = "semaphore_holder"
 EPOCH = "semaphore_epoch"
 SESSION = "semaphore_session"  # the session that asks for the grant of the task if it must wait
+PARKS = "semaphore_parks"  # whether the task is parked if it must wait, as the main process decided
 REFUSALS = "semaphore_refusals"  # how often the task of a message that was held was refused
 FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
 PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
 OUTCOME = "semaphore_outcome"  # of the acquire, for before_start: see gate.py
-INTERNAL = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, FANOUT, PERMIT, PENDING_RELEASE, OUTCOME)
+INTERNAL = (
+    *(HELD_TICKET, HOLDER, EPOCH, SESSION, PARKS, REFUSALS, FANOUT),
+    *(PERMIT, PENDING_RELEASE, OUTCOME),
+)
 # A retry must not inherit these:
-OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, REFUSALS, TICKET)
+OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, PARKS, REFUSALS, TICKET)
 KEY = "semaphore_key"  # the key that a call gave to apply_async
 WEIGHT = "semaphore_weight"  # the weight, likewise
 

@@ -8,7 +8,17 @@ from ...core.formats import FORMAT
 from ...core.permit import MessageId
 from ...core.ticket import DEFAULT_PRIORITY, HIGHEST_PRIORITY, Ticket
 from ..protocols import TaskContext
-from .header_names import EPOCH, HELD_TICKET, HOLDER, KEY, OF_ONE_WAIT, REFUSALS, SESSION, WEIGHT
+from .header_names import (
+    EPOCH,
+    HELD_TICKET,
+    HOLDER,
+    KEY,
+    OF_ONE_WAIT,
+    PARKS,
+    REFUSALS,
+    SESSION,
+    WEIGHT,
+)
 from .ticket_header import TICKET, Carried, message_id_of
 
 
@@ -19,6 +29,7 @@ class Headers:
     holder: str | None
     epoch: int | None
     session: str
+    parks: bool | None
     format: int  # of the ticket header
     ticket: Ticket | None
     refusals: int
@@ -39,6 +50,7 @@ class Headers:
             own.get(HOLDER),
             own.get(EPOCH),
             own.get(SESSION, ""),
+            own.get(PARKS),
             carried.format if carried else FORMAT,
             _ticket_in(own.get(HELD_TICKET), carried),
             own.get(REFUSALS, carried.refusals if carried else 0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
@@ -15,9 +14,8 @@ from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from ..protocols import TaskRequest
 from .parked import packed
+from .parking_watch import OversizedMessage
 from .waiting import Announce, MoveJob, ignore
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -45,24 +43,16 @@ class Park(MoveJob):
             return
         came_from, way = request.came_from(), request.comes_back_to()
         payload = packed(request.message, came_from, way, request.refusals)
-        if len(payload) > self.largest:
-            logger.error(
-                "task %s is requeued, not parked: its message takes %d bytes, and semaphore_park_max_size"
-                " is %d; pass large arguments by reference, or raise it",
-                request.id,
-                len(payload),
-                self.largest,
-            )
-            self.instead()
-            return
         try:
+            if len(payload) > self.largest:
+                raise OversizedMessage(len(payload), self.largest)
             outgoing = self.store.attach(
                 self.ticket, self.claims, payload, name=request.id, ends_in=self.ends_in
             )
             if request.id in state.revoked:  # a sweep that looked for it before found nothing
                 outgoing |= self.store.end([request.id])
         except SemaphoreError as error:
-            logger.warning("task %s is requeued, not parked: %s", request.id, error)
+            request.on_not_parked(error)
             self.instead()
             return
         request.on_parked()

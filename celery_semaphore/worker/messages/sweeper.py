@@ -31,10 +31,12 @@ class Sweeper:
         store: Callable[[], Store],
         found: Callable[[Outgoing], None],
         sessions: Callable[[], int] = lambda: 1,
+        also: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self._found = found
         self._sessions = sessions  # returns the known number of sessions of all workers
+        self._also = also  # runs after each sweep that the store answered
         self._known: set[str] = set()  # ids of revoked tasks that were ended in the store
         self._stopped = threading.Event()
         self._thread = BackgroundThread(
@@ -57,6 +59,7 @@ class Sweeper:
             outgoing |= store.end(sorted(new))
         self._known = revoked
         self._found(outgoing)
+        self._also()
 
     def _wait_then_sweep(self) -> None:
         pause = min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)

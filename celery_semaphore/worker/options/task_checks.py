@@ -75,9 +75,14 @@ def _declared_queue(task: BoundTask) -> Any:
 
 
 def any_parks(tasks: Iterable[BoundTask], settings: Settings) -> bool:
-    """Return whether any of these tasks is parked when it waits."""
+    """Return whether any of these tasks is parked when it waits, wherever that is."""
+    return OnSaturated.PARK in policies_of(tasks, settings)
+
+
+def policies_of(tasks: Iterable[BoundTask], settings: Settings) -> set[OnSaturated]:
+    """Return how these tasks wait or end without a permit."""
     options = [_options_of(task) for task in tasks]
-    return any(each.policy(settings).on_saturated is OnSaturated.PARK for each in options if each)
+    return {each.policy(settings).on_saturated for each in options if each}
 
 
 def warnings_of(tasks: Iterable[BoundTask]) -> Iterator[str]:

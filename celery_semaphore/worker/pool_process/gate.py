@@ -110,6 +110,7 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
         watch_ends()
         permit, outer = acquire_here(task, limiter, claims, policy)
     else:
+        policy = policy.settled(parks=headers.parks)
         permit, outer = _acquire(task, limiter, claims, headers, policy), ()
         if headers.ticket and limiter.settings.track_waiting:
             tell_started(task)

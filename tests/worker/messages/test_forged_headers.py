@@ -35,6 +35,7 @@ OTHERS: dict[str, Any] = {
     "semaphore_holder": "other:1",
     "semaphore_epoch": 1,
     "semaphore_session": "other",
+    "semaphore_parks": True,
     "semaphore_refusals": 7,
     "semaphore_outcome": "failed",
     "semaphore_fanout": "news",

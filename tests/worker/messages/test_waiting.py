@@ -10,7 +10,7 @@ from celery import Celery
 
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.bring_back import BringBack
 from celery_semaphore.worker.messages.job import RetryLater
@@ -67,6 +67,9 @@ class Request:
 
     def on_parked(self) -> None:
         self.said.append("was parked")
+
+    def on_not_parked(self, error: SemaphoreError) -> None:
+        self.said.append(f"was not parked: {error}")
 
     def return_to_broker(self) -> None:
         self.said.append("returned")
@@ -172,13 +175,16 @@ def test_a_message_is_acknowledged_when_the_store_has_it(store: Store) -> None:
 def test_what_the_store_cannot_take_goes_to_its_queue(store: Store) -> None:
     request, store.error = Request(), StoreUnavailable("hung")
     assert park(store, request) == ["instead"]
-    assert request.said == []
+    assert request.said == ["was not parked: hung"]
 
 
 def test_what_is_too_large_goes_to_its_queue(store: Store) -> None:
     request = Request()
     assert park(store, request, largest=10) == ["instead"]
-    assert request.said == []
+    (said,) = request.said
+    assert said.startswith(
+        "was not parked: its message takes 197 bytes, and semaphore_park_max_size is 10"
+    )
 
 
 def test_what_a_lost_connection_delivered_is_not_parked(store: Store) -> None:

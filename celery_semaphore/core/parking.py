@@ -1,0 +1,73 @@
+"""Decide whether a waiting task is parked: whether its message is as safe in the store as with the broker."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from .keeping import Keeping, Safety
+
+OWN_SERVER = "it is the broker's own server"
+NOT_OWN = "not known to be the broker's own server"
+UNKNOWN = "what it keeps is not known yet"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """States what the decision must know of the broker that a worker consumes from."""
+
+    server: str = (
+        ""  # its running server, as in ``Keeping``; empty if unknown, or if several may answer
+    )
+    quorum: str = ""  # the name of a quorum queue; empty without one
+
+
+@dataclass(frozen=True, slots=True)
+class ParkingDecision:
+    """States whether tasks with ``on_saturated="wait"`` are parked, and why."""
+
+    place: str  # the store, without a password
+    why: str
+    _: KW_ONLY
+    parks: bool = False
+    weaker: bool = False  # the store keeps less than the broker: so does what ``on_saturated="park"`` parks there
+
+    def __str__(self) -> str:
+        if self.parks:
+            return f"waiting tasks are parked in {self.place}: {self.why}"
+        return f"waiting tasks are held by workers, not parked in {self.place}: {self.why}"
+
+
+def decided(keeping: Keeping, broker: BrokerFacts) -> ParkingDecision:
+    """Return whether the store may keep messages."""
+    place, why, safety = keeping.place, keeping.why, keeping.safety
+    if safety is Safety.NEVER:
+        return ParkingDecision(place, why, weaker=True)
+    if safety is Safety.COMMITTED:
+        doubts = f", but {keeping.doubt}" if keeping.doubt else ""
+        return ParkingDecision(place, why + doubts, parks=True, weaker=bool(keeping.doubt))
+    if keeping.server and keeping.server == broker.server:
+        return ParkingDecision(place, OWN_SERVER, parks=True)
+    if safety is Safety.LOGGED and not broker.quorum:
+        return ParkingDecision(place, why, parks=True)
+    if safety is Safety.LOGGED:
+        less = f"{why}, which is less than the quorum queue {broker.quorum!r} keeps"
+        return ParkingDecision(place, less, weaker=True)
+    return ParkingDecision(place, f"{why}, and it is {NOT_OWN}", weaker=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkingRoom:
+    """States up to where a store is filled with parked messages; less than that is left to other data."""
+
+    most: int  # parked messages
+    memory: float = 0.8  # the part of the server's memory
+    resume: float = 0.9  # parking goes on below this part of both, so that it does not flap
+
+    def shortage(self, keeping: Keeping, *, lacking: bool) -> str:
+        """Return why the store has no room, empty if it has; ``lacking`` is whether it had none before."""
+        part = self.resume if lacking else 1.0
+        if keeping.memory >= part * self.memory:
+            return f"{keeping.memory:.0%} of its maxmemory is used"
+        if keeping.parked >= part * self.most:
+            return f"it has {keeping.parked} parked tasks, and semaphore_park_max_waiting is {self.most}"
+        return ""
