@@ -70,10 +70,10 @@ class MessageId:
     """The id of the message that brought the holder: of all messages that a crash may leave, one must run.
 
     A waiting task's message is published again before the old one is acknowledged. A process that dies in between
-    leaves both. A redelivery of the message that was admitted is no copy of it.
+    leaves both. A redelivery of the message that was admitted may run once that run has died.
     """
 
-    task: str  # the same for every message of one task, and unique to it
+    task: str  # the same for every message of one task, and unique to it: see ``message_id_of``
     number: str = ""  # unique to this message; empty for the one that the task's sender published
     redelivered: bool = False  # whether the broker delivered this very message before
     remember_for: float = 3600.0  # seconds for which its copies are recognised
@@ -82,6 +82,11 @@ class MessageId:
     def is_first(self) -> bool:
         """Whether no message went before it, so that known messages belong to an earlier task of this id."""
         return not (self.number or self.redelivered)
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, by which the names of its holders begin: see ``task_id_of``."""
+        return self.task.rsplit(":", 2)[0]
 
 
 class Reason(StrEnum):
@@ -92,8 +97,8 @@ class Reason(StrEnum):
     UNSATISFIABLE = "unsatisfiable"  # the weight is above the limit in force
     RECOVERING = "recovering"  # the grace of a new epoch, in which living holders restore permits
     RELEASED = "released"  # the holder released its permit, or was declared dead; refused for good
-    RUNNING = "running"  # another message of this task has a permit: it may run, or have died
-    COPY = "copy"  # another message of this task ran; this one must not
+    RUNNING = "running"  # this task has a permit by another delivery: it may run, or have died
+    COPY = "copy"  # this task ran by another delivery; this one must not run
     TIMED_OUT = "timed_out"  # the whole wait took longer than its timeout; the ticket is gone
 
 

@@ -65,8 +65,8 @@ class Store(Protocol):
 
         A holder that has its permit gets the same permit. A holder with a granted ticket takes up the grant. A holder
         that was released or declared dead is refused for good. If a task has several messages, one runs: while its
-        holder has a permit, the others are refused for now, and for good once it was released with its ``message_id``.
-        If it never is, another message may run.
+        holder has a permit, the others and its own redelivery are refused for now, and for good once it was released
+        with its ``message_id``. If it never is, another message may run, and its own redelivery begins a new wait.
         """
 
     def attach(

@@ -1,6 +1,6 @@
 """Random calls on three stores at once; a failure is printed as the shortest program that shows it.
 
-Tasks are letters. Each delivery of one is a holder of its own, such as ``a2``; its ticket, its permit and its message
+Tasks are letters. Each delivery of one is a holder of its own, such as ``a:2``; its ticket, its permit and its message
 go with the letter.
 """
 

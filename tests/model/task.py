@@ -54,7 +54,7 @@ class Task:
     def deliver(self, claims: str | None, wait: str, message: str, *, header: bool = False) -> None:
         """Begin a new delivery: another holder, perhaps of another message."""
         self.deliveries += 1
-        self.holder = f"{self.name}{self.deliveries}"
+        self.holder = f"{self.name}:{self.deliveries}"
         self.claims = CLAIMS[claims] if claims else self.claims
         self.known_until = float("inf")
         how = WAITS[wait]

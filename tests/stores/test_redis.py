@@ -213,6 +213,24 @@ class TestKeys:
         assert set(left) == {b"{celery-semaphore}:epoch", b"{celery-semaphore}:processes"}
         assert expires > 0
 
+    def test_a_message_that_came_again_leaves_no_mark(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        """Release one as ended, and one as interrupted."""
+        for task in ("x:0:0", "y:0:0"):
+            permit_of(store.acquire(claim(2), f"{task[0]}:1", None, MessageId(task)))
+            again = MessageId(task, redelivered=True)
+            answer = refusal_of(store.acquire(claim(2), f"{task[0]}:2", None, again))
+            assert answer.reason is Reason.RUNNING
+        store.release("x:1", claim(2), MessageId("x:0:0"))
+        with server.client() as client:
+            kept = client.hkeys(LEDGER)
+            assert b"again:y:1" in kept
+            assert b"again:x:1" not in kept
+        store.release("y:1", claim(2))
+        with server.client() as client:
+            assert b"again:y:1" not in client.hkeys(LEDGER)
+
     def test_keys_in_use_carry_no_expiry(self, server: RedisServer, store: RedisStore) -> None:
         """Or volatile-* eviction would take permits."""
         store.acquire(claim(2, weight=2), "a")

@@ -178,6 +178,30 @@ def hold(self: LimitedTask, seconds: float | None, resource: str = "one") -> Non
         counter.remain(resource, seconds)
 
 
+@app.task(**ONE, name="hold_late", acks_late=True)
+def hold_late(self: LimitedTask, seconds: float | None, resource: str = "one") -> None:
+    with counter.inside(resource, self.request.id):
+        counter.remain(resource, seconds)
+
+
+@app.task(**ONE, name="rejects", acks_late=True)
+def rejects(self: LimitedTask, resource: str) -> None:
+    """Goes back to its queue for ever."""
+    with counter.inside(resource, self.request.id):
+        time.sleep(0.05)
+    raise Reject("again", requeue=True)
+
+
+@app.task(**ONE, name="rejects_once", acks_late=True, wait_timeout=1.5)
+def rejects_once(self: LimitedTask, seconds: float, resource: str) -> None:
+    """Runs for so long the first time, and goes back to its queue."""
+    with counter.inside(resource, self.request.id):
+        if counter.stats(resource)["tasks"][self.request.id]["entries"] > 1:
+            return
+        time.sleep(seconds)
+    raise Reject("again", requeue=True)
+
+
 @app.task(name="look", base=LimitedTask, bind=True, semaphore="one", limit=1)
 def look(self: LimitedTask, *args: object, **kwargs: object) -> dict[str, Any]:
     """What a task can see of its own message."""

@@ -60,6 +60,8 @@ class Acquisition:
     def _refused_for_another(self, reason: Reason) -> Refusal:
         if reason is Reason.COPY:  # A8: the wait is over, so a grant of its ticket ends too
             self.state.taken_up(self.wanted, self.ticket.nonce)
+        else:
+            self.messages.note_run()
         return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
@@ -71,8 +73,8 @@ class Acquisition:
         return self._admitted(grant.token)
 
     def _asked(self) -> Answer:
-        came_back = self._waited() > 0
-        if came_back and self.wait and self.wait.kind is not Kind.REQUEUE and self._left() <= 0:
+        called = self.wait is not None and self.wait.kind is Kind.BLOCK
+        if called and self._waited() > 0 and self._left() <= 0:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
         for claim in self.wanted:
             if reason := self.state.refusal(claim, self.ticket):  # A13
@@ -97,18 +99,24 @@ class Acquisition:
 
         A holder that began its wait in a call that lost its answer has no ticket: then the nonce is its own name.
         """
-        told = self.messages.ticket
-        if known := self.state.known(self.wanted, told.nonce if told else self.holder):
+        told, anew = self.messages.ticket, self.messages.begins_anew
+        if not anew and (
+            known := self.state.known(self.wanted, told.nonce if told else self.holder)
+        ):
             if told:  # the record of the messages outlives the wait: it must have the new rank
                 self.messages.ticket = known
             return known
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))
+        if told and anew:  # A15
+            self.messages.ticket = told = replace(told, priority=priority, place=self.state.now)
         return told or Ticket(self.holder, priority, self.state.now)
 
     def _refused(self, claim: ResourceClaim, reason: Reason) -> Refusal:
         at, wait = self.state.at(claim.resource), self.wait or DEFAULT_WAIT
         position, left = len(at.line(before=self.ticket)), self._left()
-        retry = int(min(left, self._delay(claim, reason, position, wait)))
+        retry = int(self._delay(claim, reason, position, wait))
+        if reason is not Reason.RUNNING:  # it does not wait while it runs
+            retry = int(min(left, retry))
         kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None
         if self.wait and reason not in (Reason.RELEASED, Reason.COPY, Reason.RUNNING):
             if left <= 0:
@@ -158,7 +166,9 @@ class Acquisition:
         at, limit = self.state.at(claim.resource), self.state.limit(claim.resource)
         mean = DEFAULT_MEAN if at.mean is None else at.mean
         delay: float = self.state.lease
-        if limit and reason not in (Reason.UNSATISFIABLE, Reason.RUNNING):
+        if reason is Reason.RUNNING:  # that run may end, or die
+            delay = min(self.state.lease // 3, self.messages.runs_until() - self.state.now)
+        elif limit and reason is not Reason.UNSATISFIABLE:
             delay = wait.jitter * (position + 1) / limit * mean
         delay = max(microseconds(wait.shortest), min(microseconds(wait.longest), delay))
         if reason is Reason.RECOVERING:

@@ -1,4 +1,4 @@
-"""Note which message of a task was admitted: its copies must not run, its own redelivery may."""
+"""Note which message of a task was admitted: its copies must not run, nor does it run beside itself."""
 
 from __future__ import annotations
 
@@ -38,20 +38,32 @@ class Messages:
         self._state, self._mine = state, mine
         self._name = (resource, mine.task if mine else "")
         known = state.remembered(self._name) if mine and not mine.is_first else None
-        known_by = known.ticket if known else None
-        self._earlier = bool(known_by and carried and known_by.nonce != carried.nonce)
-        self._known = None if self._earlier else known
-        self.ticket = carried or (self._known.ticket if self._known else None)
+        told = known.ticket if known else None
+        self._earlier = bool(told and carried and told.nonce != carried.nonce)
+        self._known = None if self._earlier else known or self._unknown_run(carried)
+        self.ticket = carried if self._earlier else _newer(carried, told)
+
+    @property
+    def begins_anew(self) -> bool:
+        """A15: return whether this message was admitted, and comes again after that run died."""
+        return self._is_again and not self.refusal()
 
     def refusal(self) -> Reason | None:
-        """Return why another message of the task keeps this one from running, if it does."""
+        """Return why the run of this message, or of another one of its task, keeps this one from running."""
         known, mine = self._known, self._mine
-        if not mine or not known or known.admitted in (None, mine.number):
+        if not known or not mine or known.admitted is None:
             return None
+        if known.admitted == mine.number and not self._is_again:
+            return None  # the answer of its acquire was lost
         if known.ran:  # A8
             return Reason.COPY
-        # A9. If the other was released without having run, or died, this one may run.
+        # A9. If that run was released without having ended, or died, this one may run.
         return Reason.RUNNING if self._lives() else None
+
+    def runs_until(self) -> int:
+        """Return when the lease of the run that keeps this message from running ends."""
+        holder = self._known.holder if self._known else ""
+        return self._state.at(self._name[0]).holders[holder].ends
 
     def admitted(self, holder: str) -> None:
         if self._mine and self._mine.is_first:
@@ -67,11 +79,25 @@ class Messages:
         if self._mine and not self._lives():
             self._remember(Remembered(ticket, self._until()))
 
-    def ran(self, holder: str) -> None:
-        """R5: note that the task ran, so that its other messages are copies."""
-        known = self._known
-        if known and self._mine and (known.admitted, known.holder) == (self._mine.number, holder):
-            self._remember(replace(known, until=self._until(), ran=True))
+    def note_run(self) -> None:
+        """A9: note the run of this very message, so that the release of its permit tells that it ended (R5)."""
+        if self._known and self._is_again:
+            self._remember(replace(self._known, until=self._until()))
+
+    @property
+    def _is_again(self) -> bool:
+        """Return whether the broker delivered the message that was admitted once more."""
+        known, mine = self._known, self._mine
+        return bool(known and mine and mine.redelivered and known.admitted == mine.number)
+
+    def _unknown_run(self, carried: Ticket | None) -> Remembered | None:
+        """Return a record for a message that comes again while it runs; the first one of a task leaves none."""
+        mine = self._mine
+        if mine and mine.redelivered:
+            for holder in sorted(self._state.at(self._name[0]).holders):
+                if holder.rpartition(":")[:2] == (mine.task_id, ":"):
+                    return Remembered(carried, self._until(), mine.number, holder)
+        return None
 
     def _lives(self) -> bool:
         holders = self._state.at(self._name[0]).holders
@@ -82,5 +108,28 @@ class Messages:
 
     def _remember(self, task: Remembered) -> None:
         if not self._earlier:
-            self._state.messages.pop(self._name, None)  # newest last: see MemoryState.remembered
-            self._state.messages[self._name] = task
+            remember(self._state, self._name, task)
+
+
+def note_end(state: MemoryState, resource: str, mine: MessageId | None, holder: str) -> None:
+    """R5: note that the task of this message ran, so that it and all others of the task are copies.
+
+    The first message of a task has a record only if it was delivered again while it ran.
+    """
+    if mine:
+        name = resource, mine.task
+        known = state.remembered(name)
+        if known and (known.admitted, known.holder) == (mine.number, holder):
+            until = state.now + microseconds(mine.remember_for)
+            remember(state, name, replace(known, until=until, ran=True))
+
+
+def remember(state: MemoryState, name: tuple[str, str], task: Remembered) -> None:
+    state.messages.pop(name, None)  # newest last: see MemoryState.remembered
+    state.messages[name] = task
+
+
+def _newer(carried: Ticket | None, told: Ticket | None) -> Ticket | None:
+    """Return the ticket of the wait that began later: a message keeps the header of one that has ended (A15)."""
+    found = [ticket for ticket in (carried, told) if ticket]
+    return max(found, key=lambda ticket: ticket.place, default=None)

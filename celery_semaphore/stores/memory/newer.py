@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import MessageId, Permit, Renewal
 from ..encoding import ResourceClaim, resource_claims
-from .messages import Messages
+from .messages import note_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,4 +45,4 @@ def release_in_newer(
         at = state.at(claim.resource)
         if at.holders.pop(holder, None):
             at.mark_released(holder, state.now + state.lease)
-    Messages(state, wanted[0].resource, message_id).ran(holder)
+    note_end(state, wanted[0].resource, message_id, holder)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import MessageId
 from ..encoding import ResourceClaim
-from .messages import Messages
+from .messages import note_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ def release(
     state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """End the permit of this holder, and prevent that it gets one later."""
-    Messages(state, wanted[0].resource, message_id).ran(holder)  # R5
+    note_end(state, wanted[0].resource, message_id, holder)  # R5
     state.end_overdue(wanted)  # R2
     for claim in wanted:
         at = state.at(claim.resource)

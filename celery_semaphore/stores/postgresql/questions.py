@@ -21,7 +21,8 @@ def acquisition(
 ) -> Composite:
     """Return a ``v1_acquisition``: what ``acquire`` asks for, with the claims by resource."""
     how, message = _waiting(wait, claims), brought_by(message_id)
-    return Composite((stored(holder), None, *how, *message, *columns(wanted)))
+    again = stored(message_id.task_id) if message_id and message_id.redelivered else None
+    return Composite((stored(holder), None, *how, *message, again, *columns(wanted)))
 
 
 def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:

@@ -37,6 +37,7 @@ CREATE TABLE celery_semaphore.permit (
     ends bigint NOT NULL, -- when the lease or the grant ends; of a free row: when it was released
     epoch bigint NOT NULL, -- in which the row was last written or renewed
     restored bool NOT NULL, -- that epoch had lost the permit, and its holder restored it
+    again text COLLATE "C", -- the last holder in this row that ran when its message was delivered again: see R5
     PRIMARY KEY (resource, row_no)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 

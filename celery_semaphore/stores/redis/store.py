@@ -112,6 +112,8 @@ class RedisStore:
         ticket = wait.ticket.text if wait and wait.ticket else ""
         words: list[Word] = [holder, ticket, waiting(wait), packed(claims) if wait else ""]
         words += [brought_by(message_id), *figures_of(wanted)]
+        if message_id is not None and message_id.redelivered:
+            words.append(message_id.task_id)
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
@@ -141,8 +143,9 @@ class RedisStore:
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> HandedOn:
         wanted, words, key = resource_claims(claims), [name_of(holder)], NONE
-        if message_id is not None and not message_id.is_first:
+        if message_id is not None:
             words += [message_id.number, str(microseconds(message_id.remember_for))]
+            words.append("first" if message_id.is_first else "")
             key = self._key_of(wanted, message_id)
         try:
             return self._hand_on.handed_on(

@@ -72,12 +72,12 @@ class Copies(WithTasks):
         clock.advance(LEASE)
         task.runs("h4", redelivered=True)
 
-    def test_a_redelivery_beside_the_running_one_changes_nothing(self, task: Task) -> None:
-        """Redeliver a running message after the broker's timeout: it goes back, and is a copy in the end."""
+    def test_a_broker_may_not_tell_what_it_delivers_again(self, task: Task) -> None:
+        """Deliver a running message again, unmarked: it waits, and what takes its place is a copy in the end."""
         task.goes_back("h1")
         assert isinstance(task.asks("h2", "h1.1"), Permit)
         brought = task.brought
-        assert task.is_refused("h3", "h1.1", redelivered=True) is Reason.SATURATED
+        assert task.is_refused("h3", "h1.1") is Reason.SATURATED
         task.store.release("h2", task.claims, brought)
         assert task.is_refused("h4", "h3.1") is Reason.COPY
 
@@ -100,18 +100,6 @@ class Copies(WithTasks):
         task.runs("h2", "h1.1")
         assert task.is_refused("h3", "h1.2") is Reason.COPY
 
-    def test_a_redelivery_of_the_admitted_one_runs_again(self, task: Task) -> None:
-        """Run a message again if its worker died before it acknowledged: late acks ask for that."""
-        task.goes_back("h1")
-        task.runs("h2", "h1.1")
-        task.runs("h3", "h1.1", redelivered=True)
-        assert task.is_refused("h4", redelivered=True) is Reason.COPY
-
-    def test_a_first_message_that_is_redelivered_runs(self, task: Task) -> None:
-        task.runs("h1")
-        task.runs("h2", redelivered=True)
-        task.runs("h3", redelivered=True)
-
     def test_a_redelivery_that_goes_back_again_is_still_one_wait(self, task: Task) -> None:
         task.goes_back("h1")
         first = task.ticket
@@ -124,13 +112,13 @@ class Copies(WithTasks):
     def test_the_admitted_one_may_go_back_itself(self, task: Task) -> None:
         """Redeliver and refuse the admitted message: the one that is published instead comes back, and runs."""
         task.goes_back("h1")
-        task.runs("h2", "h1.1")
+        task.is_interrupted("h2", "h1.1")
         task.goes_back("h3", "h1.1", redelivered=True)
         task.runs("h4", "h3.1")
         assert task.is_refused("h5", "h1.1", redelivered=True) is Reason.COPY
 
-    def test_a_first_message_that_ran_may_go_back(self, task: Task) -> None:
+    def test_a_first_message_that_was_interrupted_may_go_back(self, task: Task) -> None:
         task.goes_back("h1")
-        task.runs("h2", redelivered=True)
+        task.is_interrupted("h2", redelivered=True)
         task.goes_back("h3", redelivered=True)
         task.runs("h4", "h3.1")

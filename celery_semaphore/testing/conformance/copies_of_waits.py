@@ -111,14 +111,14 @@ class CopiesOfWaits(WithTasks):
         assert task.is_refused("h3", redelivered=True) is Reason.COPY
 
     def test_that_it_went_back_in_the_grace_is_known(self, store: Store, clock: Clock) -> None:
-        """Redeliver a task that has run; the message that it is published as is no copy."""
+        """Redeliver a task that was interrupted; the message that it is published as is no copy."""
         task = Task(store, kind=None)
         task.runs("h0")
         known = store.epoch
         clock.advance(1)
         self.forget(store)
         store.epoch = None
-        task.runs("h2", "h1.1")
+        task.is_interrupted("h2", "h1.1")
         store.epoch = known  # a client that knows the old epoch comes later
         assert task.is_refused("h3", "h1.1", redelivered=True) is Reason.RECOVERING
         clock.advance(LEASE)

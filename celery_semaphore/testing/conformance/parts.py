@@ -15,6 +15,8 @@ from .leases import Leases
 from .lost_hand_overs import LostHandOvers
 from .named_grants import NamedGrants
 from .named_waits import NamedWaits
+from .new_waits import NewWaits
+from .repeated_deliveries import RepeatedDeliveries
 from .repeated_losses import RepeatedLosses
 from .session_grants import SessionGrants
 from .session_line import SessionLine
@@ -24,7 +26,17 @@ from .waiting import Waiting
 from .waits_after_losses import WaitsAfterLosses
 
 
-class Acquisition(Admission, Leases, Waiting, Timeouts, Copies, CopiesOfWaits, Fairness):
+class Acquisition(
+    Admission,
+    Leases,
+    Waiting,
+    Timeouts,
+    Copies,
+    CopiesOfWaits,
+    RepeatedDeliveries,
+    NewWaits,
+    Fairness,
+):
     """Holds the tests of acquiring and renewing, and of refused waits."""
 
 

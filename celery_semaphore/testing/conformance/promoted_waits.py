@@ -137,10 +137,10 @@ class PromotedWaits(Suite):
         assert permit.token == grant.token
         assert line(store) == ["b"]
 
-    def test_a_message_without_its_ticket_after_its_run_was_lost(
+    def test_a_message_that_was_admitted_inherits_no_promotion(
         self, store: Store, clock: Clock
     ) -> None:
-        """Give it its ticket without the promotion, which no record has by then."""
+        """Release it without an end, and deliver it again: its promoted wait is over."""
         again = MessageId("c", redelivered=True)
         queued(store, clock, "b")
         clock.advance(1)
@@ -152,9 +152,11 @@ class PromotedWaits(Suite):
         store.sent(released(store, "a", claim()))
         assert isinstance(store.acquire(claim(), "c2", Wait(Kind.PARK), again), Permit)
         store.release("c2", claim())  # it did not run the task
-        lost = store.acquire(claim(), "c3", Wait(Kind.PARK), again)
-        assert isinstance(lost, Refusal)
-        assert lost.ticket == answer.ticket.promoted()
+        clock.advance(1)
+        anew = store.acquire(claim(), "c3", Wait(Kind.PARK), again)
+        assert isinstance(anew, Refusal)
+        assert anew.ticket
+        assert (anew.ticket.priority, anew.ticket.since) == (0, clock.now)
 
     def test_attached_again_when_it_is_on_its_way(self, store: Store, clock: Clock) -> None:
         ticket = overtaking(store, clock)

@@ -24,7 +24,7 @@ def refusal_of(
     """Return the exception to raise for this refusal of these claims."""
     request = task.request
     if refusal.reason in (Reason.COPY, Reason.RUNNING):
-        return Refused(_other_message(task, refusal, policy))
+        return Refused(_other_delivery(task, refusal, policy))
     task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
     if refusal.reason is Reason.TIMED_OUT:
         paused = "paused, " if refusal.limit == 0 else ""
@@ -89,8 +89,8 @@ def _parked(
     )
 
 
-def _other_message(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
-    """Return the attempt of a task that has, or had, a permit by another of its messages."""
+def _other_delivery(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
+    """Return the attempt of a task that has, or had, a permit by another delivery of it."""
     where = f"{task.name}[{task.request.id}]"
     dropped = RefusedAttempt(
         reason=refusal.reason,
@@ -101,7 +101,7 @@ def _other_message(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> Ref
     if refusal.reason is Reason.COPY:
         logger.info("task %s is not run twice: this is a copy", where)
         return dropped
-    logger.info("task %s waits: another message of it may be running", where)
+    logger.info("task %s waits: it may be running already", where)
     return replace(
         dropped,
         disposition=Disposition.HOLD,

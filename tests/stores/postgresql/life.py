@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
@@ -20,7 +21,8 @@ API, DISK = "api/eu", "disk"  # resources
 # In which row a permit is does not matter, nor what a free one remembers.
 EVERY_ROW = """
     SELECT 'permit', p::text FROM (
-        SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored
+        SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored,
+            again IS NOT DISTINCT FROM holder
         FROM celery_semaphore.permit WHERE holder IS NOT NULL
     ) AS p
     UNION ALL SELECT 'waiter', w::text FROM celery_semaphore.waiter AS w
@@ -116,8 +118,8 @@ class Life:
             self.dice.choice(("one", "one", "other", "other", "")),
             self.dice.choice((0, 0, 3)),
         )
-        self.tasks[f"holder {self.born}"] = task
-        self.acquire(f"holder {self.born}", task)
+        self.tasks[f"holder {self.born}:1"] = task
+        self.acquire(f"holder {self.born}:1", task)
 
     def acquire(self, holder: str, task: Task) -> None:
         kind = self.dice.choices((Kind.REQUEUE, Kind.PARK, Kind.BLOCK, None), (20, 2, 2, 1))[0]
@@ -133,9 +135,10 @@ class Life:
             if kind
             else None
         )
-        of = self.dice.choices((holder, "the same"), (5, 1))[0]
-        publications = None, MessageId(of), MessageId(of, "second")
-        message_id = self.dice.choices(publications, (4, 4, 1))[0]
+        tasks = task_id_of(holder), "the same", task_id_of(self.dice.choice([*self.tasks]))
+        of = self.dice.choices(tasks, (5, 1, 1))[0]
+        publications = None, MessageId(of), MessageId(of, "second"), MessageId(of, redelivered=True)
+        message_id = self.dice.choices(publications, (4, 4, 1, 1))[0]
         answer = self.ask(
             lambda store: store.acquire(task.claims, holder, wait, message_id), f"acquire {holder}"
         )
@@ -156,8 +159,8 @@ class Life:
             self.born += 1
             task = self.tasks.pop(name)
             task.claims = self.dice.choice((task.claims, self.claims()))
-            self.tasks[f"holder {self.born}"] = task
-            self.acquire(f"holder {self.born}", task)
+            self.tasks[f"holder {self.born}:1"] = task
+            self.acquire(f"holder {self.born}:1", task)
 
     def held_by(self, session: str) -> list[HeldWait]:
         waiting = [self.tasks[name] for name in self.waiting()]
@@ -212,7 +215,9 @@ class Life:
             self.release(task.ticket if task.ticket and not task.permit else name, task)
 
     def release(self, holder: str | Ticket, task: Task) -> None:
-        message_id = self.dice.choices((None, MessageId(str(holder), "second")), (8, 1))[0]
+        of = task_id_of(str(holder))
+        messages = None, MessageId(of), MessageId(of, "second")
+        message_id = self.dice.choices(messages, (4, 4, 1))[0]
         self.ask(lambda store: store.release(holder, task.claims, message_id), f"release {holder}")
 
     def renew(self) -> None:

@@ -10,6 +10,8 @@ DECLARE
     known celery_semaphore.v1_ticket;
     given celery_semaphore.v1_held;
     said celery_semaphore.message;
+    runs_until bigint;
+    anew bool := false;
     holds bool := false;
 BEGIN
     _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
@@ -23,12 +25,18 @@ BEGIN
         IF (celery_semaphore.v1_parse_ticket(said.ticket)).nonce <> (_a.ticket).nonce THEN
             said := NULL;
             _a.task := ''; -- the record belongs to another wait: keep it
+        ELSIF said.task IS NULL AND _a.task_id IS NOT NULL THEN
+            said := celery_semaphore.v1_unknown_run(_a);
         END IF;
+        SELECT p.ends INTO runs_until FROM celery_semaphore.permit AS p
+        WHERE p.resource = _a.resources[1] AND p.holder = said.holder AND said.admitted IS NOT NULL;
+        anew := coalesce(said.admitted = _a.message AND NOT said.ran, false)
+            AND _a.task_id IS NOT NULL AND runs_until IS NULL;
     END IF;
-    _a := celery_semaphore.v1_with_ticket(_a, said, m.now);
+    _a := celery_semaphore.v1_with_ticket(_a, said, anew, m.now);
     known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
     IF known.nonce IS NOT NULL THEN
-        _a.ticket := known;
+        _a.ticket := CASE WHEN anew THEN _a.ticket ELSE known END;
         given := celery_semaphore.v1_find_permit(
             celery_semaphore.v1_grant_name(known.nonce), _a.resources, _a.limits, _a.weights, m);
     END IF;
@@ -38,21 +46,25 @@ BEGIN
     IF holds THEN
         RETURN celery_semaphore.v1_confirm(_a, ats, m);
     END IF;
-    RETURN celery_semaphore.v1_decide(_a, ats, said, given, m);
+    RETURN celery_semaphore.v1_decide(_a, ats, said, runs_until, given, m);
 END $$;
 
--- Add the ticket of the task's earlier message if the caller brought none; or a new one, for a new wait or one that
--- this holder began in a call that lost its answer.
+-- Add the ticket of the task's earlier message if the caller brought none, or that of a wait which ended since (A15); or
+-- a new one, for a new wait or one that this holder began in a call that lost its answer.
 CREATE FUNCTION celery_semaphore.v1_with_ticket(
-    _a celery_semaphore.v1_acquisition, _said celery_semaphore.message, _now bigint
+    _a celery_semaphore.v1_acquisition, _said celery_semaphore.message, _anew bool, _now bigint
 ) RETURNS celery_semaphore.v1_acquisition LANGUAGE plpgsql AS $$
+DECLARE
+    told celery_semaphore.v1_ticket := celery_semaphore.v1_parse_ticket(_said.ticket);
 BEGIN
-    IF _a.carried = '' AND _said.ticket IS NOT NULL THEN
+    IF told.nonce IS NOT NULL AND (_a.carried = '' OR (_a.ticket).place < told.place) THEN
         _a.carried := _said.ticket;
-        _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
+        _a.ticket := told;
     END IF;
-    IF _a.carried = '' THEN
-        _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
+    IF _a.carried = '' OR _anew THEN
+        _a.ticket := ROW(
+            255 - greatest(0, least(255, _a.priority)), _now, coalesce((_a.ticket).nonce, _a.holder)
+        )::celery_semaphore.v1_ticket;
     END IF;
     RETURN _a;
 END $$;
@@ -71,31 +83,31 @@ BEGIN
     -- The holder does not rely on that part: see A6.
     PERFORM celery_semaphore.v1_end_partial_permit(_a.holder, _a.resources, _m);
     _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
-    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'released', false, _m);
+    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'released', NULL, _m);
 END $$;
 
 -- Decide for a holder that has no permit: check the tombstone, the other messages of its task, the grant of its
 -- ticket, then the room (A7 to A14).
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _said celery_semaphore.message,
-    _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
+    _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     whole bool := coalesce(_given.whole, false);
-    lives bool := false;
 BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         IF _ats[n].was_released THEN -- A7
-            RETURN celery_semaphore.v1_refuse(_a, _ats, n, 'released', false, _m);
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, 'released', NULL, _m);
         END IF;
     END LOOP;
-    IF _said.admitted IS NOT NULL THEN
-        PERFORM 1 FROM celery_semaphore.permit AS p WHERE p.resource = _a.resources[1] AND p.holder = _said.holder;
-        lives := FOUND;
-        IF _said.admitted <> _a.message AND _said.ran THEN -- A8
+    IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
+        IF _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
-        ELSIF _said.admitted <> _a.message AND lives THEN -- A9
-            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', lives, _m);
+        ELSIF _runs_until IS NOT NULL THEN -- A9
+            IF _said.admitted = _a.message THEN
+                PERFORM celery_semaphore.v1_note_run(_a, _said, _m.now);
+            END IF;
+            RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', _runs_until, _m);
         END IF;
     END IF;
     IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
@@ -109,27 +121,26 @@ BEGIN
         END LOOP;
     END IF;
     IF NOT whole THEN
-        RETURN celery_semaphore.v1_admit_if_room(_a, _ats, lives, _m);
+        RETURN celery_semaphore.v1_admit_if_room(_a, _ats, _runs_until, _m);
     END IF;
     RETURN celery_semaphore.v1_admit(_a, _ats, _given, _m);
 END $$;
 
--- A12 to A14: refuse a wait that took too long, and a claim without room; else admit.
+-- A12 to A14: refuse a call that waited too long, and a claim without room; else admit.
 CREATE FUNCTION celery_semaphore.v1_admit_if_room(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _lives bool, _m celery_semaphore.v1_moment
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _runs_until bigint,
+    _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     why text;
 BEGIN
-    IF _a.kind NOT IN ('', 'requeue') AND celery_semaphore.v1_time_left(_a, _m.now) <= 0
-        AND (_a.ticket).place < _m.now
-    THEN
-        RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _lives, _m); -- A12: even if there is room now
+    IF _a.kind = 'block' AND celery_semaphore.v1_time_left(_a, _m.now) <= 0 AND (_a.ticket).place < _m.now THEN
+        RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _runs_until, _m); -- A12: even if there is room now
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
         why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
         IF why IS NOT NULL THEN -- A13
-            RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _lives, _m);
+            RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _runs_until, _m);
         END IF;
     END LOOP;
     RETURN celery_semaphore.v1_admit(
@@ -149,7 +160,7 @@ BEGIN
         PERFORM celery_semaphore.v1_mark_in_use(at.name, _m.now);
     END LOOP;
     _ats[1] := celery_semaphore.v1_read(_ats[1].name, _a.holder, _m);
-    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', false, _m);
+    RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'copy', NULL, _m);
 END $$;
 
 CREATE FUNCTION celery_semaphore.v1_admit(

@@ -68,15 +68,19 @@ CREATE FUNCTION celery_semaphore.v1_release_newer(
 DECLARE
     now bigint;
     home text;
+    mark text;
 BEGIN
     PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
     PERFORM celery_semaphore.v1_lock(_resources);
     now := celery_semaphore.v1_now(_call.clock);
-    FOR home IN
+    FOR home, mark IN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
         WHERE p.resource = ANY (_resources) AND p.holder = _holder
-        RETURNING p.resource
+        RETURNING p.resource, p.again
     LOOP
+        IF mark = _holder AND _task <> '' THEN
+            _message := coalesce(_message, '');
+        END IF;
         PERFORM celery_semaphore.v1_mark_released(home, _holder, now + _call.lease);
         PERFORM celery_semaphore.v1_mark_in_use(home, now);
     END LOOP;

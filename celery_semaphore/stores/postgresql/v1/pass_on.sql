@@ -39,7 +39,7 @@ BEGIN
         FROM celery_semaphore.permit AS every WHERE every.resource = _home
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
-    AND p.resource = _home AND p.holder = _holder
+    AND p.resource = _home AND p.holder = _holder AND p.again IS DISTINCT FROM _holder
     -- Nothing here must be reaped first.
     AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE
     AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over

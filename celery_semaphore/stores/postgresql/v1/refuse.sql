@@ -13,6 +13,7 @@ CREATE TYPE celery_semaphore.v1_acquisition AS (
     task text, -- of the message; empty: unknown
     message text, -- which of the task's messages; null: the first
     remember bigint, -- for how long its copies are recognised
+    task_id text, -- of the task, if the broker delivered this message before; else null
     resources text[], limits bigint[], weights bigint[]
 );
 
@@ -47,13 +48,15 @@ $$;
 -- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
 CREATE FUNCTION celery_semaphore.v1_retry_delay(
     _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_resource, _reason text, _turn bigint,
-    _m celery_semaphore.v1_moment
+    _runs_until bigint, _m celery_semaphore.v1_moment
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     delay float8 := _m.lease;
 BEGIN
-    IF in_force > 0 AND _reason NOT IN ('unsatisfiable', 'running') THEN
+    IF _reason = 'running' THEN -- that run may end, or die
+        RETURN greatest(_a.shortest, least(_a.longest, _m.lease / 3, _runs_until - _m.now));
+    ELSIF in_force > 0 AND _reason <> 'unsatisfiable' THEN
         delay := _a.jitter * (_turn + 1) / in_force * coalesce(_at.mean, 1000000);
     END IF;
     delay := greatest(_a.shortest, least(_a.longest, delay));
@@ -99,9 +102,9 @@ BEGIN
     END IF;
 END $$;
 
--- Refuse an acquire. `_lives`: whether another message of its task has a permit.
+-- Refuse an acquire. `_runs_until`: when the lease ends of the message of its task that was admitted; null: none runs.
 CREATE FUNCTION celery_semaphore.v1_refuse(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _reason text, _lives bool,
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _reason text, _runs_until bigint,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
@@ -114,7 +117,7 @@ BEGIN
     answer.in_force := coalesce(at.operator, at.declared);
     answer.occupied := at.occupied;
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
-    answer.retry := celery_semaphore.v1_retry_delay(_a, at, _reason, answer.turn, _m);
+    answer.retry := celery_semaphore.v1_retry_delay(_a, at, _reason, answer.turn, _runs_until, _m);
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
     IF _reason = 'running' THEN
         answer.ticket := _a.carried;
@@ -132,7 +135,7 @@ BEGIN
         END IF;
     END IF;
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
-    IF (answer.ticket <> '' OR answer.reason = 'recovering') AND NOT _lives THEN
+    IF (answer.ticket <> '' OR answer.reason = 'recovering') AND _runs_until IS NULL THEN
         PERFORM celery_semaphore.v1_remember_message(
             _a, CASE WHEN answer.ticket <> '' THEN answer.ticket ELSE _a.carried END, NULL, _m.now);
     END IF;

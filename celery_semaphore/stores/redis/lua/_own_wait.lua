@@ -41,14 +41,16 @@ end
 -- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
 local function delay(claim, reason, turn)
     local seconds = jitter * (turn + 1) / claim.limit * (claim.at.mean or 1000000)
-    if claim.limit == 0 or reason == "unsatisfiable" or reason == "running" then
+    if reason == "running" then -- that run may end, or die
+        seconds = math.min(math.floor(LEASE / 3), messages.runs_until() - now)
+    elseif claim.limit == 0 or reason == "unsatisfiable" then
         seconds = LEASE
     end
     seconds = math.max(shortest, math.min(longest, seconds))
     if reason == "recovering" then
         seconds = math.max(seconds, grace_until - now)
     end
-    return math.floor(math.min(seconds, own_wait.left()))
+    return math.floor(reason == "running" and seconds or math.min(seconds, own_wait.left())) -- a run does not wait
 end
 
 -- A13, and the answer of every other refusal.
@@ -77,7 +79,7 @@ function own_wait.refuse(n, reason)
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
-    if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.other_lives() then
+    if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
     for _, at in ipairs(resources) do -- when the grace ends a reaper must look: perhaps nothing is released here

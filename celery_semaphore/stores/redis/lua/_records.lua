@@ -22,7 +22,7 @@ end
 
 -- Delete a permit or a grant; return whether it was there. `permit` is its parsed record.
 function records.erase(at, name, permit)
-    call("HDEL", at.ledger, "of:" .. name)
+    call("HDEL", at.ledger, "of:" .. name, "again:" .. name)
     if not permit or permit.weight ~= 1 then
         call("HDEL", at.weights, name)
     end

@@ -7,7 +7,8 @@ for _, at in ipairs(resources) do
     end
 end
 local grant, whole = holding.held(claims, GRANT .. own_wait.nonce)
-ticket = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
+local known = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
+ticket = messages.begins_anew() and own_wait.new_ticket() or known -- A15
 messages.carried = messages.carried ~= "" and ticket or ""
 local permit, complete = holding.held(claims, holder)
 if complete then -- A5
@@ -22,17 +23,19 @@ for n, claim in ipairs(claims) do
     end
 end
 
-local other = messages.other()
-if other then -- A8, A9
-    if other == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
+local run = messages.run()
+if run then -- A8, A9
+    if run == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
         for _, claim in ipairs(claims) do
             holders.take_back(claim.at, own_wait.nonce)
             index.mark_in_use(claim.at, now)
         end
         own_wait.forget()
+    else
+        messages.note_run()
     end
     permits.no_room(claims[1])
-    return own_wait.refuse(1, other)
+    return own_wait.refuse(1, run)
 end
 
 for _, claim in ipairs(claims) do
@@ -44,8 +47,7 @@ for _, claim in ipairs(claims) do
     end
 end
 -- A12: even if there is room now.
-if not whole and line.place_of(ticket) < now and own_wait.kind ~= "" and own_wait.kind ~= "requeue"
-    and own_wait.left() <= 0 then
+if not whole and line.place_of(ticket) < now and own_wait.kind == "block" and own_wait.left() <= 0 then
     permits.no_room(claims[1])
     return own_wait.refuse(1, "timed_out")
 end

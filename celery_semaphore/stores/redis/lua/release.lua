@@ -28,7 +28,11 @@ end
 for _, at in ipairs(resources) do
     at.no_waiters = call("EXISTS", at.tickets) == 0 -- if so, overdue leases need not end now
     no_waiters = no_waiters and at.no_waiters
-    local record, mean, mean_samples = unpack(call("HMGET", at.ledger, "of:" .. holder, "mean", "mean_samples"))
+    local record, mean, mean_samples, again = unpack(
+        call("HMGET", at.ledger, "of:" .. holder, "mean", "mean_samples", "again:" .. holder))
+    if again and ran.is_first then
+        ran.note()
+    end
     local permit = record and records.parsed(record)
     local counts = permit and not overdue(at, permit)
     if records.erase(at, holder, permit) and counts then -- R3

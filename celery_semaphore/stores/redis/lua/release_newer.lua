@@ -4,7 +4,10 @@
 -- Returns {epoch}
 local holder = arg(1)
 for _, at in ipairs(resources) do
-    local record = call("HGET", at.ledger, "of:" .. holder)
+    local record, again = unpack(call("HMGET", at.ledger, "of:" .. holder, "again:" .. holder))
+    if again and ran.is_first then
+        ran.note()
+    end
     local permit = record and records.parsed(record)
     if permit then
         records.erase(at, holder, permit)
