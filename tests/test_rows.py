@@ -17,7 +17,7 @@ TABLES = ROOT / "docs/maintain/architecture.md"
 LIBRARY = ROOT / "celery_semaphore"
 STORES = ("memory", "redis", "postgresql")
 OF_STORES = (
-    "ACEHNQR"  # the tables that each store implements; M and P are of the worker, T of the servers
+    "ACEHKNQR"  # the tables that each store implements; M and P are of the worker, T of the servers
 )
 ROW = re.compile(r"\b[A-Z][1-9]\d?\b")  # no code of ruff, such as A002
 RANGE = re.compile(r"\b[A-Z]\d+ to [A-Z]\d+\b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,8 @@ from .ticket import Ticket
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]
 TOTALLED = 500  # resources in one call of ``totals``
+# How long a worker counts as a consumer of a queue after it said so; workers say it every ten seconds or more often.
+CONSUMED_FOR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,12 @@ class Store(Protocol):
     def take(self, outgoing: Outgoing) -> list[Grant]:
         """Return the messages that must be sent now, each to one caller only, until its ``expires_at``."""
 
-    def sent(self, grants: Sequence[Grant]) -> None:
-        """Forget these messages, which the broker has, and keep their permits until they arrive."""
+    def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
+        """Forget these messages, which the broker has, and keep their permits until they arrive.
+
+        If they do not ``arrive``, for no worker consumes their queues, their permits end now; the next ``reap`` hands
+        on.
+        """
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
@@ -138,6 +144,15 @@ class Store(Protocol):
 
         The next ``reap`` grants them what is free.
         """
+
+    def consume(self, worker: str, queues: Collection[str], left: Collection[str] = ()) -> None:
+        """Note that this worker consumes these queues of the broker now, and those that it ``left`` no more.
+
+        It counts for ``CONSUMED_FOR_S``, or a lease if that is longer; a worker that ends leaves all its queues.
+        """
+
+    def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
+        """Return which of these queues no worker consumes at this moment, as far as workers have said."""
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         """Return one resource, with at most ``waiters`` of its waiters, without the first ``skip``."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..core.key import is_resource_name, names_of
 from ..core.names import LONGEST_NAME, size_of
 from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Totals, Wait
-from ..core.store import TOTALLED
+from ..core.store import CONSUMED_FOR_S, TOTALLED
 from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
@@ -118,6 +118,18 @@ def check_name(of: str, name: str) -> None:
             f" not plain ASCII counts as 3): give the task a shorter id; it begins with {name[:40]!r}"
         )
         raise SemaphoreError(msg)
+
+
+def check_consumed(worker: str, queues: Iterable[str]) -> None:
+    """Raise ``SemaphoreError`` for a worker or a queue that not every store can keep."""
+    check_name("worker", worker)
+    for queue in queues:
+        check_name("queue", queue)
+
+
+def consumed_for(lease: float) -> int:
+    """Return for how many microseconds a worker counts as a consumer after it said so."""
+    return microseconds(max(CONSUMED_FOR_S, lease))
 
 
 def check_totalled(resources: Sequence[str]) -> None:

@@ -20,6 +20,8 @@ from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
 from .messages.broker import is_amqp
+from .messages.consumed_queues import ConsumedQueues
+from .messages.emptier import without_granted
 from .messages.granted_queue import granted_queue, home_queue
 from .messages.message_mover import MessageMover
 from .messages.sweeper import Sweeper
@@ -162,11 +164,21 @@ class Limiter:
         self._carry()
 
     def _carry(self) -> None:
+        self.queues = ConsumedQueues(self._store)
         self.mover = MessageMover(
-            self._app, self.settings, self._store, done=self.waker.wake, announce=self._announce
+            self._app,
+            self.settings,
+            self._store,
+            done=self.waker.wake,
+            queues=self.queues,
+            announce=self._announce,
         )
         self.sweeper = Sweeper(
-            self._store, self.mover.bring_back, self._sessions, self._watch_parking
+            self._store,
+            self.mover.bring_back,
+            self._sessions,
+            self._watch_parking,
+            self._say_queues,
         )
 
     def _store(self) -> Store:
@@ -175,6 +187,11 @@ class Limiter:
     def _watch_parking(self) -> None:
         if (watch := self.worker.parking) is not None:
             watch.sweep()
+
+    def _say_queues(self) -> None:
+        """Say which queues the worker consumes, and empty granted queues that neither it nor another one does."""
+        self.queues.say()
+        self.mover.empty(without_granted(self.queues.own()))
 
     def _announce(self, event: Event) -> None:
         self.process.announce(event)

@@ -33,6 +33,7 @@ from .trio import Trio, in_order
 
 Answer = TypeVar("Answer")
 RESOURCES = ("api", "disk")
+QUEUES = ("celery", "celery.granted")
 MANY = 6  # deliveries: before so many there is not much that a fault could take
 BEGINNING = 2_000_000_000.0
 # All that is idle for ten leases may be forgotten, and each store does so in its own time.
@@ -45,6 +46,7 @@ tasks = st.sampled_from("abc")
 claims = st.sampled_from(list(CLAIMS))
 waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
+queues = st.sampled_from(QUEUES)
 holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding()))
 known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
@@ -315,6 +317,12 @@ class Stores(RuleBasedStateMachine):
     @rule(session=sessions)
     def sleep(self, session: str) -> None:
         self.ask(lambda store: store.sleep(session))
+
+    @rule(worker=sessions, queues=st.sets(queues), left=st.sets(queues))
+    def consume(self, worker: str, queues: set[str], left: set[str]) -> None:
+        """Say which queues a worker consumes, and look which ones none does."""
+        self.ask(lambda store: store.consume(worker, queues, left - queues))
+        self.ask(lambda store: store.unconsumed(QUEUES))
 
     def _held(self) -> list[HeldWait]:
         waiting = [self.tasks[name] for name in self.waiting()]

@@ -538,7 +538,7 @@ WORKERS = [
         "whichever thread acknowledges restores the prefetch",
         "Celery does it there",
         "worker/main_process/bootstep",
-        "        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))\n",
+        "        restore_in_loop(c, partial(_call_in_loop, c, limiter))\n",
         "",
         f"{HERE}/holding/test_prefetch.py::test_the_event_loop_alone_restores_the_prefetch",
     ),

@@ -67,8 +67,8 @@ MUTANTS = (
         "what cannot be read is done with",
         "it was taken out of the outbox",
         "messages/bring_back",
-        "            return False\n        # Unlike",
-        "            return True\n        # Unlike",
+        '            logger.warning("a parked task stays in the store: %s", error)\n',
+        "            yield grant, Parked('celery', 'celery', 0, {}, {}, None, None, b'')\n",
         "test_a_newer_parked_message_stays_in_the_store",
     ),
 )

@@ -154,7 +154,7 @@ OUTBOX = [
         "the time to take up begins with the grant",
         "publishing takes no time",
         "sent",
-        '        call("ZADD", at.holders, now + waits.TAKE_UP, GRANT .. nonce)\n',
+        '        call("ZADD", at.holders, now + (arg(4) and 0 or waits.TAKE_UP), GRANT .. nonce)\n',
         "",
     ),
     lua(

@@ -318,10 +318,10 @@ SENDING = (
         "stores/postgresql/store.py",
         "        for start in range(0, len(grants), BATCH):\n"
         "            some = grants[start : start + BATCH]\n"
-        '            ((epoch,),) = self._runner.run("sent"',
+        "            told = json.dumps([published(",
         "        for start in range(len(grants)):\n"
         "            some = grants[start : start + 1]\n"
-        '            ((epoch,),) = self._runner.run("sent"',
+        "            told = json.dumps([published(",
         *SENT,
     ),
 )

@@ -29,6 +29,7 @@ def all_keys(prefix: str) -> list[str]:
         *(keys.common(name) for name in COMMON),
         *(keys.part(resource, part) for resource, part in product(resources, PARTS)),
         *(keys.messages(resource, task) for resource, task in product(resources, TASKS)),
+        *(keys.consumers(queue) for queue in {*ODD, *TASKS}),
     ]
 
 
@@ -60,9 +61,11 @@ def test_a_server_has_no_other_keys(server: RedisServer, open_at: OpenAt) -> Non
     store.attach(ticket, both, b"b", name="t")
     refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
     store.set_limit(1, "api")
+    store.consume("worker", ["epoch", "celery.granted"])
     with server.client() as client:
         names: Any = client.keys()
     known = {key.encode() for key in (Keys("p").common(name) for name in COMMON)}
+    known |= {Keys("p").consumers(queue).encode() for queue in ("epoch", "celery.granted")}
     for name in ("api", "epoch"):
         known |= {Keys("p").part(name, part).encode() for part in PARTS}
         known |= {Keys("p").messages(name, "t:0").encode()}

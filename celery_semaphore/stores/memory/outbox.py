@@ -39,15 +39,15 @@ def outgoing(at: Resource) -> Iterator[tuple[StoredWait, Entry | None]]:
             yield waiter, entry
 
 
-def sent(state: MemoryState, grant: Grant) -> None:
-    """E15: delete a message that the broker has; keep its grant, if it has one, until it is taken up."""
+def sent(state: MemoryState, grant: Grant, take_up: int) -> None:
+    """E15: delete a message that the broker has; its grant, if it has one, lasts ``take_up`` from now."""
     nonce, until = grant.ticket.nonce, grant.expires_at
     for claim in resource_claims(grant.claims):
         at = state.at(claim.resource)
         entry, waiter = at.grants.get(nonce), at.tickets.get(nonce)
         if entry and entry.token == grant.token:
             at.forget(nonce)
-            at.grants[nonce] = replace(entry, ends=state.now + state.take_up)
+            at.grants[nonce] = replace(entry, ends=state.now + take_up)
         elif not grant.token and waiter and waiter.ended and waiter.ends == microseconds(until):
             at.forget(nonce)
         # Else the message was delivered and parked again.

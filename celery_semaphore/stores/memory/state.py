@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ...core.session import GRANT_S
-from ..encoding import ResourceClaim, microseconds
+from ..encoding import ResourceClaim, consumed_for, microseconds, seconds
+from .consumed_queues import ConsumedQueues
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -36,6 +37,7 @@ class MemoryState:
 
     def __post_init__(self) -> None:
         self.epoch = Epoch(self.lease)
+        self.consumed_queues = ConsumedQueues(consumed_for(seconds(self.lease)))
 
     def enter(self, now: int, known: int | None) -> int:
         self.now = now

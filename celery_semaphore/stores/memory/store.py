@@ -24,6 +24,7 @@ from ...core.store import HandedOn
 from ...core.ticket import Ticket
 from ..encoding import (
     ResourceClaim,
+    check_consumed,
     check_holder,
     check_limit,
     check_name,
@@ -49,7 +50,7 @@ from .totals import totals
 from .view import view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
@@ -162,11 +163,11 @@ class MemoryStore:
             state = self._entered()
             return [grant for name in sorted(outgoing) for grant in take(state, name)]
 
-    def sent(self, grants: Sequence[Grant]) -> None:
+    def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
         with self._lock:
             state = self._entered()
             for grant in grants:
-                sent(state, grant)
+                sent(state, grant, state.take_up if arrive else 0)
 
     def ask(
         self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
@@ -183,6 +184,17 @@ class MemoryStore:
         check_name("session", session)
         with self._lock:
             return name_waits(self._entered(), session, waits)
+
+    def consume(self, worker: str, queues: Collection[str], left: Collection[str] = ()) -> None:
+        check_consumed(worker, [*queues, *left])
+        with self._lock:
+            state = self._entered()
+            state.consumed_queues.consume(state.now, worker, queues, left)
+
+    def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
+        with self._lock:
+            state = self._entered()
+            return state.consumed_queues.unconsumed(state.now, queues)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:

@@ -29,7 +29,8 @@ _PARTS = (
         "messages",
     ),
     *("acquire", "acquire_slow_path", "hand_on", "pass_on", "release", "release_slow_path"),
-    *("renew", "attach", "outbox", "end", "promote", "processes", "reap", "ask", "name", "view"),
+    *("renew", "attach", "outbox", "end", "promote", "processes", "consumed_queues", "reap"),
+    *("ask", "name", "view"),
     *("totals", "newer"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")

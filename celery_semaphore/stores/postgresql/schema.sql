@@ -98,6 +98,15 @@ CREATE UNLOGGED TABLE celery_semaphore.process (
     seen bigint NOT NULL -- when it reaped last
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
+-- Consumers of the broker's queues, see v1/consumed_queues.sql. A crash may empty this table: workers say it again in seconds.
+CREATE UNLOGGED TABLE celery_semaphore.consumer (
+    queue text COLLATE "C",
+    worker text COLLATE "C",
+    said bigint NOT NULL, -- when the worker said last that it consumes the queue
+    PRIMARY KEY (queue, worker)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX ON celery_semaphore.consumer (said);
+
 -- The messages of tasks that wait or waited: which one was admitted, for which holder, and whether it ran.
 CREATE TABLE celery_semaphore.message (
     resource text COLLATE "C",

@@ -39,6 +39,7 @@ from ..processes import ThisProcess, by_format
 from . import answers
 from .answers import texts
 from .connection import Composite
+from .consumed_queues import ConsumedQueues
 from .facts import facts_of
 from .health import examine
 from .index import Index
@@ -52,7 +53,7 @@ from .schema import SchemaName, install
 from .sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ...core.facts import StoreFacts
@@ -89,6 +90,7 @@ class PostgresStore:
         self._renewer = Renewer(self._runner)
         self._process = ThisProcess()
         self._sessions = Sessions(self._runner)
+        self._consumed_queues = ConsumedQueues(self._runner)
 
     @property
     def epoch(self) -> int | None:
@@ -193,10 +195,11 @@ class PostgresStore:
             )
         return grants
 
-    def sent(self, grants: Sequence[Grant]) -> None:
+    def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
         for start in range(0, len(grants), BATCH):
             some = grants[start : start + BATCH]
-            ((epoch,),) = self._runner.run("sent", json.dumps([published(each) for each in some]))
+            told = json.dumps([published(each) for each in some])
+            ((epoch,),) = self._runner.run("sent", told, arrive)
             self.epoch = int(epoch)
 
     def ask(
@@ -209,6 +212,12 @@ class PostgresStore:
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         return self._sessions.name(session, waits)
+
+    def consume(self, worker: str, queues: Collection[str], left: Collection[str] = ()) -> None:
+        self._consumed_queues.consume(worker, queues, left)
+
+    def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
+        return self._consumed_queues.unconsumed(queues)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         ((epoch, seen),) = self._runner.run("snapshot", resource, waiters, skip)

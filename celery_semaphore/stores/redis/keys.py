@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from redis.crc import key_slot
 
+from ...core.key import resource_name
 from ...errors import ConfigurationError
 
 
 class Keys:
     """Name the keys of one prefix.
 
-    They are ``{prefix}:<common>``, ``{prefix}:<resource>:<part>`` and ``{prefix}:<resource>:of:<task>``. A
-    resource's name is percent-encoded and has no ``:``, so all keys differ.
+    They are ``{prefix}:<common>``, ``{prefix}:<resource>:<part>``, ``{prefix}:<resource>:of:<task>`` and
+    ``{prefix}:<queue>:consumers``. The name of a resource or a queue is percent-encoded and has no ``:``, so all keys
+    differ.
 
     A call may use several resources besides the common keys, but a script may use keys of one hash slot only.
     The server computes the slot from the text within the first braces: so these enclose the whole prefix, which
@@ -39,3 +41,7 @@ class Keys:
     def messages(self, resource: str, task: str) -> str:
         """Return the key of the record of a task's messages."""
         return f"{self._start}{resource}:of:{task}"
+
+    def consumers(self, queue: str) -> str:
+        """Return the key of the workers that consume a queue of the broker."""
+        return f"{self._start}{resource_name(queue, None)}:consumers"

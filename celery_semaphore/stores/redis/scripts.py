@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from ...core.formats import FORMAT
 from ...core.session import GRANT_S
+from ...core.store import CONSUMED_FOR_S
 from ..processes import SEEN_FOR_S
 from .connection import pack
 
@@ -36,7 +37,10 @@ class Script:
         here = files(__package__) / "lua"
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
-        constants = f'local FORMAT, GRANT_S, SEEN_FOR_S = "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}'
+        constants = (
+            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S ="
+            f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}'
+        )
         self.source = "\n".join([constants, *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self._by_digest = pack(("EVALSHA", digest))
@@ -77,5 +81,7 @@ SNAPSHOT = Script(*BEGIN, "_permits", *WAITS, "snapshot")
 TOTALS = Script("_call", "totals")
 OVERDUE = Script(*BEGIN, "overdue")
 PROCESSES = Script(*BEGIN, "processes")
+CONSUME = Script(*BEGIN, "consume")
+UNCONSUMED = Script(*BEGIN, "unconsumed")
 SET_LIMIT = Script(*BEGIN, "set_limit")
 LIMITS = Script(*BEGIN, "limits")

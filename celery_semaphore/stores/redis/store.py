@@ -35,6 +35,7 @@ from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import pack
+from .consumed_queues import ConsumedQueues
 from .facts import facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
@@ -48,7 +49,7 @@ from .sessions import Sessions
 from .totals import totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ...core.facts import StoreFacts
     from ...core.keeping import Keeping
@@ -76,6 +77,7 @@ class RedisStore:
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
+        self._consumed_queues = ConsumedQueues(self._runner, self._keys)
 
     @property
     def epoch(self) -> int | None:
@@ -184,10 +186,11 @@ class RedisStore:
         said = self._runner.run_all(scripts.TAKE, calls)
         return [answers.grant(each) for answer in said for each in answer[1]]
 
-    def sent(self, grants: Sequence[Grant]) -> None:
+    def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
         calls: list[Call] = []
         for grant in grants:
             words: list[Word] = [grant.ticket.text, grant.token, microseconds(grant.expires_at)]
+            words += [] if arrive else ["ends"]
             calls.append((resource_claims(grant.claims), words))
         self._runner.run_all(scripts.SENT, calls)
 
@@ -201,6 +204,12 @@ class RedisStore:
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         return self._sessions.name(session, waits)
+
+    def consume(self, worker: str, queues: Collection[str], left: Collection[str] = ()) -> None:
+        self._consumed_queues.consume(worker, queues, left)
+
+    def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
+        return self._consumed_queues.unconsumed(queues)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         answer = self._runner.run(

@@ -33,6 +33,7 @@ from .attached_grants import AttachedGrants
 from .callers import Callers
 from .calling import Calling
 from .changed_tasks import ChangedTasks
+from .consumed_queues import ConsumedQueues
 from .crowd import Crowd
 from .ended_waits import EndedWaits
 from .formats import Formats
@@ -90,6 +91,7 @@ class StoreConformance(
     Losses,
     Formats,
     Processes,
+    ConsumedQueues,
     Names,
     Crowd,
 ):

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ...core.key import resource_name
 from ...core.permit import Claim, Kind, Reason
 from .acquisition import admitted, came_back, claim, parked, refused, why
@@ -50,6 +52,34 @@ class Outbox(Suite):
         assert store.reap() == {"api"}
         assert messages(reaped(store)) == [b"b"]
         assert not store.reap()
+
+    @pytest.mark.parametrize("claims", [claim(), BOTH], ids=["one", "both"])
+    def test_the_permit_of_one_that_does_not_arrive_is_handed_on(
+        self, store: Store, clock: Clock, claims: list[Claim]
+    ) -> None:
+        """Send a message to a queue without a worker: it keeps its place, and the next in line gets the permit."""
+        admitted(store, claims, "a")
+        first = parked(store, claims, "b")
+        clock.advance(1)
+        second = parked(store, claims, "c")
+        (grant,) = released(store, "a", claims)
+        store.sent([grant], arrive=False)
+        (other,) = reaped(store)
+        assert (grant.ticket, other.ticket) == (first, second)
+        assert refused(store, claims, "b2", came_back(first, Kind.PARK)).ticket == first
+        store.attach(first, claims, b"b")
+        store.sent([grant], arrive=False)  # its answer was lost
+        parked(store, claims, "d")
+        admitted(store, claims, "c2", came_back(second, Kind.PARK))
+        assert messages(released(store, "c2", claims)) == [b"b"]
+
+    def test_one_that_does_not_arrive_may_come_before_the_reap(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        store.sent(released(store, "a", claim()), arrive=False)
+        admitted(store, claim(), "b2", came_back(ticket, Kind.PARK))
+        assert not store.reap()
+        assert why(store, claim(), "c") is Reason.SATURATED
 
     def test_taking_nothing_is_nothing(self, store: Store) -> None:
         assert store.take(frozenset()) == []

@@ -17,6 +17,7 @@ from kombu.common import ignore_errors
 
 from ...core.saturation import OnSaturated
 from ...errors import ConfigurationError, StoreUnavailable
+from ..celery_internals import tags_by_queue
 from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
@@ -26,6 +27,7 @@ from ..holding.shutdown import ends_cold
 from ..holding.unread import give_back_unread, give_up_unanswered
 from ..limiter import Limiter, limiter_of
 from ..messages.broker import is_amqp
+from ..messages.granted_queue import granted_queue
 from ..messages.parking_watch import ParkingWatch
 from ..options.task_checks import check_tasks, policies_of, warnings_of
 from ..permits.note import NotePipe
@@ -43,6 +45,7 @@ SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker holds when it ends
 ANSWER_S = 5.0  # timeout of one answer of RabbitMQ at a warm shutdown
 COLD_ANSWER_S = 1.0  # at a cold one: Celery has waited for several answers, and a supervisor kills a slow worker
 NONE_COMES_S = 0.1  # for each answer after the first one that timed out
+FAREWELL_S = 1.0  # for telling the store that the worker consumes no queue; else that lapses
 COLD_FLUSH_S = 2.0  # for returning messages at a cold shutdown; the broker redelivers the rest
 
 
@@ -109,7 +112,13 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         # Celery has no signal for a lost connection, and closes it before it stops the steps.
         close_lost = c.on_connection_error_after_connected
         c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
-        restore_in_loop(c, partial(_call_in_loop, c, limiter_of(c.app)))
+        limiter = limiter_of(c.app)
+        if limiter.settings.granted_queues:
+            self.granted = GrantedQueues(c, limiter)
+        # Last, for the granted queue of a queue that is added must be consumed by then.
+        c.add_task_queue = _then_say(limiter, c.add_task_queue)
+        c.cancel_task_queue = _then_say(limiter, c.cancel_task_queue)
+        restore_in_loop(c, partial(_call_in_loop, c, limiter))
 
     def start(self, c: Consumer) -> None:
         """Hold messages and consume granted queues on the connection that was just made."""
@@ -132,9 +141,10 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 limiter.process.releaser.release,
             )
             self.held.start()
-        if worker.parks and limiter.settings.granted_queues:
-            self.granted = self.granted or GrantedQueues(c, limiter)
+        if self.granted is not None:
             self.granted.connect()
+        # Not before the loop, where it consumes: until then it would say that it left all its queues.
+        _call_in_loop(c, limiter, partial(_connected, c, limiter))
 
     def register_with_event_loop(self, _c: Consumer, _hub: Hub) -> None:
         """Consume the granted queues; Celery calls this right before a loop with a hub begins."""
@@ -145,6 +155,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         """Let go of what the connection delivered: it is lost or about to be closed, and nothing can be acked after."""
         limiter = limiter_of(c.app)
         ends = c.blueprint.state != bootsteps.RUN  # any shutdown, as opposed to a reconnect
+        if ends:
+            limiter.queues.leave()
+            limiter.sweeper.soon()  # its thread says it: a store that is away must not delay the end
+        else:
+            limiter.queues.disconnected()
         try:
             with _bounded_answers(c) if ends else nullcontext():
                 if self.granted is not None:
@@ -160,13 +175,16 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
+                limiter.mover.empty(limiter.worker.granted)  # while tasks still run here
             limiter.worker.connections += 1
 
     def shutdown(self, c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
         if self.held is not None:
             self.held.session.join(SHUTDOWN_TIMEOUT_S)
-        limiter_of(c.app).close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
+        limiter = limiter_of(c.app)
+        limiter.queues.join(FAREWELL_S)
+        limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
 
 
 def _longest_flush(warm: float) -> float:
@@ -181,8 +199,30 @@ def _call_in_loop(c: Consumer, limiter: Limiter, call: Callable[[], object]) -> 
         c.call_soon(call)
 
 
+def _connected(c: Consumer, limiter: Limiter) -> None:
+    limiter.queues.connected(partial(_consumed, c, limiter))
+    limiter.sweeper.soon()
+
+
+def _consumed(c: Consumer, limiter: Limiter) -> set[str]:
+    """Return the queues that the worker consumes at this moment, granted queues included. For any thread."""
+    homes = set() if c.task_consumer is None else set(tags_by_queue(c.task_consumer))
+    return homes | {granted_queue(name) for name in homes & limiter.worker.granted}
+
+
+def _then_say(limiter: Limiter, change: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that changes which queues are consumed, and has the store told."""
+
+    def change_and_say(*args: object, **options: object) -> None:
+        change(*args, **options)
+        limiter.sweeper.soon()
+
+    return change_and_say
+
+
 def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
+    limiter_of(c.app).queues.disconnected()  # before its consumer forgets its queues
     if (held := limiter_of(c.app).worker.held) is not None:
         held.forget()  # its timer must not begin messages that the broker delivers again
     try:

@@ -21,6 +21,7 @@ from ..limiter import Limiter
 from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue, home_queue
 from ..protocols import TaskMessage
+from .granted_rights import permitted
 
 # The properties that a granted queue has in common with its queue.
 SHARED = ("durable", "queue_arguments", "max_priority", "auto_delete", "exclusive", "expires")
@@ -41,12 +42,17 @@ class GrantedQueues:
         """Add the granted queues to a consumer; called at each connection, before the loop consumes."""
         c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
         # A queue of that name that the worker consumes already is the user's own.
-        granted = frozenset(name for name in homes if granted_queue(name) not in homes)
-        self._limiter.worker.granted = granted
+        wanted = {
+            name: _beside(home) for name, home in homes.items() if granted_queue(name) not in homes
+        }
+        allowed = permitted(c, wanted.values())
+        self._limiter.worker.granted = frozenset(
+            name for name, queue in wanted.items() if queue in allowed
+        )
         # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
         self._own = None if c.hub is None else _consumer(c)
-        for name in granted:
-            self._consumer.add_queue(_beside(homes[name]))
+        for queue in allowed:
+            self._consumer.add_queue(queue)
 
     def consume(self) -> None:
         """Start to consume, now that the loop is ready for messages."""
@@ -76,10 +82,11 @@ class GrantedQueues:
             or home_queue(queue, limiter.worker.granted) != queue
         ):
             return
-        limiter.worker.granted |= {queue}
-        if not self._consumer.consuming_from(name):
-            self._consumer.add_queue(_beside(home))
-            self._consumer.consume()
+        for allowed in permitted(self._c, [_beside(home)]):
+            limiter.worker.granted |= {queue}
+            if not self._consumer.consuming_from(name):
+                self._consumer.add_queue(allowed)
+                self._consumer.consume()
 
     def remove(self, queue: str) -> None:
         """Consume one queue less. Messages that its granted queue has delivered still belong to it."""
@@ -88,6 +95,7 @@ class GrantedQueues:
         self._remove(queue)
         if name in self._limiter.worker.granted:
             self._consumer.cancel_by_queue(granted_queue(name))
+            self._limiter.mover.empty([name])
 
     @property
     def _consumer(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from ...core.events import (
     MessageBroughtBackEvent,
@@ -13,7 +13,8 @@ from ...core.events import (
 from ...core.formats import NewerFormat
 from ...core.permit import Grant
 from ...core.store import Outgoing, Store
-from .parked import unpacked
+from .consumed_queues import ConsumedQueues
+from .parked import Parked, unpacked
 from .publisher import Publisher, Returned
 from .ticket_header import sent_back
 from .waiting import Announce, ignore
@@ -22,7 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 class BringBack:
-    """Takes messages out of the outbox and sends each to its queue."""
+    """Takes messages out of the outbox and sends each by a queue that a worker consumes.
+
+    That is the granted queue, else its own. If no worker consumes either, its permit would idle until a worker starts.
+    So the message goes to its own queue without the permit, which ends in the step that tells the store that the broker
+    has the message. There it waits like any task of a queue without a worker, and its ticket keeps its place.
+    """
 
     urgent = True  # a permit is reserved for each message
 
@@ -32,33 +38,48 @@ class BringBack:
         publisher: Publisher,
         outgoing: Outgoing,
         *,
-        granted: bool,
+        queues: ConsumedQueues,
+        found: Callable[[Outgoing], object],
         grants: Iterable[Grant] = (),
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce
         self.name = "bringing parked tasks back"
-        self._granted = granted  # whether workers consume the granted queues
+        self._queues = queues
+        self._found = found
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
-        self._grants: deque[Grant] = deque(grants)  # already taken out of the outbox
+        # Already taken out of the outbox.
+        self._messages = deque(_readable(grants))
 
     def run(self) -> None:
         """Send the messages and report them to the store, which offers the others again after their grants."""
-        if not self._grants:
+        if not self._messages:
             self._publisher.check()  # if the broker is away, leave the messages to other workers
-            self._grants.extend(self._store.take(self._outgoing))
+            self._messages.extend(_readable(self._store.take(self._outgoing)))
+        unconsumed = self._queues.unconsumed(
+            {name for _, parked in self._messages for name in (parked.way, parked.queue)}
+        )
         sent: list[Grant] = []
+        stranded: list[Grant] = []
         try:
-            while self._grants:
-                if self._send(self._grants[0]):
-                    sent.append(self._grants[0])
-                self._grants.popleft()
+            while self._messages:
+                grant, parked = self._messages[0]
+                by = parked.queue if parked.way in unconsumed else parked.way
+                self._send(grant, parked, by)
+                is_stranded = by in unconsumed and grant.token > 0
+                (stranded if is_stranded else sent).append(grant)
+                if is_stranded:
+                    self._queues.warn(by)
+                self._messages.popleft()
         finally:
-            self._grants.rotate(-1)  # one that cannot be sent must not delay the others
+            self._messages.rotate(-1)  # one that cannot be sent must not delay the others
             if sent:
                 self._store.sent(sent)
+            if stranded:
+                self._store.sent(stranded, arrive=False)
+                self._found(self._store.reap())  # hand their permits on
 
     def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - part of the protocol
         """Give up what could not be sent for a while: the store offers it again, to any worker."""
@@ -67,21 +88,22 @@ class BringBack:
     def on_give_up(self) -> None:
         """Do nothing: the messages stay in the store, which offers them again."""
 
-    def _send(self, grant: Grant) -> bool:
-        """Send one message; return False if only a newer worker can, to which the store will offer it again."""
-        try:
-            message = unpacked(grant.payload)
-        except NewerFormat as error:
-            logger.warning("a parked task stays in the store: %s", error)
-            return False
+    def _send(self, grant: Grant, message: Parked, by: str) -> None:
         # Unlike a message that was put back, this one is published by no holder: its name is random.
         header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals)
-        way = message.way if self._granted else message.queue
         try:
-            self._publisher.publish(message, way, header=header)
-        except Returned:  # the granted queue is gone: no worker consumes it any more
+            self._publisher.publish(message, by, header=header)
+        except Returned:  # the queue is gone: no worker consumes it any more
             self._publisher.declare(message.queue)
             self._publisher.publish(message, message.queue, header=header)
         semaphores = tuple(claim.semaphore for claim in grant.claims)
         self._announce(MessageBroughtBackEvent(semaphores, str(message.headers.get("task"))))
-        return True
+
+
+def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
+    """Yield the grants with their messages, without those that only a newer worker can send: it is offered them."""
+    for grant in grants:
+        try:
+            yield grant, unpacked(grant.payload)
+        except NewerFormat as error:
+            logger.warning("a parked task stays in the store: %s", error)

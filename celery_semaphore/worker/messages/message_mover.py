@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from celery import Celery
 
@@ -12,6 +12,8 @@ from ...core.ticket import Ticket
 from ...settings import Settings
 from ..protocols import TaskRequest
 from .bring_back import BringBack
+from .consumed_queues import ConsumedQueues
+from .emptier import Emptier
 from .park import Park
 from .publisher import Publisher
 from .put_back import PutBack
@@ -28,10 +30,14 @@ class MessageMover:
         settings: Settings,
         store: Callable[[], Store],
         done: Callable[[], None],
+        *,
+        queues: ConsumedQueues,
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce
         self._settings = settings
+        self._queues = queues
+        self._absent: dict[str, float] = {}  # granted queues that are not there
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
@@ -71,15 +77,20 @@ class MessageMover:
     def bring_back(self, outgoing: Outgoing) -> None:
         """Move messages out of the store, into their queues."""
         if outgoing:
-            granted = self._settings.granted_queues
             job = BringBack(
                 self._store(),
                 self._publisher,
                 outgoing,
-                granted=granted,
+                queues=self._queues,
+                found=self.bring_back,
                 announce=self._announce,
             )
             self._scheduler.add(job)
+
+    def empty(self, homes: Collection[str]) -> None:
+        """Move messages out of the granted queues of these queues, if no worker consumes them."""
+        if homes:
+            self._scheduler.add(Emptier(self._publisher, self._queues, homes, self._absent))
 
     def flush(self, timeout: float) -> None:
         """Wait until all is done, for ``timeout`` seconds at most."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery import Celery
+from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
@@ -70,6 +71,19 @@ class Publisher:
         with self._anew_after_errors():
             self._app.amqp.queues[queue](self._connected().channel).declare()
 
+    def fetch(self, queue: str) -> Any:
+        """Return the next message of a queue, to be acknowledged; None if there is none.
+
+        If the connection ends before that, the broker delivers it again. Raise ``Unreadable`` if there is no such
+        queue, or no right to read it.
+        """
+        with self._anew_after_errors():
+            channel = self._connected().channel
+            try:
+                return Queue(queue, no_declare=True)(channel).get(no_ack=False)
+            except self._connection.channel_errors as error:
+                raise Unreadable(str(error)) from error
+
     @contextmanager
     def _anew_after_errors(self) -> Iterator[None]:
         self.check()
@@ -131,6 +145,10 @@ class Publisher:
 def _returned(exception: Exception, exchange: str, routing_key: str, _message: object) -> None:
     msg = f"the broker has no queue for exchange {exchange!r}, routing key {routing_key!r}"
     raise Returned(msg) from exception
+
+
+class Unreadable(Exception):
+    """The broker has no such queue, or does not let this user read it."""
 
 
 class Returned(Exception):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from celery.worker import state
 
 from ...core.background_thread import BackgroundThread
+from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
 from ...errors import StoreUnavailable
 
@@ -32,27 +32,36 @@ class Sweeper:
         found: Callable[[Outgoing], None],
         sessions: Callable[[], int] = lambda: 1,
         also: Callable[[], object] = lambda: None,
+        say: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self._found = found
         self._sessions = sessions  # returns the known number of sessions of all workers
         self._also = also  # runs after each sweep that the store answered
+        self._say = say  # tells the store which queues the worker consumes
         self._known: set[str] = set()  # ids of revoked tasks that were ended in the store
-        self._stopped = threading.Event()
+        self._event = SignalSafeEvent()
+        self._stopped = False
         self._thread = BackgroundThread(
-            "celery-semaphore-sweeps", self._wait_then_sweep, self._stopped.is_set
+            "celery-semaphore-sweeps", self._wait_then_sweep, lambda: self._stopped
         )
 
     def start(self) -> None:
         """Start the thread; once is enough."""
         self._thread.start()
 
+    def soon(self) -> None:
+        """Sweep now: the worker consumes other queues than before."""
+        self._event.set()
+
     def stop(self) -> None:
         """End the thread."""
-        self._stopped.set()
+        self._stopped = True
+        self._event.set()
 
     def sweep(self) -> None:
         """Sweep once."""
+        self._say()
         store, revoked = self._store(), set(state.revoked)
         outgoing = store.reap()
         if new := revoked - self._known:
@@ -63,7 +72,8 @@ class Sweeper:
 
     def _wait_then_sweep(self) -> None:
         pause = min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)
-        if self._stopped.wait(pause):
+        self._event.wait(pause)
+        if self._stopped:
             return
         try:
             self.sweep()

@@ -45,6 +45,8 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
         app=app,
         on_connection_error_after_connected=None,
         _restore_prefetch_count_after_connection_restart=None,
+        add_task_queue=None,
+        cancel_task_queue=None,
     )
     SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert process.store.snapshot("one").occupied == 0

@@ -82,9 +82,11 @@ def test_what_goes_back_is_waited_for_in_bounds(
     waited: list[float] = []
     limiter = SimpleNamespace(
         settings=SimpleNamespace(publish_timeout=10.0),
-        mover=SimpleNamespace(flush=waited.append),
+        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None),
+        queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
+        sweeper=SimpleNamespace(soon=lambda: None),
         close=lambda _timeout, *, flush: waited.append(flush),
-        worker=SimpleNamespace(connections=1),
+        worker=SimpleNamespace(connections=1, granted=frozenset()),
     )
     monkeypatch.setattr(bootstep, "limiter_of", lambda _app: limiter)
     step: Any = SimpleNamespace(granted=None, held=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.consumed_queues import ConsumedQueues
 from celery_semaphore.worker.messages.job import RetryLater
 from celery_semaphore.worker.messages.message import publish_arguments
 from celery_semaphore.worker.messages.park import Park
@@ -117,9 +119,9 @@ class Store(MemoryStore):
             raise self.error
         return super().end(names)
 
-    def sent(self, grants: Any) -> None:
+    def sent(self, grants: Any, *, arrive: bool = True) -> None:
         self.told += [grant.ticket for grant in grants]
-        super().sent(grants)
+        super().sent(grants, arrive=arrive)
 
 
 @pytest.fixture
@@ -220,8 +222,20 @@ def test_a_message_comes_out_as_it_went_in() -> None:
 # -- and out of it
 
 
-def bring_back(store: MemoryStore, broker: Broker, *, granted: bool = True) -> BringBack:
-    return BringBack(store, broker, frozenset({"one"}), granted=granted)  # type: ignore[arg-type]
+BOTH = frozenset({"celery", "celery.granted"})
+
+
+def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = BOTH) -> BringBack:
+    """Send what is granted; another worker consumes these queues."""
+    store.consume("another", consumed, BOTH - set(consumed))
+    queues = ConsumedQueues(lambda: store)
+    return BringBack(
+        store,
+        broker,  # type: ignore[arg-type]
+        frozenset({"one"}),
+        queues=queues,
+        found=lambda _: None,
+    )
 
 
 def three_granted(store: MemoryStore) -> list[Ticket]:
@@ -244,11 +258,62 @@ def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
 
 
 def test_without_granted_queues_it_comes_by_its_own(store: Store) -> None:
-    """They were turned off while it was parked."""
+    """They were turned off while it was parked; its permit is kept for it."""
     three_granted(store)
     broker = Broker()
-    bring_back(store, broker, granted=False).run()
+    bring_back(store, broker, ["celery"]).run()
     assert broker.queues == ["celery"] * 3
+    assert len(store.snapshot("one").holders) == 3
+
+
+def test_without_a_worker_it_goes_home_without_its_permit(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    tickets, broker = three_granted(store), Broker()
+    bring_back(store, broker, []).run()
+    assert broker.queues == ["celery"] * 3
+    assert store.told == tickets
+    assert not list(store.snapshot("one").holders), "the permits go to others"
+    assert store.snapshot("one").waiting == 0
+    (warned,) = caplog.messages
+    assert warned.startswith("no worker consumes queue 'celery'")
+
+
+def test_the_next_in_line_gets_the_permit_at_once(store: Store) -> None:
+    three_granted(store)
+    store.set_limit(1, "one")
+    later = parked(store, "later")
+    found: list[str] = []
+    job = bring_back(store, Broker(), [])
+    job._found = found.extend
+    job.run()
+    assert found == ["one"]
+    (grant,) = store.take(frozenset(found))
+    assert grant.ticket == later
+
+
+def test_one_that_goes_home_keeps_its_place(store: Store) -> None:
+    """It came first, and is admitted before one that came later and waits in the store."""
+    tickets, broker = three_granted(store), Broker()
+    bring_back(store, broker, []).run()
+    store.set_limit(0, "one")
+    parked(store, "later")
+    assert isinstance(store.acquire([ONE], "a2", Wait(Kind.PARK, tickets[0])), Refusal)
+    store.attach(tickets[0], [ONE], packed(a_message(), "celery", "celery.granted", 2), name="a")
+    store.set_limit(1, "one")
+    (grant,) = store.take(frozenset({"one"}))
+    assert grant.ticket == tickets[0]
+
+
+def test_one_that_was_ended_needs_no_worker(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """It has no permit; the worker that gets it one day learns that it was revoked."""
+    store.set_limit(0, "one")
+    parked(store, "a")
+    store.end(["a"])
+    broker = Broker()
+    bring_back(store, broker, []).run()
+    assert broker.queues == ["celery"]
+    assert not caplog.messages
 
 
 def test_who_has_no_queue_any_more_goes_to_its_own(store: Store) -> None:

@@ -33,9 +33,10 @@ END $$;
 -- meanwhile, for its message may have been delivered and parked again: such a row stays. The deletion is on the disk
 -- before the call returns, or a crash would have the messages sent once more.
 --   grants  [{"ticket", "token": 0 without a permit, "ends": from v1_take, "resources": [...]}...]
--- For a wait that ended, `ends` tells this end from a later one.
+-- For a wait that ended, `ends` tells this end from a later one. If no worker will take the grants up (`_arrive` is
+-- false) they end now, and the next reap hands on.
 CREATE FUNCTION celery_semaphore.v1_sent(
-    _call celery_semaphore.v1_call, _grants jsonb
+    _call celery_semaphore.v1_call, _grants jsonb, _arrive bool
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -50,11 +51,14 @@ BEGIN
         FROM jsonb_to_recordset(_grants) AS g (ticket text, token bigint, ends bigint, resources text[])
     LOOP
         FOREACH home IN ARRAY sent.resources LOOP
-            UPDATE celery_semaphore.permit AS p SET ends = m.now + m.take_up
+            UPDATE celery_semaphore.permit AS p SET ends = CASE WHEN _arrive THEN m.now + m.take_up ELSE m.now END
             WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(sent.nonce) AND p.token = sent.token;
             IF FOUND THEN
                 DELETE FROM celery_semaphore.waiter AS w
                 WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce);
+                IF NOT _arrive THEN
+                    PERFORM celery_semaphore.v1_mark_in_use(home, m.now);
+                END IF;
             ELSIF sent.token = 0 THEN
                 DELETE FROM celery_semaphore.waiter AS w
                 WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce) AND w.state = 'ended' AND w.ends = sent.ends;

@@ -1,7 +1,7 @@
 -- E15: delete a message that the broker has, and keep its grant until it is taken up. The ticket may have changed
 -- meanwhile, for its message may have been delivered and parked again: such a record stays.
 --   arg 1 ticket  2 token of its grant, or 0  3 the end from take.lua: for a wait that ended it tells this end from a
---   later one
+--   later one  4 given if no worker will take the grant up: it ends now, and the next reap hands on
 -- Returns {epoch}
 local nonce, token, until_when = records.nonce_of(arg(1)), tonumber(arg(2)), tonumber(arg(3))
 for _, at in ipairs(resources) do
@@ -13,7 +13,7 @@ for _, at in ipairs(resources) do
         waits.dequeue(at, nonce)
     end
     if granted then
-        call("ZADD", at.holders, now + waits.TAKE_UP, GRANT .. nonce)
+        call("ZADD", at.holders, now + (arg(4) and 0 or waits.TAKE_UP), GRANT .. nonce)
     end
     holders.update_index(at)
 end

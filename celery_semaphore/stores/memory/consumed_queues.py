@@ -1,0 +1,35 @@
+"""Know which queues of the broker are consumed, so that no permit waits for a worker that is not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+@dataclass
+class ConsumedQueues:
+    """Keeps for each queue when each worker said last that it consumes it."""
+
+    lasts: int
+    said: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def consume(
+        self, now: int, worker: str, queues: Collection[str], left: Collection[str]
+    ) -> None:
+        for queue in queues:
+            self.said.setdefault(queue, {})[worker] = now  # K1
+        for queue in left:
+            self.said.get(queue, {}).pop(worker, None)
+        counted = {queue: self._counted(queue, now) for queue in self.said}  # K2
+        self.said = {queue: workers for queue, workers in counted.items() if workers}
+
+    def unconsumed(self, now: int, queues: Collection[str]) -> frozenset[str]:
+        return frozenset(queue for queue in queues if not self._counted(queue, now))  # K3
+
+    def _counted(self, queue: str, now: int) -> dict[str, int]:
+        """K2: return the workers that count; a time further ahead is of before the clock stepped back."""
+        said = self.said.get(queue, {})
+        return {name: at for name, at in said.items() if abs(now - at) < self.lasts}

@@ -1,0 +1,111 @@
+"""ConsumedQueues: say in the store which queues this worker consumes, and learn which ones no worker does.
+
+The rows are those of docs/maintain/architecture.md, chapter 12. How it fails:
+
+* A worker is killed: it counts for ``CONSUMED_FOR_S`` or a lease (K2), and permits that are sent to its queues
+  meanwhile idle for ``take_up``.
+* Its connection to the broker is lost: it says nothing until it has another one. So a short outage, which all workers
+  notice at once, sends no parked task to the broker, and after a long one the worker does not count.
+* The store forgets, or is away: the next sweep says it again.
+* A sweep says it in the moment of the farewell: one lock lets the farewell be the last word.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from ...core.names import new_name
+from ...core.store import Store
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED_S = 1.0  # how long an answer of the store holds: a busy sender must not ask for each
+WARNED_FOR_S = 3600.0  # between two warnings about one queue
+
+
+class ConsumedQueues:
+    """Knows which queues are consumed, for any thread of a worker's main process.
+
+    A process that is no worker consumes none, and only asks.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._name = ""
+        self._read: Callable[[], Collection[str]] | None = None
+        self._lock = threading.Lock()
+        self._ended = False
+        self._farewell = threading.Event()
+        self._said: frozenset[str] = frozenset()
+        self._answers: dict[str, tuple[float, bool]] = {}  # of the store: until when, unconsumed
+        self._warned: dict[str, float] = {}
+
+    def connected(self, read: Callable[[], Collection[str]]) -> None:
+        """Say from now on which queues the worker consumes; ``read`` returns those of the present moment."""
+        if self._ended:
+            return
+        # Not earlier: the process may fork into several workers.
+        self._name = self._name or new_name()
+        self._read = read
+
+    def disconnected(self) -> None:
+        """Say nothing until there is a connection to the broker again."""
+        self._read = None
+
+    def leave(self) -> None:
+        """Let the next call of ``say`` be the worker's farewell: it consumes nothing any more."""
+        self._ended = True
+        self._read = tuple
+
+    def join(self, timeout: float) -> None:
+        """Wait until the store knows the farewell, for ``timeout`` seconds at most."""
+        if self._said:
+            self._farewell.wait(timeout)
+
+    def own(self) -> frozenset[str]:
+        """Return the queues that this worker consumes at this moment."""
+        read = self._read
+        return frozenset() if read is None else frozenset(read())
+
+    def say(self) -> None:
+        """Tell the store which queues are consumed now, and which no more."""
+        with self._lock:
+            if self._read is None:
+                return
+            now = self.own()
+            left = self._said - now
+            if now or left:
+                self._said |= now  # in case the answer is lost
+                self._store().consume(self._name, now, left)
+                self._said = now
+            if self._ended and not self._said:
+                self._farewell.set()
+
+    def unconsumed(self, queues: Iterable[str]) -> frozenset[str]:
+        """Return which of these queues no worker consumes; for one thread only."""
+        own = self.own()
+        if self._read is not None and own != self._said:
+            self.say()  # else the store would name this worker as a consumer of what it just left
+        now, others = time.monotonic(), {queue for queue in queues if queue not in own}
+        self._answers = {queue: known for queue, known in self._answers.items() if known[0] > now}
+        if unknown := others - self._answers.keys():
+            found = self._store().unconsumed(unknown)
+            known_until = now + REMEMBERED_S
+            self._answers |= {queue: (known_until, queue in found) for queue in unknown}
+        return frozenset(queue for queue in others if self._answers[queue][1])
+
+    def warn(self, queue: str) -> None:
+        """Warn, once in an hour for each queue, that waiting tasks go back to the broker."""
+        now = time.monotonic()
+        if now < self._warned.get(queue, 0.0):
+            return
+        self._warned[queue] = now + WARNED_FOR_S
+        logger.warning(
+            "no worker consumes queue %r: its waiting tasks go back to the broker, keep their places and wait there;"
+            " start a worker with -Q %s, or purge the queue",
+            queue,
+            queue,
+        )

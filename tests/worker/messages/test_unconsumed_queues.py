@@ -1,0 +1,193 @@
+"""Parked tasks of a queue that no worker consumes any more: they stall nobody, and keep their places."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from celery.result import AsyncResult
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.store import Store
+from tests.support.process import wait_until
+from tests.support.worker import CeleryWorker
+
+from ..conftest import Site
+from .test_parking import BROKERS, ONE, PARK, done, messages, ran_once, started
+
+TWO: dict[str, Any] = PARK | {
+    "task_annotations": {"call": {"limit": 2}, "export": {"limit": 1}},
+}
+WITHIN_S = 3.0
+STOPS = ["stopped", "cancelled"]
+
+
+def stop(site: Site, worker: CeleryWorker, how: str) -> None:
+    """Let it consume the queue no more."""
+    if how == "stopped":
+        worker.warm()
+        worker.wait(20)
+        return
+    told = site.client.control.cancel_consumer(
+        "bulk", destination=[worker.hostname], reply=True, timeout=1
+    )
+    assert told
+    worker.wait_until(lambda: "Canceling queue bulk" in worker.log(), 10, "it consumes no more")
+
+
+def consumed(store: Store, *queues: str) -> None:
+    wait_until(lambda: not store.unconsumed(queues), 10, "they are consumed")
+
+
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("broker", BROKERS)
+def test_the_tasks_of_another_queue_go_on(
+    broker: str, how: str, request: pytest.FixtureRequest
+) -> None:
+    """Each of the 100 would have kept its permit for ``take_up``: 25 minutes in all."""
+    site: Site = request.getfixturevalue(broker)
+    other = site.start(name="other", concurrency=3, conf=TWO)
+    queues = ["bulk", "unlimited"]
+    bulk = site.start(name="bulk", concurrency=2, queues=queues, conf=TWO)
+    held = site.occupy(2, "call")
+    parked = [site.send("call", 0.01, "w", queue="bulk") for _ in range(100)]
+    wait_until(lambda: site.waiting("api") == 100, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    stop(site, bulk, how)
+    site.let_go()
+    since = time.monotonic()
+    others = [site.send("call", 0.01, "o") for _ in range(3)]
+    done([*held, *others], WITHIN_S)
+    print("the others had run after", time.monotonic() - since)  # noqa: T201 - a figure for the report
+    assert not any(result.ready() for result in parked)
+    wait_until(lambda: site.waiting("api") == 0, 20, "all are with the broker")
+    log = other.log()
+    assert log.count("no worker consumes queue 'bulk'") == 1, "once an hour"
+    assert "Traceback" not in log
+    comes_back(site, parked)
+
+
+def comes_back(site: Site, parked: list[AsyncResult]) -> None:
+    """Let a worker of the queue start: each of them runs, in the order of their places."""
+    site.start(name="heir", concurrency=3, queues=["bulk"], conf=TWO)
+    done(parked, 20)
+    ran_once(site, "w", parked, 2, parked=False)
+    places = {result.id: n for n, result in enumerate(parked)}
+    moved = [abs(places[task] - n) for n, task in enumerate(started(site, "w"))]
+    assert max(moved) <= 12, (
+        "what its worker has prefetched may be overtaken on its way into the store"
+    )
+
+
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("broker", BROKERS)
+def test_at_many_resources(broker: str, how: str, request: pytest.FixtureRequest) -> None:
+    site: Site = request.getfixturevalue(broker)
+    site.start(name="other", concurrency=2, conf=TWO)
+    queues = ["bulk", "unlimited"]
+    bulk = site.start(name="bulk", concurrency=2, queues=queues, conf=TWO)
+    store = site.store()
+    store.set_limit(0, "tenant")
+    parked = [site.send("export", n, 0.01, queue="bulk") for n in range(100)]
+    waits = lambda: sum(each.waiting for each in store.totals(list(store.resources())))  # noqa: E731
+    wait_until(lambda: waits() == 100, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    stop(site, bulk, how)
+    store.set_limit(None, "tenant")
+    since = time.monotonic()
+    others = [site.send("export", n, 0.01) for n in range(100)]
+    wait_until(lambda: any(result.ready() for result in others), WITHIN_S, "the first has run")
+    print("the first had run after", time.monotonic() - since)  # noqa: T201
+    done(others, 20)
+    print("all had run after", time.monotonic() - since)  # noqa: T201
+    assert not any(result.ready() for result in parked)
+    site.start(name="heir", concurrency=2, queues=["bulk"], conf=TWO)
+    done(parked, 20)
+    store.close()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_granted_task_goes_by_the_granted_queue_of_another_fleet(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """Its worker consumes another queue: it sends what it frees past the backlog of a queue that is not its own."""
+    site: Site = request.getfixturevalue(broker)
+    site.start(name="other", concurrency=2, conf=TWO)
+    site.start(name="bulk", concurrency=2, queues=["bulk"], conf=TWO)
+    held = site.occupy(2, "call")
+    waiters = [site.send("call", 0.0, "w", queue="bulk") for _ in range(2)]
+    wait_until(lambda: site.waiting("api") == 2, 20, "they are parked")
+    backlog = [site.send("free", 0.05, queue="bulk") for _ in range(200)]
+    site.let_go()
+    done([*held, *waiters, *backlog], 60)
+    latest = max(result.date_done for result in waiters)
+    assert sum(result.date_done < latest for result in backlog) < 100
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_worker_that_only_requeues_takes_what_others_parked(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """It consumes the granted queue, though none of its own tasks parks."""
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0  # nobody renews what the test holds
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    parker = site.start(name="parker", concurrency=2, conf=PARK)
+    parked = [site.send("hold", 0.0, "w") for _ in range(20)]
+    wait_until(lambda: site.waiting() == 20, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    parker.kill_group()
+    site.start(name="requeues", concurrency=2, conf={"semaphore_on_saturated": "requeue"})
+    store.release("outside", [ONE])
+    since = time.monotonic()
+    done(parked, 5)
+    print("they had run after", time.monotonic() - since)  # noqa: T201
+    ran_once(site, "w", parked, 1)
+    store.close()
+
+
+GRANTED = "celery.granted"
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_granted_queue_without_a_consumer_is_emptied(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """Granted queues were turned off, or the right to them was taken: what lies there would lie there for ever."""
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0  # nobody renews what the test holds
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    before = site.start(name="before", concurrency=2, conf=PARK)
+    parked = [site.send("hold", 0.0, "w") for _ in range(5)]
+    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    before.warm()
+    before.wait(20)
+    store.consume("killed", [GRANTED])
+    off = PARK | {"semaphore_granted_queues": False}
+    after = site.start(name="after", concurrency=2, conf=off)
+    store.release("outside", [ONE])
+    wait_until(lambda: site.waiting() == 4, 20, "the first was sent")
+    site.send("free").get(timeout=10)
+    assert not any(result.ready() for result in parked)
+    store.consume("killed", [], [GRANTED])
+    done(parked, 10)
+    ran_once(site, "w", parked, 1)
+    assert "Traceback" not in after.log()
+    store.close()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_queue_of_the_user_is_not_emptied(broker: str, request: pytest.FixtureRequest) -> None:
+    """It may have such a name; its messages are no granted tasks."""
+    site: Site = request.getfixturevalue(broker)
+    theirs = site.send("free", queue=GRANTED)
+    off = PARK | {"semaphore_granted_queues": False}
+    worker = site.start(concurrency=1, conf=off, options=["--loglevel", "DEBUG"])
+    worker.wait_until(lambda: "no granted tasks" in worker.log(), 10, "it looked")
+    site.send("free").get(timeout=10)
+    assert not theirs.ready()
+    site.start(name="theirs", queues=[GRANTED])
+    done([theirs], 10)
