@@ -17,7 +17,7 @@ TABLES = ROOT / "docs/maintain/architecture.md"
 LIBRARY = ROOT / "celery_semaphore"
 STORES = ("memory", "redis", "postgresql")
 OF_STORES = (
-    "ACEHKNQR"  # the tables that each store implements; M and P are of the worker, T of the servers
+    "ACEHKNQR"  # the tables that each store implements; G, M and P are of the worker, T of the servers
 )
 ROW = re.compile(r"\b[A-Z][1-9]\d?\b")  # no code of ruff, such as A002
 RANGE = re.compile(r"\b[A-Z]\d+ to [A-Z]\d+\b")
@@ -50,7 +50,7 @@ def named(store: str) -> set[str]:
 def test_the_tables_are_read() -> None:
     assert len(rows()) > 70
     assert len(set(rows())) == len(rows())
-    assert {row[0] for row in rows()} == {*OF_STORES, "M", "P", "T"}
+    assert {row[0] for row in rows()} == {*OF_STORES, "G", "M", "P", "T"}
 
 
 @pytest.mark.parametrize("store", STORES)

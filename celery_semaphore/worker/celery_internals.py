@@ -19,6 +19,7 @@ from .celery_types import Consumer
 REQUEST_ATTRIBUTES = (
     "_already_cancelled",  # a cold shutdown or a lost connection ended it
     "_already_revoked",
+    "_apply_result",  # set once the pool was given the request
     "_app",
     "_decoded",  # what a second Request of the same message needs
     "_delivery_info",  # exchange, routing key, priority, redelivered

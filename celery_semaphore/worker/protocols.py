@@ -159,6 +159,7 @@ class HeldRequest(TaskRequest, Protocol):
     """A request that was refused, as seen by the code that holds its message and begins it again."""
 
     granted: bool  # whether its message was held until it was granted
+    grant: tuple[Ticket, Sequence[Claim]] | None  # ended with the task if that has no permit yet
     made_at: float
     time_start: float | None
 
@@ -168,6 +169,12 @@ class HeldRequest(TaskRequest, Protocol):
 
     def revoked(self) -> bool:
         """Return whether the task was revoked or has expired; store its end then."""
+
+    def revoked_in_line(self) -> bool:
+        """Return the same of a request that waits for a process, looking only where there is a reason."""
+
+    def deliver_elsewhere(self) -> None:
+        """Let the broker deliver the message again, because it cannot be run here."""
 
     def again(self, ticket: Ticket | None) -> HeldRequest:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""

@@ -226,8 +226,8 @@ OUT_OF_THE_STORE = [
         "a wait is one message",
         "brought back twice, both are the one that was admitted, and both run",
         "messages/bring_back",
-        "sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals)",
-        'sent_back("", 1, grant.ticket, message.refusals)',
+        "sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals, ",
+        'sent_back("", 1, grant.ticket, message.refusals, ',
         f"{CAUGHT}::test_each_that_is_brought_back_is_another_message",
     ),
     parking(
@@ -460,8 +460,8 @@ QUEUES_BESIDE = [
         "a retry goes to the granted queue",
         "to the queue it came from, as Celery does; it would overtake all others",
         "main_process/request",
-        'came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")',
-        'came_by["routing_key"] = came_by["routing_key"] or ""',
+        'came_by["routing_key"] = self._limiter.home_of(queue)',
+        'came_by["routing_key"] = queue',
         f"{COPIES}::test_a_retry_goes_to_its_own_queue",
     ),
     parking(

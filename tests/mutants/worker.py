@@ -55,10 +55,9 @@ ACKNOWLEDGING = [
     worker(
         "a message that went back stays unacknowledged",
         "the successor runs, and the old one comes again when the worker ends",
-        "worker/main_process/refused_request",
-        '        """Acknowledge the message: the broker has the one that replaces it."""\n'
-        "        self.acknowledge()\n",
-        '        """Acknowledge the message: the broker has the one that replaces it."""\n',
+        "worker/main_process/granted_request",
+        "        else:\n            self.acknowledge()\n",
+        "",
         f"{POOLS}::test_warm_shutdown_keeps_who_waits[published-hold]",
     ),
     worker(
@@ -92,7 +91,7 @@ ACKNOWLEDGING = [
         "a key function that kills its process does so for ever",
         "who died before its permit is always delivered again",
         "worker/main_process/request",
-        '            and not self.message.delivery_info.get("redelivered")\n',
+        '            and (self.by_granted_queue or not self.message.delivery_info.get("redelivered"))\n',
         "",
         "tests/worker/test_windows.py::test_what_always_dies_before_its_permit_fails",
     ),
@@ -778,8 +777,8 @@ LEAVING = [
         "a parked task was refused once",
         "the count is lost in the store",
         "worker/messages/bring_back",
-        "grant.ticket, message.refusals)",
-        "grant.ticket, 0)",
+        "grant.ticket, message.refusals, ",
+        "grant.ticket, 0, ",
         f"{TRACING}::test_a_run_is_one_span_however_often_it_was_refused[prefork-parked]",
     ),
     worker(

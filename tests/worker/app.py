@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from celery import Celery
+from celery import Celery, Task
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from kombu import Exchange, Queue
 from kombu.common import Broadcast
@@ -60,6 +60,11 @@ def _reject(self: LimitedTask) -> None:
     raise Reject("no", requeue=False)
 
 
+def _requeue(self: LimitedTask) -> None:
+    time.sleep(1)
+    raise Reject("not now", requeue=True)
+
+
 def _raise(self: LimitedTask) -> None:
     raise Failed
 
@@ -82,6 +87,7 @@ WAYS: dict[str, Any] = {
     "retry": _retry,
     "ignore": _ignore,
     "reject": _reject,
+    "requeue": _requeue,
     "soft limit": _sleep,
     "soft limit, caught": _soft,
     "hard limit": _sleep,
@@ -147,6 +153,13 @@ def free(seconds: float = 0.0) -> float:
     """A task without a limit; answers when it ran."""
     time.sleep(seconds)
     return time.time()
+
+
+@app.task(name="stay", bind=True)
+def stay(self: Task, seconds: float | None, resource: str) -> None:
+    """A task without a limit that keeps its process."""
+    with counter.inside(resource, self.request.id):
+        counter.remain(resource, seconds)
 
 
 @app.task(
@@ -304,6 +317,10 @@ def nested(self: LimitedTask) -> list[Any]:
 def soak(self: LimitedTask, resource: str) -> None:
     with counter.inside(resource, self.request.id):
         time.sleep(0.02)
+
+
+if "KNOWS_MORE" in os.environ:
+    app.task(base=LimitedTask, bind=True, name="unknown", semaphore="one", limit=1)(hold.run)
 
 
 for acks in ("early", "late"):

@@ -25,6 +25,9 @@ class AmqpRedelivery:
     may_take = takes
 
     def give_back(self, waiting: Sequence[HeldMessage]) -> None:
-        for message in (held.request.message for held in waiting):
+        self.put_in_front([held.request.message for held in waiting])
+
+    def put_in_front(self, messages: Sequence[TaskMessage]) -> None:
+        for message in messages:
             if not message.acknowledged:  # a revoke with terminate=True acknowledges it
                 message.reject_log_error(logger, self._errors, requeue=True)

@@ -114,13 +114,14 @@ class HeldMessages:
             if request is not None:
                 state.task_ready(request)  # or the session would wait until a process takes it
             logger.exception("task %s cannot be run again, the broker delivers it", held.request.id)
-            held.request.return_to_broker()  # M5
+            held.request.deliver_elsewhere()  # M5
 
     def _hand_over(self, held: HeldMessage, request: HeldRequest, *, granted: bool) -> None:
         state.task_reserved(request)
         hand_over = partial(self._c.on_task_request, request)
         request.granted = granted
         if granted and held.wait is not None:
+            request.grant = (held.wait.ticket, held.wait.claims)
             self.session.unstarted.add(held.wait, request)
             goes_first(self._c, hand_over)
         else:
@@ -180,6 +181,7 @@ class HeldMessages:
         for held in self._revoked.among(self._messages):
             self._leave(held)
             self._end_wait(held)
+        self.session.unstarted.end_revoked()
 
     def _end_wait(self, held: HeldMessage) -> None:
         """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""

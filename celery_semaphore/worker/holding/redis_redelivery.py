@@ -59,13 +59,16 @@ class RedisRedelivery:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
     def give_back(self, waiting: Sequence[HeldMessage]) -> None:
+        self.put_in_front([held.request.message for held in waiting])
+
+    def put_in_front(self, messages: Sequence[TaskMessage]) -> None:
         """Push the last message first, so that the first one ends at the front."""
-        backwards = [held.request.message for held in reversed(waiting)]
+        backwards = messages[::-1]
         for start in range(0, len(backwards), RESTORED_AT_ONCE):
             self._restore(backwards[start : start + RESTORED_AT_ONCE])
 
     def _restore(self, messages: Sequence[TaskMessage]) -> None:
-        channel = messages[0].channel  # all came by the worker's own channel
+        channel = messages[0].channel  # all came by one channel
         # kombu's client adds its prefix to the keys of some commands, but not of these.
         keys = [
             channel.global_keyprefix + key

@@ -51,7 +51,7 @@ class Session:
         epoch: int | None = None,
     ) -> None:
         self.name = new_name()
-        self.sessions = 1  # the known number of awake sessions
+        self.sessions = 0  # the known number of awake sessions; 0 until it was asked for
         self.epoch = epoch  # the last one known, first that of an earlier connection
         self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
@@ -118,6 +118,10 @@ class Session:
         held = self._held.nonces() & granted
         self._granted.difference_update(held)
         return held
+
+    def hurry(self) -> None:
+        """Ask soon: another worker may have started since the last answer."""
+        self._event.set()
 
     def turns(self) -> dict[str, float | None]:
         """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""

@@ -42,6 +42,12 @@ class Unstarted:
         if self._begun.get(nonce) is begun:
             self._begun.pop(nonce, None)
 
+    def end_revoked(self) -> None:
+        """End the tasks that were revoked or expired since, in the loop: their grants must not wait for a process."""
+        for _, request, _ in self.now().values():
+            if request.time_start is None:
+                request.revoked_in_line()
+
     def is_stuck(self) -> bool:
         """Return whether a granted request has waited for a process for longer than a grant lasts."""
         long_ago = time.monotonic() - GRANT_S

@@ -34,6 +34,7 @@ from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
 from .announcements import Announcements
+from .discarded import watch_discards
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .inspection import add_inspect_command
@@ -119,6 +120,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         c.add_task_queue = _then_say(limiter, c.add_task_queue)
         c.cancel_task_queue = _then_say(limiter, c.cancel_task_queue)
         restore_in_loop(c, partial(_call_in_loop, c, limiter))
+        watch_discards(c, limiter)
 
     def start(self, c: Consumer) -> None:
         """Hold messages and consume granted queues on the connection that was just made."""
@@ -172,6 +174,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 held.give_back_all()  # other workers may run them while tasks run here
             elif held is not None:
                 held.forget()
+            if self.granted is not None:
+                self.granted.leave(ends=ends)
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))

@@ -22,6 +22,7 @@ from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue, home_queue
 from ..protocols import TaskMessage
 from .granted_rights import permitted
+from .unstarted_messages import UnstartedMessages, unstarted_of
 
 # The properties that a granted queue has in common with its queue.
 SHARED = ("durable", "queue_arguments", "max_priority", "auto_delete", "exclusive", "expires")
@@ -34,6 +35,7 @@ class GrantedQueues:
         self._c = c
         self._limiter = limiter
         self._own: Any = None  # the consumer with a channel of its own
+        self._unstarted: UnstartedMessages | None = None  # what that one has received
         # Celery has no signal for an added or a cancelled queue.
         self._add, c.add_task_queue = c.add_task_queue, self.add
         self._remove, c.cancel_task_queue = c.cancel_task_queue, self.remove
@@ -51,6 +53,7 @@ class GrantedQueues:
         )
         # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
         self._own = None if c.hub is None else _consumer(c)
+        self._unstarted = unstarted_of(c, self._limiter, self._own)
         for queue in allowed:
             self._consumer.add_queue(queue)
 
@@ -69,6 +72,13 @@ class GrantedQueues:
         """
         if self._own is not None and not (ends_cold() and is_amqp(self._c.app)):
             ignore_errors(self._c, self._own.cancel)
+
+    def leave(self, *, ends: bool) -> None:
+        """Give back what no process has begun, if the worker ends; a lost connection has lost it."""
+        if self._unstarted is not None and ends:
+            self._unstarted.give_back_all()
+        elif self._unstarted is not None:
+            self._unstarted.forget()
 
     def add(self, queue: str, *args: object, **options: object) -> None:
         """Consume one more queue, and its granted queue."""
@@ -104,6 +114,8 @@ class GrantedQueues:
     def _received(self, message: TaskMessage) -> None:
         """Give the message to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
         goes_first(self._c, partial(self._handle, message))
+        if self._unstarted is not None:
+            self._unstarted.received()
 
 
 def _consumer(c: Consumer) -> Any:

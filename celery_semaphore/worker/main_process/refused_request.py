@@ -22,27 +22,23 @@ from ...core.saturation import OnSaturated
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError
-from ..holding.broker_reply import BrokerReply
 from ..holding.held_message import HeldMessage
 from ..holding.redis_redelivery import leave_to_broker
 from ..messages.header_names import PARKS, SESSION, put_held_wait
 from ..messages.own_queue import queue_of
 from ..pool_process.refused import Disposition, Failure, RefusedAttempt
-from .events import SATURATED, EventsMixin
+from .events import SATURATED
+from .granted_request import GrantedRequestMixin
 
 # The part of the visibility timeout after which the message may already be another worker's.
 REDELIVERED = 0.75
 CLOCK_MARGIN_S = 0.5  # added to ``expires``, so that the task has expired by every worker's clock
 
 
-class RefusedRequestMixin(EventsMixin):
+class RefusedRequestMixin(GrantedRequestMixin):
     """Holds, parks, publishes or drops the message of a refused task; put it before a ``Request`` class."""
 
-    holder: str
     granted: bool
-    made_at: float
-    refusals: int
-    _reply: BrokerReply
     _by_tag: str | None
     _connection: int
     _since: float
@@ -72,10 +68,6 @@ class RefusedRequestMixin(EventsMixin):
         """Return False if its connection is lost: the broker redelivers the message, and another would be a copy."""
         return self._connection == self._limiter.worker.connections
 
-    def on_put_back(self) -> None:
-        """Acknowledge the message: the broker has the one that replaces it."""
-        self.acknowledge()
-
     def on_parked(self) -> None:
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
         after = self._limiter.redelivered_after
@@ -102,10 +94,6 @@ class RefusedRequestMixin(EventsMixin):
         if (parking := self._limiter.worker.parking) is not None:
             ways[PARKS] = parking.parks(self.on_saturated, len(self.message.body))
         return ways
-
-    def return_to_broker(self) -> None:
-        """Return the message to the broker, because it could not be published again."""
-        self.reject(requeue=True)
 
     def again(self, ticket: Ticket | None) -> Self:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""
@@ -138,6 +126,8 @@ class RefusedRequestMixin(EventsMixin):
         if self._already_revoked or self._already_cancelled:
             if self._already_revoked:
                 self.wait_ended(WaitEnd.REVOKED)
+                if refused.ticket and refused.claims:  # or it could be granted a permit
+                    self.grant = refused.ticket, refused.claims
             self._ended(reported=True)  # the task was ended while the refusal was on its way
             return
         ledger = self._limiter.process.ledger
@@ -148,6 +138,7 @@ class RefusedRequestMixin(EventsMixin):
         dropped = refused.disposition is Disposition.DROP
         if dropped:
             self.acknowledge()
+            self.end_grant()  # after a change of its policy it asked without its ticket
         elif refused.disposition is Disposition.PARK and refused.ticket:
             self._limiter.mover.park(
                 self,
@@ -158,6 +149,7 @@ class RefusedRequestMixin(EventsMixin):
             )
         elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
+        self.grant = None  # the store was asked for it, or the wait goes on by another message
         self._tell(refused, dropped=dropped)
 
     def revoked(self) -> bool:

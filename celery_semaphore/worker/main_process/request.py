@@ -59,7 +59,9 @@ class LimitedRequestMixin(RefusedRequestMixin):
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
         came_by = self._delivery_info
         if not came_by["exchange"]:  # a retry must go to the home queue, not to its granted queue
-            came_by["routing_key"] = self._limiter.home_of(came_by["routing_key"] or "")
+            queue = came_by["routing_key"] or ""
+            came_by["routing_key"] = self._limiter.home_of(queue)
+            self.by_granted_queue = came_by["routing_key"] != queue
         sent = self._request_dict
         self._waits = TICKET in sent
         remove_internal(sent)  # a sender's semaphore_permit must not pass for a permit
@@ -123,7 +125,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""
-        self.granted = False
+        self.granted, self.grant = False, None
         for name in OF_ONE_WAIT:
             self._request_dict.pop(name, None)
         if not self.task.acks_late:
@@ -191,12 +193,16 @@ class LimitedRequestMixin(RefusedRequestMixin):
             ledger.ended(self.holder, message_id=message_id)
         elif self._limiter.notes is not None:
             ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id)
-        # Else the task runs in this process, which goes on: task_postrun releases the permit.
+        else:
+            return  # the task runs in this process, which goes on: task_postrun releases the permit
+        if not cancelled:
+            self.ended_without_permit(reported=reported, returned=self._returned)
 
     def _died_without_permit(self, exc: BaseException) -> bool:
         """Return whether an early-ack task must be delivered again, because its body never began.
 
-        This happens once only: a key function that kills its process must not do so for ever.
+        This happens once only: a key function that kills its process must not do so for ever. But a message of a
+        granted queue may be a redelivery since it found no process; it goes to its home queue, as another message.
         """
         return (
             isinstance(exc, DIED)
@@ -205,7 +211,7 @@ class LimitedRequestMixin(RefusedRequestMixin):
             and not self._already_revoked
             and not self._already_cancelled
             and not self._limiter.process.ledger.holds(self.holder)
-            and not self.message.delivery_info.get("redelivered")
+            and (self.by_granted_queue or not self.message.delivery_info.get("redelivered"))
         )
 
     def _deliver_again(self) -> None:

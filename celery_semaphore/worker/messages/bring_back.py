@@ -90,7 +90,8 @@ class BringBack:
 
     def _send(self, grant: Grant, message: Parked, by: str) -> None:
         # Unlike a message that was put back, this one is published by no holder: its name is random.
-        header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals)
+        granted = grant.claims if grant.token else ()
+        header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals, granted=granted)
         try:
             self._publisher.publish(message, by, header=header)
         except Returned:  # the queue is gone: no worker consumes it any more

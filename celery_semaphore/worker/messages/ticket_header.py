@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.formats import FORMAT
-from ...core.permit import MessageId
+from ...core.key import is_resource_name, names_of
+from ...core.permit import Claim, MessageId
 from ...core.ticket import Ticket
 
 TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried
+WaitGrant = tuple[Ticket, Sequence[Claim]]  # the ticket of a granted wait, and where its grant is
+MOST_RESOURCES = 8  # in one header: as many limits as a task may have
 # The last part of a holder, see ``LimitedRequest``.
 _DELIVERY = re.compile(r"[0-9a-z]{1,32}")
 _CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
-_REST = re.compile(r"(?s)([0-9]{1,9}) (.*)")
+_REST = re.compile(r"(?s)([0-9]{1,9}) ([!-~]*) (.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The header ``TICKET``: ``<format> <message> <refusals> <ticket>``.
+    """The header ``TICKET``: ``<format> <message> <refusals> <resources> <ticket>``.
 
-    An example is ``1 9f86d081.2 3 255.1795325987266815.id:7b``.
+    An example is ``1 9f86d081.2 3 images,tenant/7 255.1795325987266815.id:7b``.
 
     ``message`` identifies this message among all those of its task. ``refusals`` counts the attempts without a permit.
-    The ticket names the wait; it is empty for a task that has none yet. The first two words mean the same in all
+    ``resources`` are those of its grant, so that a worker which discards the message can give the permits back; the
+    word is empty for a message that was sent without one. The ticket names the wait; it is empty for a task that has
+    none yet. The first two words mean the same in all
     formats. The text after the second blank depends on the format: a release that cannot read it passes it on as it
     came.
     """
@@ -48,7 +53,7 @@ class Carried:
     @property
     def ticket(self) -> Ticket | None:
         """The ticket of the wait, if this release can read it."""
-        return None if (rest := self._rest) is None else Ticket.parse(rest[2])
+        return None if (rest := self._rest) is None else Ticket.parse(rest[3])
 
     @property
     def refusals(self) -> int:
@@ -56,22 +61,36 @@ class Carried:
         return 0 if (rest := self._rest) is None else int(rest[1])
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        """The names of the resources of its grant; none if it was sent without one."""
+        rest = self._rest
+        return tuple(rest[2].split(",")) if rest is not None and rest[2] else ()
+
+    @property
     def _rest(self) -> re.Match[str] | None:
         return None if self.is_newer else _REST.fullmatch(self.rest)
 
 
 def sent_back(
-    holder: str, attempt: int, ticket: Ticket | None, refusals: int, came: object = None
+    holder: str,
+    attempt: int,
+    ticket: Ticket | None,
+    refusals: int,
+    came: object = None,
+    *,
+    granted: Sequence[Claim] = (),
 ) -> str:
     """Return the header of a message that this holder publishes: the message's name, its refusals and its ticket.
 
     Each attempt is another message, since an unconfirmed one may have arrived. ``came`` is the header that the task
-    came with. If only a later release can read it, nothing but the message's name is changed.
+    came with. If only a later release can read it, nothing but the message's name is changed. ``granted`` are the
+    claims of the grant that is kept for the message.
     """
     message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
     if before and before.is_newer:
         return f"{before.format} {message} {before.rest}"
-    return f"{FORMAT} {message} {refusals} {ticket.text if ticket else ''}"
+    resources = ",".join(dict.fromkeys(claim.resource for claim in granted))
+    return f"{FORMAT} {message} {refusals} {resources} {ticket.text if ticket else ''}"
 
 
 def is_sent_back(header: object, task_id: str) -> bool:
@@ -79,12 +98,30 @@ def is_sent_back(header: object, task_id: str) -> bool:
     carried = Carried.read(header)
     if carried is None or carried.is_newer:
         return carried is not None
-    rest = _REST.fullmatch(carried.rest)
-    if rest is None or not rest[2]:
-        return rest is not None
+    rest, resources = _REST.fullmatch(carried.rest), carried.resources
+    if (
+        rest is None
+        or len(resources) > MOST_RESOURCES
+        or not all(name and is_resource_name(name) for name in resources)
+    ):
+        return False
+    if not rest[3]:
+        return not resources
     ticket = carried.ticket
     first, _, delivery = (ticket.nonce if ticket else "").rpartition(":")
     return first == task_id and bool(_DELIVERY.fullmatch(delivery))
+
+
+def grant_of(header: object, task_id: str) -> WaitGrant | None:
+    """Return the grant that is kept for the message of this header; None without one, or if no worker wrote it."""
+    if header is None or not is_sent_back(header, task_id):
+        return None
+    carried = Carried.read(header)
+    if carried is None or carried.ticket is None or not carried.resources:
+        return None
+    # A release looks at no limit and no weight: it ends the grant as a whole.
+    claims = [Claim(*names_of(name), 0, 1, name) for name in carried.resources]
+    return carried.ticket, claims
 
 
 def message_id_of(sent: Mapping[str, Any], redelivered: object, remember: float) -> MessageId:

@@ -107,7 +107,10 @@ class Request:
     def revoked(self) -> bool:
         return self.is_revoked
 
-    def return_to_broker(self) -> None:
+    def revoked_in_line(self) -> bool:
+        return self.is_revoked
+
+    def deliver_elsewhere(self) -> None:
         self.returned.append("returned")
 
     def _reject(self, *_: Any, requeue: bool) -> None:

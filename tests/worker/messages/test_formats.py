@@ -66,7 +66,7 @@ def test_a_newer_header_is_passed_on() -> None:
     """Its first two words are the same in all formats; each attempt is another message."""
     back = sent_back("x:0123", 3, None, 2, HEADER)
     assert back == HEADER.replace("9f86d081.1", "0123.3")
-    assert sent_back("x:0123", 3, OF_X, 2, f"{FORMAT} a.1 1 t") == f"{FORMAT} 0123.3 2 {OF_X}"
+    assert sent_back("x:0123", 3, OF_X, 2, f"{FORMAT} a.1 1 t") == f"{FORMAT} 0123.3 2  {OF_X}"
     assert Carried.read(back) == Carried(NEWER, "0123.3", "something: new {é}")
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY, Ticket
 from celery_semaphore.worker.messages.headers import Headers
-from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
+from celery_semaphore.worker.messages.ticket_header import TICKET, grant_of, sent_back
 
 from ..conftest import Site
 from ..requests import limited, request_of
@@ -44,6 +45,23 @@ def carried(app: Celery, header: Any, task_id: str = "x") -> tuple[str, Ticket |
 
 
 @pytest.mark.parametrize("task_id", ["x", ODD])
+@pytest.mark.parametrize("keys", [[None], ["", "a b", "é" * 500]])
+def test_the_grant_of_a_message(app: Celery, task_id: str, keys: list[str | None]) -> None:
+    """A worker that discards the message can give it back, whatever the keys are."""
+    holder = f"{task_id}:0123456789abcdef"
+    ticket = Ticket(holder, 9, 1795325987266815)
+    claims = [Claim("one", key, 3, 2) for key in keys]
+    header = sent_back(holder, 3, ticket, 2, granted=claims)
+    assert carried(app, header, task_id) == ("0123456789abcdef.3", ticket)
+    grant = grant_of(header, task_id)
+    assert grant is not None
+    assert grant[0] == ticket
+    assert [each.resource for each in grant[1]] == [each.resource for each in claims]
+    assert grant_of(header, "another") is None
+    assert grant_of(sent_back(holder, 3, ticket, 2), task_id) is None
+
+
+@pytest.mark.parametrize("task_id", ["x", ODD])
 @pytest.mark.parametrize("has_ticket", [True, False])
 def test_what_a_worker_wrote(
     app: Celery, caplog: pytest.LogCaptureFixture, task_id: str, *, has_ticket: bool
@@ -58,26 +76,32 @@ def test_what_a_worker_wrote(
 @pytest.mark.parametrize(
     "header",
     [
-        "1 a\tb 0 ",
-        "1 a\x1b.1 0 " + TICKET_ID.format("x:0"),
-        "1 a.1 0 " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
-        "1 a.1 0 " + TICKET_ID.format("x:\n"),
-        "1 a.1 0 " + "999" + TICKET_ID.format("x:0")[3:],
-        "1 a.1 0 " + TICKET_ID.format("x:") + "0" * 1_000_000,
-        "1 a.1 0 no ticket",
+        "1 a\tb 0  ",
+        "1 a\x1b.1 0  " + TICKET_ID.format("x:0"),
+        "1 a.1 0  " + TICKET_ID.format("y:0"),  # of another task, whose sender copied all headers
+        "1 a.1 0  " + TICKET_ID.format("x:\n"),
+        "1 a.1 0  " + "999" + TICKET_ID.format("x:0")[3:],
+        "1 a.1 0  " + TICKET_ID.format("x:") + "0" * 1_000_000,
+        "1 a.1 0  no ticket",
+        "1 a.1 0 one ",  # a grant of no wait
+        "1 a.1 0 o%6Ee " + TICKET_ID.format("x:0"),  # not how a resource is named
+        "1 a.1 0 one,,two " + TICKET_ID.format("x:0"),
+        "1 a.1 0 a,b,c,d,e,f,g,h,i " + TICKET_ID.format("x:0"),  # more than a task has
+        "1 a.1 0 one " + TICKET_ID.format("y:0"),
         "1 a.1 " + TICKET_ID.format("x:0"),
-        "1 a.1 x " + TICKET_ID.format("x:0"),
-        "1 a.1 -1 " + TICKET_ID.format("x:0"),
-        "1 a.1 1234567890 " + TICKET_ID.format("x:0"),
-        "a.1 0 ",
+        "1 a.1 x  " + TICKET_ID.format("x:0"),
+        "1 a.1 -1  " + TICKET_ID.format("x:0"),
+        "1 a.1 1234567890  " + TICKET_ID.format("x:0"),
+        "a.1 0  ",
         "1 a.1",
         "1 a.1 ",
         "1 a.1 0",
-        "1  0 ",
-        "0 a.1 0 ",
-        "-1 a.1 0 ",
-        "x a.1 0 ",
-        "1000 a.1 0 ",
+        "1 a.1 0 ",
+        "1  0  ",
+        "0 a.1 0  ",
+        "-1 a.1 0  ",
+        "x a.1 0  ",
+        "1000 a.1 0  ",
         "a" * 1_000_000,
         "2 " + "a" * 65 + " ",
         7,

@@ -348,7 +348,7 @@ def test_each_attempt_is_another_message() -> None:
     with pytest.raises(ConnectionError):
         job.run()
     job.run()
-    assert broker.headers == [f"1 0123.1 3 {OF_X}", f"1 0123.2 3 {OF_X}"]
+    assert broker.headers == [f"1 0123.1 3  {OF_X}", f"1 0123.2 3  {OF_X}"]
     assert request.said == ["went back"]
 
 

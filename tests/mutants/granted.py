@@ -1,0 +1,193 @@
+"""Wrong ideas about messages that came by a granted queue: how they find a process, and how they end without one."""
+
+from __future__ import annotations
+
+from .mutant import Group
+
+HERE = "tests/worker/messages"
+ELSEWHERE = f"{HERE}/test_granted_elsewhere.py"
+ENDS = f"{HERE}/test_granted_ends.py"
+HOME = f"{HERE}/test_granted_home.py"
+HEADERS = f"{HERE}/test_headers.py"
+IDLES = f"{ELSEWHERE}::test_no_permit_idles_beside_a_free_process"
+
+granted = Group("granted", "celery_semaphore/worker")
+
+ON_TO_OTHERS = [
+    granted(
+        "a granted message stays where it came",
+        "a process will be free before long",
+        "main_process/unstarted_messages",
+        "            self._find_others()\n",
+        "            pass\n",
+        f"{IDLES}[limit 1-1-40-8.0-site]",
+    ),
+    granted(
+        "a busy worker goes on to receive",
+        "it gave back all that it had",
+        "main_process/unstarted_messages",
+        "        self._pause()\n        waiting",
+        "        waiting",
+        f"{IDLES}",
+    ),
+    granted(
+        "a BRPOP is sent while one waits",
+        "the gate is closed when it goes back; but Redis gives it to the one that asked before",
+        "main_process/unstarted_messages",
+        "not (self._paused or self._waiting())",
+        "not self._paused",
+        f"{IDLES}",
+    ),
+    granted(
+        "an answer to a BRPOP is not read while the gate is closed",
+        "its message is in no list, and in no worker",
+        "main_process/unstarted_messages",
+        "            unanswered_connection(channel) or (self._receives() and can_consume())\n",
+        "            self._receives() and can_consume()\n",
+        f"{HERE}/test_parking_queues.py::test_no_granted_message_waits_behind_a_busy_process",
+    ),
+    granted(
+        "a worker that believes to be alone does not ask",
+        "it asks three times in a lease; for so long the permit idles",
+        "main_process/unstarted_messages",
+        "                session.hurry()\n",
+        "                pass\n",
+        f"{ELSEWHERE}::test_a_lone_worker_keeps_what_it_will_begin",
+    ),
+    granted(
+        "a lone worker gives back what it will begin",
+        "another one may come",
+        "main_process/unstarted_messages",
+        "        if session is not None and session.sessions == 1:\n",
+        "        if session is None:\n",
+        f"{ELSEWHERE}::test_a_lone_worker_keeps_what_it_will_begin",
+    ),
+    granted(
+        "a returned message stays in the line",
+        "its process finds out; but two workers run it",
+        "main_process/unstarted_messages",
+        "            leaves(self._c, request)\n            state.task_ready(request)\n",
+        "            state.task_ready(request)\n",
+        f"{ELSEWHERE}::test_all_workers_are_busy",
+    ),
+    granted(
+        "a quorum queue takes returns",
+        "it does, and drops the message after some",
+        "main_process/unstarted_messages",
+        '            arguments.get("x-queue-type") == "quorum"\n',
+        "            False\n",
+        f"{ELSEWHERE}::test_a_quorum_queue_delivers_none_too_often",
+    ),
+    granted(
+        "a message without its grant is not in the line",
+        "its permit is another task's; but it must run, too",
+        "main_process/unstarted_messages",
+        "        if not self._ended:\n            goes_first",
+        "        if False:\n            goes_first",
+        f"{ELSEWHERE}::test_a_quorum_queue_delivers_none_too_often",
+    ),
+    granted(
+        "at a shutdown they go back with the channel",
+        "that is closed when the running tasks have ended, which may take hours",
+        "main_process/granted",
+        "            self._unstarted.give_back_all()\n",
+        "            self._unstarted.forget()\n",
+        f"{ELSEWHERE}::test_goes_to_another_worker_at_a_shutdown",
+    ),
+]
+
+WITHOUT_A_RUN = [
+    granted(
+        "a revoked one keeps its grant",
+        "it ends by itself",
+        "main_process/granted_request",
+        "        if ended:\n            self.end_grant()\n",
+        "",
+        f"{ENDS}::test_three_revoked_by_stamps",
+    ),
+    granted(
+        "a process finds out that it was revoked",
+        "as it would of any other; but its permit idles until then",
+        "main_process/unstarted_messages",
+        "            if request.revoked_in_line():  # G3\n",
+        "            if False:\n",
+        f"{ENDS}::test_revoked_while_it_waits_for_a_process",
+    ),
+    granted(
+        "one that was held is revoked when a process has it",
+        "as it would of any other; but its permit idles until then",
+        "holding/held_messages",
+        "        self.session.unstarted.end_revoked()\n",
+        "",
+        f"{ENDS}::test_a_held_one_is_revoked_while_it_waits_for_a_process",
+    ),
+    granted(
+        "the header names no resources",
+        "the worker that takes it up knows its claims; one that discards it does not",
+        "messages/bring_back",
+        "        granted = grant.claims if grant.token else ()\n",
+        "        granted = ()\n",
+        f"{ENDS}::test_three_revoked_by_stamps",
+    ),
+    granted(
+        "an unregistered task keeps its grant",
+        "it was no request",
+        "main_process/bootstep",
+        "        watch_discards(c, limiter_of(c.app))\n",
+        "",
+        f"{ENDS}::test_discarded_before_there_is_a_request",
+    ),
+    granted(
+        "a sender may name any resource",
+        "a store does not accept arbitrary text",
+        "messages/ticket_header",
+        "name and is_resource_name(name) for name in resources",
+        "True for name in resources",
+        f"{HEADERS}::test_what_no_worker_wrote",
+    ),
+]
+
+HOME_AGAIN = [
+    granted(
+        "it goes back to the queue that it came from",
+        "as Celery does it; but by its granted queue it comes before all others for ever",
+        "main_process/request",
+        '            self.by_granted_queue = came_by["routing_key"] != queue\n',
+        "",
+        f"{HOME}::test_goes_home",
+    ),
+    granted(
+        "it is acknowledged when it is rejected",
+        "it will be published at once; but the broker may be away",
+        "main_process/granted_request",
+        "        self._rejected = True\n        self._goes_home",
+        "        super().acknowledge()\n        self._rejected = True\n        self._goes_home",
+        f"{HOME}::test_is_acknowledged_when_the_broker_has_the_new_one",
+    ),
+    granted(
+        "it is published while its process may hold the permit",
+        "the sooner the better; but the new one is refused, since the old one may run",
+        "main_process/granted_request",
+        "        if gone is None:\n            put_back()\n",
+        "        if True:\n            put_back()\n",
+        f"{HOME}::test_waits_for_its_process_to_be_gone",
+    ),
+    granted(
+        "one that cannot be published is rejected once more",
+        "so it goes home again, and never back to the broker",
+        "main_process/granted_request",
+        "            super().reject(requeue=True)\n        else:",
+        "            self.reject(requeue=True)\n        else:",
+        f"{HOME}::test_is_returned_if_it_cannot_be_published",
+    ),
+    granted(
+        "a task that had its permit keeps its ticket",
+        "it is the same task; but it would stand before those that wait",
+        "main_process/request",
+        "        self.granted, self.grant = False, None\n",
+        "        self.granted = False\n",
+        f"{HOME}::test_is_acknowledged_when_the_broker_has_the_new_one",
+    ),
+]
+
+MUTANTS = (*ON_TO_OTHERS, *WITHOUT_A_RUN, *HOME_AGAIN)
