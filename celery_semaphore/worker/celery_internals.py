@@ -7,7 +7,10 @@ All were read in Celery 5.5 to 5.7 and kombu 5.5 to 5.7. tests/worker/test_celer
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any
 
 from celery import Celery, current_app
@@ -117,6 +120,42 @@ def unacknowledged_on_redis(channel: Any) -> int:
     """Return how many messages of all queues kombu keeps on Redis until they are acknowledged; 0 elsewhere."""
     key = getattr(channel, "unacked_key", None)
     return int(channel.client.hlen(key)) if key is not None else 0
+
+
+Times = tuple[float, float]  # between which a message was delivered
+
+
+def note_times(connection: Any) -> None:
+    """Let each channel of Redis note on a message when it delivered that, by the clock that kombu's own note has."""
+    for channel in _acknowledging(connection):
+        channel.qos.append = partial(_append, channel.qos.append)
+
+
+def _append(append: Callable[..., object], message: Any, tag: str) -> None:
+    before = time.time()
+    append(message, tag)
+    message.delivered_at = before, time.time()
+
+
+def times_of(message: Any) -> Times:
+    """Return between which times a message was delivered, as far as that is known."""
+    times: Times = getattr(message, "delivered_at", (0.0, inf))
+    return times
+
+
+def unacknowledged_on(connection: Any) -> list[Any]:
+    """Return the messages that a connection to Redis has delivered and that are not acknowledged, the first first."""
+    return [
+        message
+        for channel in _acknowledging(connection)
+        for tag, message in list(channel.qos._delivered.items())
+        if tag not in channel.qos._dirty
+    ]
+
+
+def _acknowledging(connection: Any) -> list[Any]:
+    channels = getattr(connection.transport, "channels", None) or ()
+    return [each for each in channels if getattr(each, "ack_emulation", False)]
 
 
 def list_of(channel: Any, queue: str, message: Mapping[str, Any]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .holding.held_messages import HeldMessages
+from .holding.lost_messages import LostMessages
 from .messages.parking_watch import ParkingWatch
 
 
@@ -34,6 +35,7 @@ class WorkerState:
     pool: Any = None  # Celery's, once it is up
     consumer: Any = None  # of task messages, on the current connection
     held: HeldMessages | None = None  # of the current connection
+    lost: LostMessages = field(default_factory=LostMessages)  # of earlier connections
     metrics: Metrics | None = None  # if they are on
     granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now

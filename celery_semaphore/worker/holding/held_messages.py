@@ -24,11 +24,14 @@ from .pool_line import goes_first
 from .prefetch import Prefetch
 from .redelivery import Redelivery
 from .revoked import Revoked
+from .room import has_room, is_own, is_taken
 from .session import Session
+from .surplus import Surplus
 from .timetable import Timetable
 
 logger = logging.getLogger(__name__)
 
+ENDED_AT_ONCE = 100  # in one turn of the loop
 RETRY_DELAY_S = 5.0  # after the broker did not take messages back
 
 
@@ -55,6 +58,7 @@ class HeldMessages:
         self._timetable = Timetable()
         self._wakes_at = inf
         self._revoked = Revoked()
+        self._surplus = Surplus(c, session, self._prefetch, in_loop, self._give_back)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -71,13 +75,14 @@ class HeldMessages:
     def session_for(self, message: TaskMessage) -> str:
         """Return the name of the session that would ask for this message's grant; empty if it would not be held."""
         redelivery = self._redelivery
-        if redelivery is None or not self._is_own(message) or not redelivery.may_take(message):
+        if redelivery is None or not is_own(self._c, message) or not redelivery.may_take(message):
             return ""
         return self.session.name if self._has_room() else ""
 
     def hold(self, held: HeldMessage) -> bool:
         """Hold a message, and return whether that is possible. Any thread may call this."""
-        if not self._takes(held.request.message) or not (held.wait or self._has_room()):
+        taken = is_taken(self._c, self._redelivery, held.request.message)
+        if not taken or not (held.wait or self._has_room()):
             return False
         self._arrivals.append(held)
         self._in_loop(self._receive)
@@ -154,34 +159,26 @@ class HeldMessages:
         self._wakes_at = inf
 
     def _has_room(self) -> bool:
-        """Return whether one more message may be held even if all requests that now acquire are refused."""
-        if self._window is None:
-            return True
-        name = self.session.name
-        asking = [1 for each in state.reserved_requests if getattr(each, "session", "") == name]
-        return len(self._messages) + len(self._arrivals) + len(asking) < self._window
-
-    def _takes(self, message: TaskMessage) -> bool:
-        if self._redelivery is None or not self._is_own(message):
-            return False
-        try:
-            return self._redelivery.takes(message)
-        except self._c.connection_errors as error:
-            logger.warning("a waiting task is published again, not held: %r", error)
-            return False
-
-    def _is_own(self, message: TaskMessage) -> bool:
-        """Return whether its channel's prefetch can be raised; that of granted queues is fixed: P5."""
-        return message.channel is self._c.task_consumer.channel
+        held = len(self._messages) + len(self._arrivals)
+        return has_room(self._window, held, self.session.name)
 
     def _visit(self) -> None:
         """Begin granted messages, and end the waits of revoked ones."""
         for held in self.session.granted():
             self.begin(held, granted=True)  # M1
-        for held in self._revoked.among(self._messages):
+        self._end_revoked()
+        if self._window is None:
+            self._surplus.leave_to_others(self._messages)  # M6
+            self._prefetch.raise_late(self._messages)
+
+    def _end_revoked(self) -> None:
+        """End 100 in a turn of the loop, as Celery tells its backend of each."""
+        for held in self._revoked.among(self._messages, ENDED_AT_ONCE):
             self._leave(held)
             self._end_wait(held)
         self.session.unstarted.end_revoked()
+        if self._revoked.unchecked:
+            self._in_loop(self._end_revoked)
 
     def _end_wait(self, held: HeldMessage) -> None:
         """Remove the wait from the store, which hands its permit, if it was granted one, to the next in line."""
@@ -193,7 +190,8 @@ class HeldMessages:
             self._arrivals.clear()  # the broker delivers them again: M4
         while self._arrivals:
             held = self._arrivals.popleft()
-            held.raised = self._window is None and self._prefetch.increase()
+            if self._window is None:
+                self._prefetch.raise_for(held)
             self._messages.add(held)
             state.requests[held.request.id] = held.request  # where Celery's query_task finds it
             self._timetable.add(held)
@@ -210,9 +208,7 @@ class HeldMessages:
         self._timetable.tidy(self._messages)
         self.session.discard(held)
         state.task_ready(held.request)
-        if held.raised:
-            self._prefetch.decrease()
-            held.raised = False
+        self._prefetch.lower_for(held)
 
     def _set_timer(self) -> None:
         """Wake when the first message is due; a timer that was set for a later time is ignored."""
@@ -223,13 +219,19 @@ class HeldMessages:
     def _wake(self, at: float) -> None:
         if at != self._wakes_at:
             return
-        self._wakes_at = inf
-        late: list[HeldMessage] = []
+        late, begun = list[HeldMessage](), 0
         for held in self._timetable.due(time.monotonic()):
-            if held.due <= held.keep_until:
-                self.begin(held)  # M1
-            elif held in self._messages:  # M2
-                late.append(held)
+            if held.due > held.keep_until:
+                if held in self._messages:  # M2
+                    late.append(held)
+                continue
+            self.begin(held)  # M1
+            begun += 1
+            if begun == ENDED_AT_ONCE:  # a thousand that expire at once must not hold up all others
+                self._in_loop(partial(self._wake, at))
+                break
+        else:
+            self._wakes_at = inf
         self._give_back(late)
         self._set_timer()
 

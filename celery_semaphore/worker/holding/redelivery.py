@@ -15,6 +15,7 @@ from ..celery_types import Consumer
 from ..protocols import TaskMessage
 from .amqp_redelivery import AmqpRedelivery
 from .held_message import HeldMessage
+from .queue_lengths import lengths_of
 from .quorum_redelivery import PutBackCall, QuorumRedelivery
 from .redis_redelivery import RedisRedelivery
 
@@ -49,7 +50,7 @@ def redelivery_of(c: Consumer, put_back: PutBackCall) -> Redelivery | None:
     if driver == "amqp" and detect_quorum_queues(c.app, driver)[0]:
         return QuorumRedelivery(c.initial_prefetch_count, put_back)
     if driver == "amqp":
-        return AmqpRedelivery(c.connection_errors)
+        return AmqpRedelivery(c.connection_errors, put_back, lengths_of(c.app))
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,19 +10,22 @@ from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
-from ..celery_internals import list_of, queues_of
+from ..celery_internals import Times, list_of, queues_of, times_of
 from ..protocols import TaskMessage
 from .held_message import HeldMessage
 
 RESTORED_AT_ONCE = 200  # messages in one call of Redis, which answers no other client meanwhile
-# Push each message that is still unacknowledged to the end from which BRPOP takes the next one. The push comes first:
-# a full server refuses the first write of a script, and a message must never be in neither place.
+# Push each message that is still unacknowledged to the end from which BRPOP takes the next one. One with another time
+# was delivered again since, to a worker that has it now. The push comes first: a full server refuses the first write of
+# a script, and a message must never be in neither place.
 #   key 1 unacknowledged messages  2 their times  then queues
-#   arg delivery tag, number of the queue's key, message; and so on
+#   arg delivery tag, the times between which it was delivered, number of the queue's key, message; and so on
 RESTORE = """
-for n = 1, #ARGV, 3 do
-    if redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then
-        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 1])], ARGV[n + 2])
+for n = 1, #ARGV, 5 do
+    local at = tonumber(redis.call("ZSCORE", KEYS[2], ARGV[n]) or ARGV[n + 1])
+    local ours = tonumber(ARGV[n + 1]) <= at and at <= tonumber(ARGV[n + 2])
+    if ours and redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then
+        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 3])], ARGV[n + 4])
         redis.call("HDEL", KEYS[1], ARGV[n])
         redis.call("ZREM", KEYS[2], ARGV[n])
     end
@@ -59,36 +62,46 @@ class RedisRedelivery:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
     def give_back(self, waiting: Sequence[HeldMessage]) -> None:
-        self.put_in_front([held.request.message for held in waiting])
+        put_in_front([held.request.message for held in waiting])
 
-    def put_in_front(self, messages: Sequence[TaskMessage]) -> None:
-        """Push the last message first, so that the first one ends at the front."""
-        backwards = messages[::-1]
-        for start in range(0, len(backwards), RESTORED_AT_ONCE):
-            self._restore(backwards[start : start + RESTORED_AT_ONCE])
 
-    def _restore(self, messages: Sequence[TaskMessage]) -> None:
-        channel = messages[0].channel  # all came by one channel
-        # kombu's client adds its prefix to the keys of some commands, but not of these.
-        keys = [
-            channel.global_keyprefix + key
-            for key in (channel.unacked_key, channel.unacked_index_key)
-        ]
-        gone: list[str] = []  # tags of messages that this worker has no more
-        arguments: list[Any] = []
-        with channel.conn_or_acquire() as client:
-            kept = client.hmget(keys[0], [message.delivery_tag for message in messages])
-            for message, text in zip(messages, kept, strict=True):
-                if text is None:  # another worker restored it, after the visibility timeout
-                    gone.append(message.delivery_tag)
-                elif (found := _restored(channel, text)) is not None:
-                    queue = channel.global_keyprefix + found[0]
-                    if queue not in keys[2:]:
-                        keys.append(queue)
-                    arguments += [message.delivery_tag, keys.index(queue, 2) + 1, found[1]]
-            client.eval(RESTORE, len(keys), *keys, *arguments)
-        for tag in (*gone, *arguments[::3]):
+def put_in_front(messages: Sequence[TaskMessage]) -> None:
+    """Return messages, which all came by one channel, to the front of their queues, the first one first."""
+    if messages:
+        channel = messages[0].channel
+        for tag in restore(channel, {each.delivery_tag: times_of(each) for each in messages}):
             _forget(channel, tag)
+
+
+def restore(channel: Any, delivered: Mapping[str, Times]) -> Iterator[str]:
+    """Return messages to their queues, the last one first, so that the first one ends at the front.
+
+    ``delivered`` has their tags, and when they were delivered. Yield the tags that are not this worker's any more.
+    """
+    backwards = list(delivered.items())[::-1]
+    for start in range(0, len(backwards), RESTORED_AT_ONCE):
+        yield from _restore(channel, backwards[start : start + RESTORED_AT_ONCE])
+
+
+def _restore(channel: Any, delivered: Sequence[tuple[str, Times]]) -> list[str]:
+    # kombu's client adds its prefix to the keys of some commands, but not of these.
+    keys = [
+        channel.global_keyprefix + key for key in (channel.unacked_key, channel.unacked_index_key)
+    ]
+    gone: list[str] = []  # tags of messages that this worker has no more
+    arguments: list[Any] = []
+    with channel.conn_or_acquire() as client:
+        kept = client.hmget(keys[0], [tag for tag, _ in delivered])
+        for (tag, times), text in zip(delivered, kept, strict=True):
+            if text is None:  # another worker restored it, after the visibility timeout
+                gone.append(tag)
+            elif (found := _restored(channel, text)) is not None:
+                queue = channel.global_keyprefix + found[0]
+                if queue not in keys[2:]:
+                    keys.append(queue)
+                arguments += [tag, *map(repr, times), keys.index(queue, 2) + 1, found[1]]
+        client.eval(RESTORE, len(keys), *keys, *arguments)
+    return gone + arguments[::5]
 
 
 def leave_to_broker(message: TaskMessage) -> None:

@@ -55,6 +55,7 @@ class Session:
         self.epoch = epoch  # the last one known, first that of an earlier connection
         self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
+        self.lease = store.lease
         self._store = store
         self._in_loop = in_loop
         self._found = found
@@ -67,8 +68,7 @@ class Session:
         self._next_at = 0.0  # monotonic time of the next question
         self._woke_at = inf  # waits that were refused before this time may be in transit
         self._visited_at = 0.0
-        self._visiting = False
-        self._ended = False
+        self._visiting = self._ended = False
         # Used by the thread only.
         self._forecast = Forecast(self._held.has)
         self._named_at = 0.0

@@ -50,7 +50,11 @@ class Unstarted:
 
     def is_stuck(self) -> bool:
         """Return whether a granted request has waited for a process for longer than a grant lasts."""
-        long_ago = time.monotonic() - GRANT_S
+        return self.have_waited(GRANT_S)
+
+    def have_waited(self, seconds: float) -> bool:
+        """Return whether a granted request has waited for a process for so long."""
+        long_ago = time.monotonic() - seconds
         return any(
             since < long_ago and request.time_start is None
             for _, request, since in self.now().values()

@@ -21,6 +21,7 @@ from ..celery_internals import tags_by_queue
 from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
+from ..holding.queue_lengths import length_warnings
 from ..holding.redelivery import redelivery_of
 from ..holding.session import Session
 from ..holding.shutdown import ends_cold
@@ -65,7 +66,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         check_tasks(tasks, settings, prefork=prefork)
         policies = policies_of(tasks, settings)
         self.limiter.worker.parks = bool(policies & {OnSaturated.PARK, OnSaturated.WAIT})
-        for doubt in warnings_of(tasks):
+        for doubt in (*warnings_of(tasks), *length_warnings(parent.app)):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
@@ -145,6 +146,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             self.held.start()
         if self.granted is not None:
             self.granted.connect()
+        worker.lost.give_back(c)
         # Not before the loop, where it consumes: until then it would say that it left all its queues.
         _call_in_loop(c, limiter, partial(_connected, c, limiter))
 
@@ -226,10 +228,16 @@ def _then_say(limiter: Limiter, change: Callable[..., None]) -> Callable[..., No
 
 def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:
     """Close a connection that is lost, as Celery does."""
-    limiter_of(c.app).queues.disconnected()  # before its consumer forgets its queues
-    if (held := limiter_of(c.app).worker.held) is not None:
+    limiter = limiter_of(c.app)
+    limiter.queues.disconnected()  # before its consumer forgets its queues
+    worker = limiter.worker
+    worker.connections += 1  # so that nothing more of it is published: the broker delivers it again
+    line = []
+    if (held := worker.held) is not None:
+        line = held.line()
         held.forget()  # its timer must not begin messages that the broker delivers again
     try:
+        worker.lost.note(c, line)
         give_up_unanswered(c.connection)
     except Exception:
         # An error here would end the worker, although Celery is about to reconnect.

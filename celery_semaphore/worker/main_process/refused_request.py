@@ -150,6 +150,9 @@ class RefusedRequestMixin(GrantedRequestMixin):
         elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
         self.grant = None  # the store was asked for it, or the wait goes on by another message
+        if not (dropped or self.may_be_moved()):
+            worker = self._limiter.worker
+            worker.in_loop(partial(worker.lost.refused, self.message))
         self._tell(refused, dropped=dropped)
 
     def revoked(self) -> bool:

@@ -32,9 +32,8 @@ from celery.worker import state
 from ...errors import SemaphoreError
 from ..celery_internals import pool_size, unanswered_connection
 from ..celery_types import Consumer
-from ..holding.amqp_redelivery import AmqpRedelivery
+from ..holding import amqp_redelivery, redis_redelivery
 from ..holding.pool_line import goes_first, leaves, waiting_by
-from ..holding.redis_redelivery import RedisRedelivery
 from ..holding.session import Session
 from ..limiter import Limiter
 from ..messages.ticket_header import WaitGrant
@@ -187,9 +186,9 @@ class UnstartedMessages:
             return
         messages = [request.message for request in waiting]
         if self._on_redis:
-            RedisRedelivery().put_in_front(messages)
+            redis_redelivery.put_in_front(messages)
         else:
-            AmqpRedelivery(self._c.connection_errors).put_in_front(messages)
+            amqp_redelivery.put_in_front(messages, self._c.connection_errors)
         for request in waiting:
             leaves(self._c, request)
             state.task_ready(request)

@@ -305,6 +305,54 @@ def test_a_revoke_ends_it_at_once(
     assert begun(c) == []
 
 
+@pytest.mark.parametrize("how", ["expired", "revoked"])
+@pytest.mark.parametrize("then", ["goes on", "ends"])
+def test_many_that_end_at_once_leave_the_loop_to_others(
+    c: Consumer, how: str, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a call of the result backend: 100 in a turn. A shutdown in between returns the others."""
+    calls: list[Callable[[], object]] = []
+    messages = held_by(c, calls.append)
+    requests = [hold(messages, c, str(n), 1.0, revoked=True) for n in range(250)]
+    for call in calls.copy():
+        call()
+    calls.clear()
+    if how == "expired":
+        c.timer.run(1.0)
+    else:
+        monkeypatch.setattr(state, "revoked", {each.id for each in requests})
+        messages.session.visit()
+    left: list[Ticket] = messages.left  # type: ignore[attr-defined]
+    seen = [len(left)]
+    if then == "ends":
+        messages.give_back_all()
+    while calls:
+        calls.pop(0)()
+        seen.append(len(left))
+    returned = sum(each.returned == ["given back"] for each in requests)
+    assert seen[0] == 100
+    assert seen[-1] + returned == 250
+    assert seen[:3] == ([100, 200, 250] if then == "goes on" else [100, 100])
+    assert len(messages) == len(begun(c)) == 0
+
+
+def test_many_that_are_due_at_once_begin_in_their_order(c: Consumer) -> None:
+    calls: list[Callable[[], object]] = []
+    messages = held_by(c, calls.append)
+    for n in range(250):
+        hold(messages, c, str(n), 1.0 + n / 1000)
+    for call in calls.copy():
+        call()
+    calls.clear()
+    c.timer.now += 2.0  # the loop was busy
+    c.timer.run(0.0)
+    assert len(begun(c)) == 100
+    while calls:
+        calls.pop(0)()
+        c.timer.run(0.0)
+    assert begun(c) == [str(n) for n in range(250)]
+
+
 def test_one_that_cannot_be_run_again_is_the_brokers(
     c: Consumer, messages: HeldMessages, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -395,12 +443,15 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     """With gevent that may take a while, in which the timer would begin what is delivered again."""
     order: list[str] = []
     held = SimpleNamespace(forget=lambda: order.append("forgotten"))
-    worker = SimpleNamespace(held=held)
+    held.line = list
+    lost = SimpleNamespace(note=lambda *_: order.append("noted"))
+    worker = SimpleNamespace(held=held, lost=lost, connections=0)
     app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker))
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
-    lost = SimpleNamespace(app=app, connection=connection)
-    _close_lost(lost, lambda _: order.append("closed"), OSError("lost"))
-    assert order == ["forgotten", "closed"]
+    c = SimpleNamespace(app=app, connection=connection)
+    _close_lost(c, lambda _: order.append("closed"), OSError("lost"))
+    assert order == ["forgotten", "noted", "closed"]
+    assert worker.connections == 1
 
 
 def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: HeldMessages) -> None:

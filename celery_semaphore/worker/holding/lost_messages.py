@@ -1,0 +1,89 @@
+"""LostMessages: give back what a lost connection to Redis had delivered, once there is a new one.
+
+kombu does it while it closes a lost connection, but cannot if the server is away at that moment. Then the messages stay
+unacknowledged until the visibility timeout, an hour by default. How it fails:
+
+* The server comes back empty: there is nothing to give back.
+* Another worker got a message meanwhile: the time of its delivery is another one, and it is left alone.
+* The connection is lost once more before that: the messages stay noted.
+* A task still runs: its message is left alone, unless the task is refused then, or Celery has ended it.
+* The worker is killed before that: the messages wait for the visibility timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from celery.worker import state
+
+from ..celery_internals import Times, note_times, times_of, unacknowledged_on
+from ..celery_types import Consumer
+from ..protocols import TaskMessage
+from .held_message import HeldMessage
+from .redis_redelivery import restore
+
+logger = logging.getLogger(__name__)
+
+
+class LostMessages:
+    """Has the delivery tags of all lost connections, which kombu never changes. Only the event loop changes them."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, Times] = {}  # the first one of its queue first
+        self._running: dict[str, Any] = {}  # the requests that ran when it was lost
+        self._channel: Any = None  # of the connection that is there
+
+    def note(self, c: Consumer, line: Sequence[HeldMessage]) -> None:
+        """Note the messages of a connection that is lost, before kombu closes it; ``line`` is held in this order."""
+        self._channel = None
+        if c.connection is None or c.connection.transport.driver_type != "redis":
+            return
+        # A pool of threads begins all that it was given; Celery drops what waits for a process.
+        begun = state.active_requests if c.pool.uses_semaphore else state.reserved_requests
+        running = {each.message.delivery_tag: each for each in tuple(begun)}
+        for tag in self._running.keys() - running.keys():
+            self._noted.pop(tag, None)  # its task has ended since the loss before
+        self._running = running
+        held = [each.request.message for each in line]
+        tags, ordered = {each.delivery_tag for each in held}, iter(held)
+        for message in unacknowledged_on(c.connection):
+            lost = next(ordered) if message.delivery_tag in tags else message
+            self._noted[lost.delivery_tag] = times_of(lost)
+
+    def give_back(self, c: Consumer) -> None:
+        """Give back what is noted, before the new connection consumes."""
+        self._channel = None
+        if c.connection.transport.driver_type == "redis":
+            note_times(c.connection)
+            self._channel = c.task_consumer.channel
+            self._running = {
+                tag: each for tag, each in self._running.items() if not _is_ended(each)
+            }
+            self._give_back()
+
+    def refused(self, message: TaskMessage) -> None:
+        """Give back the message of a task that was refused after its connection was lost."""
+        if self._running.pop(message.delivery_tag, None) is not None and self._channel is not None:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        lost = {tag: at for tag, at in self._noted.items() if tag not in self._running}
+        if not lost:
+            return
+        logger.info("%d messages of the lost connection go back to the broker", len(lost))
+        try:
+            list(restore(self._channel, lost))
+        except self._channel.connection_errors:
+            raise  # the loop notices that this connection is lost, too
+        except Exception:
+            text = "messages of a lost connection wait for the visibility timeout of the broker"
+            logger.warning(text, exc_info=True)
+        for tag in lost:
+            del self._noted[tag]
+
+
+def _is_ended(request: Any) -> bool:
+    """Return whether Celery ended the task because its connection was lost, so that it is run again."""
+    return bool(request._already_cancelled)  # noqa: SLF001 - see REQUEST_ATTRIBUTES

@@ -1,0 +1,220 @@
+"""What a lost connection to Redis had delivered runs soon after the server is back, and nothing runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery.worker import state
+from kombu import Connection
+
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.worker.celery_internals import note_times
+from celery_semaphore.worker.holding.lost_messages import LostMessages
+from tests.conftest import need
+from tests.support.counter import Counter, CounterServer
+from tests.support.process import wait_until
+from tests.support.proxy import Proxy
+from tests.support.servers import ValkeyServer
+from tests.support.worker import CeleryWorker
+
+from ..conftest import Site, elsewhere, site_on
+from ..messages.test_brokers import at_port
+from ..messages.test_parking import ONE, deliveries, done, started
+from .test_held import LONG, ran_each_once, refusals, wait_until_held
+from .test_redelivery import drained, received, waiting
+
+AOF = {"appendonly": "yes", "appendfsync": "always"}
+GIVEN_BACK = "messages of the lost connection go back"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker() -> Iterator[ValkeyServer]:
+    """One that loses nothing when it is killed."""
+    need(ValkeyServer)
+    with ValkeyServer(**AOF) as server:
+        yield server
+
+
+@pytest.fixture
+def durable_site(
+    broker: ValkeyServer,
+    valkey: ValkeyServer,
+    counter_server: CounterServer,
+    counter: Counter,
+    request: pytest.FixtureRequest,
+) -> Iterator[Site]:
+    """With its store and its results elsewhere; its lease hides nothing."""
+    others = {"broker": broker.url} | elsewhere(request)
+    for site in site_on(valkey, counter_server, **others):
+        site.lease = 60.0
+        yield site
+
+
+def away(broker: ValkeyServer, worker: CeleryWorker, *, keep_data: bool = True) -> None:
+    """Kill the server, and start it once the worker has tried in vain to connect."""
+    lost = worker.log().count("Cannot connect")
+    broker.kill()
+    worker.wait_until(lambda: worker.log().count("Cannot connect") > lost, 30, "it has noticed")
+    if not keep_data:
+        broker.wipe()
+    broker.start()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_was_held_goes_on(
+    durable_site: Site, broker: ValkeyServer, pool: str, times: int
+) -> None:
+    """In its order, although kombu could give nothing back; the visibility timeout is an hour."""
+    site = durable_site
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(pool=pool, concurrency=1, conf=LONG)
+    results = [
+        site.send(name, *args)
+        for name, *args in [("hold", 0.0, "w"), ("late", "success", "w")] * 10
+    ]
+    wait_until_held(site, worker, 20)
+    for time in range(times):
+        away(broker, worker)
+        wait_until(lambda: all(refusals(worker, r) > time + 1 for r in results), 30, "held again")  # noqa: B023
+    store.release("outside", [ONE])
+    store.close()
+    done(results, 30)
+    ran_each_once(site, "w", results)
+    assert started(site, "w") == [each.id for each in results]
+    with broker.client() as client:
+        wait_until(lambda: client.hlen("unacked") == 0, 10, "all are acknowledged")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("name", ["call", "call_late"])
+def test_what_was_prefetched_goes_on(
+    durable_site: Site, broker: ValkeyServer, pool: str, name: str
+) -> None:
+    """And what runs, whose message may be unacknowledged, is not run beside itself."""
+    site = durable_site
+    many = {"worker_prefetch_multiplier": 8}
+    worker = site.start(pool=pool, concurrency=1, conf=many)
+    busy = site.send(name, None, "busy")
+    wait_until(lambda: site.inside("busy") == 1, 20, "a task runs that does not end")
+    prefetched = [site.send("free") for _ in range(2)] + [site.send("call", 0.0, "w")]
+    later = site.send("free", countdown=1)
+    wait_until(lambda: len(deliveries(site)) == 5, 20, "all are received")
+    away(broker, worker)
+    worker.wait_until(lambda: GIVEN_BACK in worker.log(), 20, "it gave them back")
+    assert not busy.ready()
+    site.let_go("busy")
+    done([busy, *prefetched, later], 30)
+    ran_each_once(site, "busy", [busy])
+    ran_each_once(site, "w", prefetched[-1:])
+    with broker.client() as client:
+        wait_until(lambda: client.hlen("unacked") == client.llen("celery") == 0, 10, "none is left")
+
+
+def test_a_broker_that_comes_back_empty(durable_site: Site, broker: ValkeyServer) -> None:
+    site = durable_site
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=1, conf=LONG)
+    for _ in range(3):
+        site.send("hold", 0.0, "w")
+    wait_until_held(site, worker, 3)
+    away(broker, worker, keep_data=False)
+    site.send("free").get(timeout=20)
+    store.release("outside", [ONE])
+    store.close()
+    with broker.client() as client:
+        assert client.llen("celery") == 0
+    assert site.counter.stats("w")["entries"] == 0
+
+
+def test_what_another_worker_got_meanwhile_is_left_to_it(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
+) -> None:
+    """It runs there, with late acks: given back by its tag, which is the same, it would run twice."""
+    site.lease = 60.0
+    proxy = start_proxy(valkey.port)
+    env = {"BROKER": at_port(site.broker, proxy.port)}
+    first = site.start(name="first", concurrency=1, env=env)
+    site.send("call", None, "busy")
+    wait_until(lambda: site.inside("busy") == 1, 20, "its process is busy")
+    result = site.send("call_late", None, "there")
+    wait_until(lambda: len(deliveries(site)) == 2, 20, "it has received it")
+    proxy.cut()
+    first.wait_until(lambda: "Cannot connect" in first.log(), 20, "it has noticed")
+    visible = {"visibility_timeout": 10, "unacked_restore_interval": 1}
+    site.start(name="second", concurrency=1, conf={"broker_transport_options": visible})
+    wait_until(lambda: site.inside("there") == 1, 30, "the second worker runs it")
+    site.let_go("busy")
+    proxy.restore()
+    first.wait_until(lambda: GIVEN_BACK in first.log(), 30, "it is back")
+    frees = [site.send("free") for _ in range(6)]  # more than the second one prefetches
+    first.wait_until(
+        lambda: "Task free[" in first.log(), 5, "it has what is behind it in the queue"
+    )
+    assert site.counter.stats("there")["entries"] == 1
+    site.let_go("there")
+    done(frees)
+    done([result])
+    ran_each_once(site, "there", [result])
+
+
+# -- in this process, on a real server
+
+
+def consumer(channel: Any) -> Any:
+    return SimpleNamespace(
+        connection=channel.connection.client,
+        task_consumer=SimpleNamespace(channel=channel),
+        pool=SimpleNamespace(uses_semaphore=True),
+    )
+
+
+class Running:
+    """A request, as far as this is looked at."""
+
+    def __init__(self, message: Any, *, ended: bool = False) -> None:
+        self.message, self._already_cancelled = message, ended
+
+
+@pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
+def test_a_message_of_a_process(valkey: ValkeyServer, how: str) -> None:
+    """It is left alone until its process has refused it, or Celery has ended that because of the lost connection."""
+    lost = LostMessages()
+    with received(valkey.url, [0, 1, 2]) as (channel, messages):
+        running = Running(messages[1], ended=how == "was ended by Celery")
+        state.active_requests.add(running)
+        lost.note(consumer(channel), waiting([messages[2], messages[0]]))
+        channel.qos._delivered.clear()  # as kombu does, which could give nothing back
+    state.active_requests.discard(running)
+    with Connection(valkey.url) as again:
+        lost.give_back(consumer(again.channel()))
+        if how == "is refused":
+            lost.refused(running.message)
+        left = drained(valkey.url, 2 if how == "runs" else 3)
+    assert [each.payload for each in left] == {
+        "runs": [2, 0],
+        "is refused": [1, 2, 0],
+        "was ended by Celery": [2, 1, 0],
+    }[how]
+
+
+def test_a_message_is_known_by_its_time(valkey: ValkeyServer) -> None:
+    """Another delivery of it is not given back, whichever worker has it."""
+    lost = LostMessages()
+    with received(valkey.url, [0, 1]) as (channel, messages), valkey.client() as client:
+        note_times(channel.connection.client)
+        for message in messages:
+            channel.qos.append(message, message.delivery_tag)
+        lost.note(consumer(channel), waiting(messages))
+        channel.qos._delivered.clear()
+        client.zincrby("unacked_index", 5.0, messages[0].delivery_tag)
+        with Connection(valkey.url) as again:
+            lost.give_back(consumer(again.channel()))
+        assert [each.payload for each in drained(valkey.url, 1)] == [1]
+        assert client.hlen("unacked") == 1
