@@ -128,12 +128,18 @@ class Store(Protocol):
         """
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+        self,
+        session: str,
+        begun: Sequence[HeldWait] = (),
+        to_forecast: Sequence[HeldWait] = (),
+        *,
+        room: int | None = None,
     ) -> SessionReply:
         """Return which waits of this session have a grant; the session is awake from now on, for one lease.
 
         The grants of ``begun``, which are being taken up, last ``GRANT_S`` seconds from now. For the waits in
-        ``to_forecast``, at most ``EXPECTED``, return when their turns are expected.
+        ``to_forecast``, at most ``EXPECTED``, return when their turns are expected. Until the next question the session
+        is granted nothing while it has ``room`` grants, or more, that were not taken up; None sets no bound.
         """
 
     def sleep(self, session: str) -> None:

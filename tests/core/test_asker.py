@@ -29,7 +29,10 @@ class Questions:
         self._ask = store.ask
         store.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, session: str, begun: Any = (), to_forecast: Any = ()) -> SessionReply:
+    def ask(
+        self, session: str, begun: Any = (), to_forecast: Any = (), *, room: int | None = None
+    ) -> SessionReply:
+        assert room is None, "each call has a thread of its own"
         self.looked.append(len(to_forecast))
         return self._ask(session, begun, to_forecast)
 

@@ -47,6 +47,7 @@ claims = st.sampled_from(list(CLAIMS))
 waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
 queues = st.sampled_from(QUEUES)
+rooms = st.sampled_from([None, 0, 1, 2])
 holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding()))
 known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
@@ -301,11 +302,11 @@ class Stores(RuleBasedStateMachine):
 
     # What sessions do.
 
-    @rule(session=sessions, begun=st.booleans())
-    def ask_for_grants(self, session: str, begun: bool) -> None:
-        """Ask, and perhaps prolong what is being taken up."""
-        waits = self._held() if begun else []
-        self.ask(lambda store: store.ask(session, begun=waits))
+    @rule(session=sessions, begun=st.booleans(), room=rooms)
+    def ask_for_grants(self, session: str, begun: bool, room: int | None = None) -> None:
+        """Ask, and perhaps prolong what is being taken up; say how many grants the process can use."""
+        waits, room = self._held() if begun else [], None if session == CALLER else room
+        self.ask(lambda store: store.ask(session, begun=waits, room=room))
 
     @precondition(lambda self: self.waiting())
     @rule(session=sessions)

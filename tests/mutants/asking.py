@@ -73,8 +73,8 @@ SESSIONS = [
         "what is named is not looked at",
         "a permit that is free stays so until somebody else comes",
         "worker/holding/session",
-        "            self._found(self._store.reap())",
-        "            pass",
+        "if self._room.opened(len(reply.granted)) or waits:",
+        "if self._room.opened(len(reply.granted)):",
         f"{SESSION}::test_a_session_that_slept_names_what_it_holds",
     ),
     asking(
@@ -145,8 +145,8 @@ SESSIONS = [
         "a grant that waits for a process is not prolonged",
         "it lapses, and the permit idles for as long",
         "worker/holding/session",
-        "begun=waits, to_forecast=first)",
-        "to_forecast=first)",
+        "begun=waits, to_forecast=first,",
+        "to_forecast=first,",
         f"{SESSION}::test_a_grant_lasts_while_its_request_waits_for_a_process",
     ),
     asking(
@@ -398,7 +398,7 @@ HELD_MESSAGES = [
     asking(
         "those on their way through the pool need no place",
         "as many as were prefetched are refused together",
-        "worker/holding/room",
+        "worker/holding/grant_room",
         " + len(asking) < window",
         " < window",
         f"{MESSAGES}::test_where_the_prefetch_is_full_no_session_asks",

@@ -334,8 +334,8 @@ CALLERS = [
         "the line is handed on from its end",
         "last come, first served",
         "_line",
-        'call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)',
-        'call("ZRANGE", at.line, up_to, "-", "BYLEX", "REV", "LIMIT", 0, 1)',
+        'call("ZRANGEBYLEX", at.line, after(at), up_to, "LIMIT", 0, 1)',
+        'call("ZRANGE", at.line, up_to, after(at), "BYLEX", "REV", "LIMIT", 0, 1)',
     ),
     lua(
         "what a wait asked once stands in line when its grant ends",

@@ -288,8 +288,8 @@ MUTANTS = (
         "a reaper that tries a line again is not looked for",
         "it tries it at once",
         "v1/reap.sql",
-        "home, handed.again OR handed.needed <> '{}' OR home",
-        "home, handed.needed <> '{}' OR home",
+        "            handed.again OR handed.needed <> '{}' OR home",
+        "            handed.needed <> '{}' OR home",
         tests=(INTERRUPTED, "-k", "postgres"),
     ),
 )

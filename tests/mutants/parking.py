@@ -532,8 +532,8 @@ QUEUES_BESIDE = [
         "what is granted stands last among those that wait for a process",
         "what is granted waits behind what its worker has prefetched while its permit is idle",
         "holding/pool_line",
-        "    if len(waiting) > before:\n",
-        "    if False:\n",
+        "    if len(waiting) == before:\n",
+        "    if True:\n",
         "tests/worker/messages/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",
     ),
     parking(

@@ -132,8 +132,8 @@ MUTANTS = (
         "whoever is first is granted its permit here",
         "it claims others too",
         "pass_on",
-        " OR cardinality(head.resources) > 1 THEN",
-        " THEN",
+        " OR cardinality(head.resources) > 1 OR",
+        " OR",
     ),
     short(
         "nobody was set aside",

@@ -252,8 +252,8 @@ UNSATISFIABLE = [
         "an unsatisfiable head blocks newcomers",
         "whoever was parked before goes first, even if it can never run",
         "_line",
-        "if not ticket or info.weights[at.name] <= most then",
-        "if not ticket or true then",
+        "elseif info.weights[at.name] > most then",
+        "elseif false then",
     ),
     lua(
         "a thousand unsatisfiable are all there are",

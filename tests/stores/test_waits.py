@@ -253,8 +253,8 @@ def test_of_a_dead_session_nothing_is_left(
     calling(store, API, "b")
     store.release("a", API)
     with server.client() as client:
-        assert client.hlen("{celery-semaphore}:grants") == 1
+        assert client.zcard("{celery-semaphore}:grants") == 1
         clock.advance(GRANT_S)
         store.reap()
-        assert client.hlen("{celery-semaphore}:grants") == 0
+        assert client.exists("{celery-semaphore}:grants", "{celery-semaphore}:ends") == 0
         assert client.zcard("{celery-semaphore}:sessions") == 0

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 
 def ask(
-    state: MemoryState, session: str, begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]
+    state: MemoryState,
+    session: str,
+    begun: Sequence[HeldWait],
+    to_forecast: Sequence[HeldWait],
+    room: int | None,
 ) -> SessionReply:
     slept = not state.is_awake(session)  # Q2, after Q1 in MemoryStore.ask
     state.wake(session)
+    state.rooms[session] = room
     granted = _granted(state, session)  # Q3
     taken_up = {wait.ticket.nonce for wait in begun} & granted
     for name in {each.resource for wait in begun for each in resource_claims(wait.claims)}:
@@ -35,13 +40,8 @@ def ask(
 
 
 def _granted(state: MemoryState, session: str) -> frozenset[str]:
-    return frozenset(
-        nonce
-        for at in state.resources.values()
-        for nonce, waiter in at.tickets.items()
-        if waiter.session == session
-        if (entry := at.grants.get(nonce)) and entry.ends > state.now
-    )
+    granted = state.granted_to(session)
+    return frozenset(nonce for nonce, entry in granted if entry.ends > state.now)
 
 
 def _prolong(at: Resource, taken_up: AbstractSet[str], ends: int) -> None:

@@ -1,7 +1,7 @@
 """Hand on: grant a free permit to the first wait in line that is reachable.
 
-The rows are those of docs/maintain/architecture.md, chapter 7. H2, H4 and H5 are in ``MemoryState.first``. H10 is not
-here: no other process waits for this store, so one call does all.
+The rows are those of docs/maintain/architecture.md, chapter 7. H2, H4, H5 and H11 are in ``MemoryState.first``. H10 is
+not here: no other process waits for this store, so one call does all.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
@@ -33,6 +34,7 @@ class MemoryState:
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
     sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
+    rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
     now: int = 0
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class MemoryState:
         """
         if grant.ticket and (waiter := at.tickets.get(grant.ticket.nonce)):
             if self.sessions.get(waiter.session, 0) <= max(grant.since, self.now - GRANT):
-                self.sessions.pop(waiter.session, None)
+                self.forget_session(waiter.session)
             at.send_off(waiter, self.now)
 
     # -- sessions
@@ -91,7 +93,26 @@ class MemoryState:
 
     def wake(self, session: str) -> None:
         self.sessions[session] = self.now
-        self.sessions = {name: at for name, at in self.sessions.items() if self.is_awake(name)}
+        for other in [name for name in self.sessions if not self.is_awake(name)]:
+            self.forget_session(other)
+
+    def forget_session(self, session: str) -> None:
+        self.sessions.pop(session, None)
+        self.rooms.pop(session, None)
+
+    def granted_to(self, session: str) -> list[tuple[str, Entry]]:
+        """Return the nonces and the grants of this session's waits."""
+        return [
+            (nonce, entry)
+            for at in self.resources.values()
+            for nonce, entry in at.grants.items()
+            if (waiter := at.tickets.get(nonce)) and waiter.session == session
+        ]
+
+    def has_room(self, session: str) -> bool:
+        """Return whether the session can use another grant (H11); a wait without a session has its message here."""
+        room = self.rooms.get(session)
+        return room is None or len(self.granted_to(session)) < room
 
     def is_reachable(self, waiter: StoredWait) -> bool:
         """Return whether the wait can be granted: one of an earlier epoch may have ended in what the store lost."""
@@ -99,10 +120,11 @@ class MemoryState:
         return not waiter.in_transit and (held or not waiter.session)
 
     def first(self, at: Resource, before: Ticket | None = None) -> StoredWait | None:
-        """Return the first wait in line that is reachable and fits the limit in force.
+        """Return the first wait in line that is reachable, fits the limit in force, and has a session with room (H11).
 
         Waits before it that are not reachable are put in transit (H5); heavier ones are set aside (H4).
         """
+        has_room = cache(self.has_room)  # a line has many waits of few sessions
         limit = self.limit(at.name)
         at.line_up_again(limit)
         for waiter in at.line(before):
@@ -110,10 +132,10 @@ class MemoryState:
                 continue
             if not self.is_reachable(waiter):
                 at.send_off(waiter, self.now)
-            elif limit == 0 or waiter.fits(at.name, limit):
-                return waiter
-            else:
+            elif limit != 0 and not waiter.fits(at.name, limit):
                 at.set_aside(waiter)
+            elif has_room(waiter.session):
+                return waiter
         return None
 
     def sweep(self, wanted: Sequence[ResourceClaim]) -> None:

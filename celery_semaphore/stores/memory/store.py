@@ -170,15 +170,20 @@ class MemoryStore:
                 sent(state, grant, state.take_up if arrive else 0)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+        self,
+        session: str,
+        begun: Sequence[HeldWait] = (),
+        to_forecast: Sequence[HeldWait] = (),
+        *,
+        room: int | None = None,
     ) -> SessionReply:
         check_name("session", session)
         with self._lock:
-            return ask(self._entered(), session, begun, to_forecast)
+            return ask(self._entered(), session, begun, to_forecast, room)
 
     def sleep(self, session: str) -> None:
         with self._lock:
-            self._entered().sessions.pop(session, None)  # Q6
+            self._entered().forget_session(session)  # Q6
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
         check_name("session", session)

@@ -89,7 +89,8 @@ CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND
 CREATE UNLOGGED TABLE celery_semaphore.session (
     name text COLLATE "C" PRIMARY KEY,
     asked bigint NOT NULL,
-    before bigint -- when it asked the time before; null: it slept
+    before bigint, -- when it asked the time before; null: it slept
+    room bigint -- how many grants its process can use; null: without a bound
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Processes, see processes.py. A crash may empty this table: each process is back when it reaps next.

@@ -30,25 +30,31 @@ class Sessions:
         self._runner = runner
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+        self,
+        session: str,
+        begun: Sequence[HeldWait] = (),
+        to_forecast: Sequence[HeldWait] = (),
+        *,
+        room: int | None = None,
     ) -> SessionReply:
         check_name("session", session)
         try:
-            return self._asked(session, begun, to_forecast, self._runner.lock_timeout // 4)
+            return self._asked(session, begun, to_forecast, room, self._runner.lock_timeout // 4)
         except SemaphoreError as error:
             if not (begun and is_one_resources(error)):
                 raise
         # A stuck resource must not put the session to sleep.
-        return self._asked(session, (), to_forecast)
+        return self._asked(session, (), to_forecast, room)
 
     def _asked(
         self,
         session: str,
         begun: Sequence[HeldWait],
         to_forecast: Sequence[HeldWait],
+        room: int | None,
         lock_timeout: int | None = None,
     ) -> SessionReply:
-        words = stored(session), *asked(begun, to_forecast)
+        words = stored(session), room, *asked(begun, to_forecast)
         (answer,) = self._runner.run("ask", *words, lock_timeout=lock_timeout)
         reply = answers.session_reply(answer)
         self._runner.epoch = reply.epoch

@@ -203,9 +203,14 @@ class PostgresStore:
             self.epoch = int(epoch)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+        self,
+        session: str,
+        begun: Sequence[HeldWait] = (),
+        to_forecast: Sequence[HeldWait] = (),
+        *,
+        room: int | None = None,
     ) -> SessionReply:
-        return self._sessions.ask(session, begun, to_forecast)
+        return self._sessions.ask(session, begun, to_forecast, room=room)
 
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)

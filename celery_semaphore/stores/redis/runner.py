@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..options import StoreOptions
 
-COMMON = ("epoch", "limits", "index", "names", "sessions", "grants")
+COMMON = ("epoch", "limits", "index", "names", "sessions", "grants", "ends", "rooms")
 FIXED = 6  # arguments that each script gets, see _call.lua
 NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more would delay others

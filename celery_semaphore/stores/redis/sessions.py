@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.session import EXPECTED, NAMED, HeldWait, SessionReply, Standing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .runner import Runner
 
 MANY = 100  # waits in one call: other calls wait meanwhile
+BEGUN = 50  # grants that one call prolongs: each is looked for at the resources of all
 STANDINGS = {"w": Standing.WAITS, "e": Standing.ELSEWHERE}
 
 
@@ -34,12 +36,29 @@ class Sessions:
         self._runner = runner
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait], to_forecast: Sequence[HeldWait]
+        self,
+        session: str,
+        begun: Sequence[HeldWait],
+        to_forecast: Sequence[HeldWait],
+        room: int | None,
     ) -> SessionReply:
+        """Ask in one call, or in more of them to prolong many grants; the answers of all are one."""
         check_name("session", session)
-        to_forecast = to_forecast[:EXPECTED]
+        reply = self._asked(session, begun[:BEGUN], to_forecast[:EXPECTED], room)
+        for start in range(BEGUN, len(begun), BEGUN):
+            last = self._asked(session, begun[start : start + BEGUN], (), room)
+            reply = replace(last, slept=reply.slept, expected=reply.expected)
+        return reply
+
+    def _asked(
+        self,
+        session: str,
+        begun: Sequence[HeldWait],
+        to_forecast: Sequence[HeldWait],
+        room: int | None,
+    ) -> SessionReply:
         claimed = _resources(begun)
-        words: list[Word] = [session, len(begun), len(claimed)]
+        words: list[Word] = [session, "" if room is None else room, len(begun), len(claimed)]
         words += [wait.ticket.nonce for wait in (*begun, *to_forecast)]
         wanted = claimed | _resources(to_forecast)  # those of `begun` stay the first ones
         epoch, slept, sessions, granted, expected = self._runner.run(

@@ -195,9 +195,14 @@ class RedisStore:
         self._runner.run_all(scripts.SENT, calls)
 
     def ask(
-        self, session: str, begun: Sequence[HeldWait] = (), to_forecast: Sequence[HeldWait] = ()
+        self,
+        session: str,
+        begun: Sequence[HeldWait] = (),
+        to_forecast: Sequence[HeldWait] = (),
+        *,
+        room: int | None = None,
     ) -> SessionReply:
-        return self._sessions.ask(session, begun, to_forecast)
+        return self._sessions.ask(session, begun, to_forecast, room)
 
     def sleep(self, session: str) -> None:
         self._sessions.sleep(session)

@@ -18,6 +18,7 @@ from .named_waits import NamedWaits
 from .new_waits import NewWaits
 from .repeated_deliveries import RepeatedDeliveries
 from .repeated_losses import RepeatedLosses
+from .room import Room
 from .session_grants import SessionGrants
 from .session_line import SessionLine
 from .sessions import Sessions
@@ -40,7 +41,9 @@ class Acquisition(
     """Holds the tests of acquiring and renewing, and of refused waits."""
 
 
-class SessionWaits(Sessions, SessionGrants, GrantedByRelease, SessionLine, NamedWaits, NamedGrants):
+class SessionWaits(
+    Sessions, SessionGrants, GrantedByRelease, SessionLine, Room, NamedWaits, NamedGrants
+):
     """Holds the tests of waits that sessions ask for."""
 
 

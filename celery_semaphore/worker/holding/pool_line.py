@@ -1,24 +1,34 @@
-"""Order the requests that wait for a free process: those with a grant go before all others."""
+"""Order the requests that wait for a free process: those with a grant go before others, up to a bound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import takewhile
 from typing import Any
 
 from ..celery_internals import requests_for_pool
 from ..celery_types import Consumer
-from ..protocols import HeldRequest
+
+MOST_AHEAD = 10  # granted requests that go before one of the others
 
 
 def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
-    """Give one request to the pool; if no process is free, queue it ahead of all but earlier granted ones."""
+    """Give one request to the pool; if no process is free, queue it ahead of others, behind earlier granted ones.
+
+    The first of the others goes next once ``MOST_AHEAD`` have gone before it. A worker that holds many waiting tasks is
+    granted the next one whenever one ends, so a task without a limit would get no process until the last of them ran.
+    """
     waiting = requests_for_pool(c)
     before = len(waiting)
     hand_over()
-    if len(waiting) > before:
-        granted = takewhile(lambda each: _has_grant(c, _request(each)), waiting)
-        waiting.insert(sum(1 for _ in granted), waiting.pop())
+    if len(waiting) == before:
+        return
+    entry, place = waiting.pop(), before
+    while place and _lets_pass(c, _request(waiting[place - 1])):
+        place -= 1
+    if place < before:
+        first = _request(waiting[place])
+        first.let_pass = getattr(first, "let_pass", 0) + 1
+    waiting.insert(place, entry)
 
 
 def waiting_by(c: Consumer, channel: Any) -> list[Any]:
@@ -40,7 +50,11 @@ def _request(entry: Any) -> Any:
     return entry[1][0]
 
 
-def _has_grant(c: Consumer, request: HeldRequest) -> bool:
+def _lets_pass(c: Consumer, request: Any) -> bool:
+    return not _has_grant(c, request) and getattr(request, "let_pass", 0) < MOST_AHEAD
+
+
+def _has_grant(c: Consumer, request: Any) -> bool:
     """Return whether a request came by a granted queue, which has its own channel, or was held until it was granted."""
     return request.message.channel is not c.task_consumer.channel or getattr(
         request, "granted", False

@@ -28,6 +28,7 @@ from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
 from .held_message import HeldMessage
 from .held_waits import HeldWaits
+from .room import Room
 from .unstarted import Unstarted
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Session:
         in_loop: Callable[[Callable[[], object]], object],
         found: Callable[[Outgoing], None],
         epoch: int | None = None,
+        processes: Callable[[], int] = lambda: 1,
     ) -> None:
         self.name = new_name()
         self.sessions = 0  # the known number of awake sessions; 0 until it was asked for
@@ -71,6 +73,7 @@ class Session:
         self._visiting = self._ended = False
         # Used by the thread only.
         self._forecast = Forecast(self._held.has)
+        self._room = Room(processes)
         self._named_at = 0.0
         self._missed = self._asleep = False  # a question had no answer; it sleeps
         self._thread = BackgroundThread(
@@ -172,7 +175,8 @@ class Session:
         waits = [wait for wait, _, _ in begun.values()]
         expected: dict[str, float] = {}
         try:
-            reply = self._store.ask(self.name, begun=waits, to_forecast=first)
+            room = self._room.size()
+            reply = self._store.ask(self.name, begun=waits, to_forecast=first, room=room)
             expected = reply.expected
         finally:
             self._forecast.learn(first, expected, time.monotonic())
@@ -230,8 +234,10 @@ class Session:
             waits = [self._unnamed.popleft() for _ in range(len(self._unnamed))]
         for start in range(0, len(waits), NAMED):
             self._store.name(self.name, waits[start : start + NAMED])
-        if waits:
-            self._found(self._store.reap())  # this grants the named waits what is free
+        if self._room.opened(len(reply.granted)) or waits:
+            self._found(
+                self._store.reap()
+            )  # this grants what is free to those, or to waits that were passed over
         if all_of_them:
             self._named_at = now
         if self.epoch is not None and reply.epoch != self.epoch:

@@ -17,7 +17,7 @@ from kombu.common import ignore_errors
 
 from ...core.saturation import OnSaturated
 from ...errors import ConfigurationError, StoreUnavailable
-from ..celery_internals import tags_by_queue
+from ..celery_internals import pool_size, tags_by_queue
 from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
@@ -135,7 +135,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         if limiter.settings.hold:  # else P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
             epoch = self.held.session.epoch if self.held is not None else None
-            session = Session(limiter.process.measured, worker.in_loop, limiter.reaped, epoch)
+            store, processes = limiter.process.measured, partial(pool_size, c.pool)
+            session = Session(store, worker.in_loop, limiter.reaped, epoch, processes)
             self.held = worker.held = HeldMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),

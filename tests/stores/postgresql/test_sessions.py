@@ -172,7 +172,7 @@ def test_a_far_turn_is_told_as_far(server: PostgresServer, store: Any, clock: Cl
     expected = {f"n{MANY}": 101.0, "n7": 7.0}
     assert store.ask(S, to_forecast=[last, near]).expected == expected
     for nonce in ("n7", f"n{MANY}"):
-        ask = f"v1_ask({{call}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
+        ask = f"v1_ask({{call}}, '{S}', NULL, '{{{{}}}}', '{{{{}}}}', '{{{{{nonce}}}}}', '{{{{api}}}}')"
         assert pages(server, clock, ask) < 100
 
 
@@ -236,5 +236,5 @@ def test_a_question_reads_no_line(server: PostgresServer, store: Any, clock: Clo
     server.run(LINE % (S, MANY))
     store.release("a", LIMITED)
     assert store.ask(S).granted == {"n1"}
-    ask = f"v1_ask({{call}}, '{S}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}')"
+    ask = f"v1_ask({{call}}, '{S}', NULL, '{{{{}}}}', '{{{{}}}}', '{{{{}}}}', '{{{{}}}}')"
     assert pages(server, clock, ask) < 100

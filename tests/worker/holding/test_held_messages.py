@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from math import inf
 from types import SimpleNamespace
@@ -657,6 +658,22 @@ def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: Held
     goes_first(c, lambda: c.on_task_request(by_queue))
     names = [each[1][0].name for each in line]
     assert names == ["first", "second", "by a granted queue", "unlimited", "due"]
+
+
+def test_what_was_granted_does_not_stop_all_others(c: Consumer) -> None:
+    """A task without a limit goes after ten of them, though each that ends brings the next one."""
+    line: list[tuple[object, list[Any]]] = []
+    c.controller = SimpleNamespace(semaphore=SimpleNamespace(_waiting=line))
+    c.on_task_request = lambda request: line.append((None, [request]))
+    for name in ("unlimited", "another"):
+        c.on_task_request(Request(c, name))
+    for n in range(25):
+        request = Request(c, f"granted {n}")
+        request.granted = True
+        goes_first(c, partial(c.on_task_request, request))
+    names = [each[1][0].name for each in line]
+    assert [names.index(name) for name in ("unlimited", "another")] == [10, 21]
+    assert [name for name in names if "granted" in name] == [f"granted {n}" for n in range(25)]
 
 
 # -- the prefetch

@@ -53,7 +53,10 @@ class Worker:
         self.begun: list[str] = []
         self.tickets: dict[str, Ticket] = {}
         self.found: list[Any] = []
-        self.session = Session(store, self.in_loop, self.found.append)
+        self.processes = 1
+        self.session = Session(
+            store, self.in_loop, self.found.append, processes=lambda: self.processes
+        )
         self.session.visit = self.visit
         self.requests: dict[str, Request] = {}
         self.reserves = True
@@ -122,6 +125,37 @@ def worker(store: MemoryStore, clock: Clock) -> Worker:
     worker.session.ask()
     clock.now += 0.1  # what is made from now on is made after it woke
     return worker
+
+
+def test_it_is_granted_what_its_processes_can_begin(worker: Worker, store: MemoryStore) -> None:
+    """Twice their number, and at least 16; a pool may grow. What it has no room for waits in line."""
+    store.set_limit(0, "one")
+    for n in range(30):
+        worker.hold(worker.refused(f"w{n}"))
+    store.set_limit(30, "one")
+    worker.session.ask()
+    assert len(worker.begun) == 16
+    worker.processes = 10
+    worker.session.ask()
+    store.reap()
+    worker.session.ask()
+    assert len(worker.begun) == 20
+
+
+def test_it_reaps_once_it_has_room_again(worker: Worker, store: MemoryStore) -> None:
+    """What was passed over may stand in a line where no release comes; not after each grant that is taken up."""
+    store.set_limit(0, "one")
+    for n in range(30):
+        worker.hold(worker.refused(f"w{n}"))
+    store.set_limit(40, "one")
+    worker.session.ask()
+    worker.found.clear()
+    for n, begun in enumerate(list(worker.begun)[:8], 1):
+        worker.takes_up(begun)
+        worker.session.ask()
+        assert bool(worker.found) == (n == 8), n
+    worker.session.ask()
+    assert len(worker.begun) == 16 + 8
 
 
 def test_what_is_granted_begins(worker: Worker, store: MemoryStore) -> None:

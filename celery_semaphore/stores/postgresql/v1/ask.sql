@@ -1,6 +1,7 @@
 -- Let a session ask for its grants, or go to sleep: rows Q1 to Q6 of docs/maintain/architecture.md.
 
--- `_begun` are the nonces of grants that are being taken up, `_resources` their resources. `_forecast` are the nonces
+-- `_room` is how many grants the session can use, or null. `_begun` are the nonces of grants that are being taken up,
+-- `_resources` their resources. `_forecast` are the nonces
 -- of the waits to forecast; `_forecast_at` has, for each, a resource where it may be in line. `expected` is
 -- [[nonce, microseconds]...].
 --
@@ -8,7 +9,7 @@
 -- The line may change between its statements, which a forecast can bear.
 CREATE FUNCTION celery_semaphore.v1_ask(
     _call celery_semaphore.v1_call,
-    _session text, _begun text[], _resources text[], _forecast text[], _forecast_at text[],
+    _session text, _room bigint, _begun text[], _resources text[], _forecast text[], _forecast_at text[],
     OUT epoch bigint, OUT slept bool, OUT sessions bigint, OUT granted text[], OUT expected jsonb
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -18,7 +19,7 @@ DECLARE
 BEGIN
     m := celery_semaphore.v1_enter(_resources, _call); -- Q1
     epoch := m.epoch;
-    slept := celery_semaphore.v1_wake(_session, m); -- Q2
+    slept := celery_semaphore.v1_wake(_session, _room, m); -- Q2
     granted := celery_semaphore.v1_granted_to(_session, m); -- Q3
     taken_up := ARRAY(
         SELECT celery_semaphore.v1_grant_name(each.nonce) FROM unnest(_begun) AS each (nonce)

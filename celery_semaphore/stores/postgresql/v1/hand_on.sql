@@ -1,4 +1,4 @@
--- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head
+-- Grant free permits to the first wait in line: H1 to H11 of docs/maintain/architecture.md. All claims of the head
 -- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
 -- it blocks the line, or heavy waits would starve. If the line is empty, a free permit goes to the next acquire.
 
@@ -123,7 +123,8 @@ BEGIN
     END IF;
     at := celery_semaphore.v1_read(_home, NULL, _m);
     at.declared := coalesce(at.declared, head.own_limit);
-    IF celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
+    IF NOT celery_semaphore.v1_has_room(head.session) -- H11
+        OR celery_semaphore.v1_refusal(at, head.weight, celery_semaphore.v1_ticket_of(head), _m) IS NOT NULL THEN
         RETURN; -- H6
     END IF;
     IF NOT head.resources <@ _names THEN -- H7: the head blocks the line until a call has all of them

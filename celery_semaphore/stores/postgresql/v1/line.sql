@@ -80,10 +80,10 @@ BEGIN
     RETURN first;
 END $$;
 
--- Return the first wait in line, before this ticket if one is given, that is reachable and fits the limit in force.
--- Heavier waits are set aside until the limit is raised (H2), or every call would have to step over them (H4). Waits
--- that are not reachable are put in transit (H5). If one call cannot step over all of them, it returns the first of the
--- rest, which blocks the line until the next reaper continues.
+-- Return the first wait in line, before this ticket if one is given, that is reachable, fits the limit in force, and has
+-- a session with room (H11). Heavier waits are set aside until the limit is raised (H2), or every call would have to
+-- step over them (H4). Waits that are not reachable are put in transit (H5). If one call cannot step over all of them, it
+-- returns the first of the rest, which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first_in_line(
     _at celery_semaphore.v1_resource, _m celery_semaphore.v1_moment,
     _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
@@ -91,6 +91,7 @@ CREATE FUNCTION celery_semaphore.v1_first_in_line(
 DECLARE
     in_force bigint := coalesce(_at.operator, _at.declared);
     first celery_semaphore.waiter;
+    usable bigint;
 BEGIN
     IF _at.too_heavy_above IS NOT NULL AND (in_force <= _at.too_heavy_above) IS NOT TRUE THEN
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line' WHERE w.id = ANY (ARRAY(
@@ -103,37 +104,57 @@ BEGIN
         UPDATE celery_semaphore.resource AS r SET too_heavy_above = CASE WHEN FOUND THEN coalesce(in_force, 0) END
         WHERE r.name = _at.name;
     END IF;
-    FOR n IN 1..2 LOOP
-        SELECT * INTO first FROM celery_semaphore.waiter AS w
-        WHERE w.resource = _at.name AND w.state = 'in_line'
-        ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
-        IF NOT FOUND OR celery_semaphore.v1_ticket_of(first) >= _before THEN
-            RETURN NULL;
-        ELSIF celery_semaphore.v1_fits_limit(first.weight, first.own_limit, in_force)
-            AND NOT celery_semaphore.v1_is_out_of_reach(first.session, first.epoch, _m) THEN
-            RETURN first;
-        ELSIF n = 1 THEN
-            PERFORM celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
-        END IF;
-    END LOOP;
+    first := celery_semaphore.v1_head(_at.name);
+    IF (celery_semaphore.v1_ticket_of(first) < _before) IS NOT TRUE THEN
+        RETURN NULL;
+    ELSIF celery_semaphore.v1_fits_limit(first.weight, first.own_limit, in_force)
+        AND NOT celery_semaphore.v1_is_out_of_reach(first.session, first.epoch, _m)
+        AND celery_semaphore.v1_has_room(first.session) THEN
+        RETURN first;
+    END IF;
+    usable := celery_semaphore.v1_step_over(_at.name, in_force, _before, _m);
+    IF usable IS NOT NULL THEN
+        SELECT * INTO first FROM celery_semaphore.waiter AS w WHERE w.id = usable;
+        RETURN first;
+    END IF;
+    first := celery_semaphore.v1_head(_at.name);
+    IF (celery_semaphore.v1_ticket_of(first) < _before) IS NOT TRUE
+        OR celery_semaphore.v1_fits_limit(first.weight, first.own_limit, in_force)
+        AND NOT celery_semaphore.v1_is_out_of_reach(first.session, first.epoch, _m) THEN
+        RETURN NULL; -- all that are left before the ticket were passed over
+    END IF;
     PERFORM celery_semaphore.v1_mark_in_use(_at.name, 0);
     RETURN first;
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_head(_name text) RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
+DECLARE
+    head celery_semaphore.waiter;
+BEGIN
+    SELECT * INTO head FROM celery_semaphore.waiter AS w
+    WHERE w.resource = _name AND w.state = 'in_line'
+    ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
+    RETURN head;
 END $$;
 
 -- Return whether a wait fits the limit in force or, where none is known, the limit that it declared. 0 means paused.
 CREATE FUNCTION celery_semaphore.v1_fits_limit(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
 LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force = 0 OR _weight <= coalesce(_in_force, _asked) $$;
 
--- Set aside or put in transit the waits before the first that fits and is reachable. It reads at most a thousand in one
--- call, since other calls wait for this one.
+-- Set aside or put in transit the waits before the first that fits and is reachable, and pass over those of sessions
+-- without room (H11). Return the `id` of the first other one. It reads at most a thousand in one call, and passes over
+-- at most 100, since other calls wait for this one: the next may be such a wait, too.
 CREATE FUNCTION celery_semaphore.v1_step_over(
     _name text, _in_force bigint, _before celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     each record;
     out_of_reach bigint[] := '{}';
     shut_out bigint[] := '{}';
+    full_up text[] := '{}'; -- sessions without room: a line has many waits of few sessions
+    passed int := 0;
     lowest bigint;
+    usable bigint;
 BEGIN
     FOR each IN -- the loop reads in portions, no further than needed
         SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
@@ -142,15 +163,24 @@ BEGIN
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
-        IF celery_semaphore.v1_is_out_of_reach(each.session, each.epoch, _m) THEN
+        IF each.session = ANY (full_up) AND passed < 100 THEN
+            passed := passed + 1;
+        ELSIF celery_semaphore.v1_is_out_of_reach(each.session, each.epoch, _m) THEN
             out_of_reach := out_of_reach || each.id;
-        ELSIF celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
-            EXIT;
-        ELSE
+        ELSIF NOT celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             shut_out := shut_out || each.id;
             lowest := least(lowest, coalesce(_in_force, each.own_limit));
+        ELSIF passed >= 100 OR celery_semaphore.v1_has_room(each.session) THEN
+            usable := each.id;
+            EXIT;
+        ELSE
+            full_up := full_up || each.session;
+            passed := passed + 1;
         END IF;
     END LOOP;
+    IF passed > 0 THEN -- a session may have room soon
+        PERFORM celery_semaphore.v1_mark_in_use(_name, _m.now);
+    END IF;
     UPDATE celery_semaphore.waiter AS w
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (out_of_reach);
@@ -158,4 +188,5 @@ BEGIN
     IF lowest IS NOT NULL THEN
         UPDATE celery_semaphore.resource AS r SET too_heavy_above = lowest WHERE r.name = _name;
     END IF;
+    RETURN usable;
 END $$;

@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     SELECT * INTO head FROM celery_semaphore.waiter AS w
     WHERE w.resource = _home AND w.state = 'in_line' ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
-    IF NOT FOUND OR cardinality(head.resources) > 1 THEN
+    IF NOT FOUND OR cardinality(head.resources) > 1 OR NOT celery_semaphore.v1_has_room(head.session) THEN
         RETURN NULL;
     END IF;
     UPDATE celery_semaphore.permit AS p

@@ -56,7 +56,10 @@ BEGIN
     handed := celery_semaphore.v1_hand_on(_names, m);
     FOREACH home IN ARRAY _names LOOP
         PERFORM celery_semaphore.v1_set_next_reap(
-            home, handed.again OR handed.needed <> '{}' OR home = ANY (handed.outgoing), m);
+            home,
+            handed.again OR handed.needed <> '{}' OR home = ANY (handed.outgoing)
+                OR NOT celery_semaphore.v1_has_room((celery_semaphore.v1_head(home)).session), -- H11
+            m);
     END LOOP;
     PERFORM celery_semaphore.v1_delete_tombstones(m.now);
     DELETE FROM celery_semaphore.message AS s WHERE s.ctid = ANY (ARRAY(

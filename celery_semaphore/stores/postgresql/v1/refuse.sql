@@ -78,7 +78,7 @@ DECLARE
     awake bool;
 BEGIN
     IF session <> '' AND _a.kind = 'block' THEN -- the same process asks for the grants of this session
-        PERFORM celery_semaphore.v1_wake(session, _m);
+        PERFORM celery_semaphore.v1_wake(session, NULL, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
     INSERT INTO celery_semaphore.waiter

@@ -18,15 +18,26 @@ END $$;
 -- Mark the session awake; return whether it slept. Call it after the locks of the resources and before another session
 -- may be put to sleep, which waits for no row: so no two calls deadlock.
 CREATE FUNCTION celery_semaphore.v1_wake(
-    _session text, _m celery_semaphore.v1_moment
+    _session text, _room bigint, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     slept bool;
 BEGIN
-    INSERT INTO celery_semaphore.session AS s (name, asked) VALUES (_session, _m.now)
-    ON CONFLICT (name) DO UPDATE SET before = s.asked, asked = excluded.asked
+    INSERT INTO celery_semaphore.session AS s (name, asked, room) VALUES (_session, _m.now, _room)
+    ON CONFLICT (name) DO UPDATE SET before = s.asked, asked = excluded.asked, room = excluded.room
     RETURNING coalesce(s.before <= _m.now - _m.lease, true) INTO slept;
     RETURN slept;
+END $$;
+
+-- Return whether the session can use another grant (H11). A wait without a session has its message here.
+CREATE FUNCTION celery_semaphore.v1_has_room(_session text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    its_room bigint;
+BEGIN
+    SELECT s.room INTO its_room FROM celery_semaphore.session AS s WHERE s.name = _session;
+    RETURN its_room IS NULL OR its_room > (
+        SELECT count(*) FROM celery_semaphore.waiter AS w
+        WHERE w.session = _session AND w.session <> '' AND w.state = 'granted');
 END $$;
 
 -- Return whether a wait has a session that sleeps, or that did not yet say in this epoch that it holds the wait. One of

@@ -5,8 +5,10 @@
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
 --   KEYS[5] sessions zset  session -> when it asked last; it is awake for a lease after that
---   KEYS[6] grants   hash  session -> its waits that have a grant, each as in `names`, with the end of each, packed
---   KEYS[7...]       eleven for each declared resource: see _permits.lua and _line.lua
+--   KEYS[6] grants   zset  session, then a wait of it that has a grant, as in `names`, a line feed between them -> 0
+--   KEYS[7] ends     zset  the same -> when that grant ends
+--   KEYS[8] rooms    hash  session -> how many grants its process can use; without an entry there is no bound
+--   KEYS[9...]       eleven for each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease                                    ARGV[2] how long the grant of a sent message lasts
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch that the caller knows   ARGV[6] n, then the names of the n declared resources
@@ -20,8 +22,8 @@
 --   all locals of this file
 --   epoch, EPOCH_WRITTEN, limited, grace_until, in_grace, furthest: of _prelude.lua; the first two also of _newer.lua
 local call = redis.call
-local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local COMMON = 6 -- number of keys before those of the resources
+local COMMON = 8 -- number of keys before those of the resources
+local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS = unpack(KEYS, 1, COMMON)
 local LEASE = tonumber(ARGV[1])
 local RANK = #"255.1700000000000000" -- length of a ticket's rank: its urgency and its place
 local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it

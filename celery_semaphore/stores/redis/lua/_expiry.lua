@@ -6,7 +6,7 @@ local expiry = {}
 local function not_taken_up(at, nonce, since)
     local info, ticket = waits.info(at, nonce)
     if tonumber(call("ZSCORE", SESSIONS, info.session) or 0) <= math.max(since, now - GRANT_S * 1000000) then
-        call("ZREM", SESSIONS, info.session)
+        sessions.forget(info.session)
     end
     sessions.tell(info.session, at, nonce)
     waits.send_off(at, ticket, info)

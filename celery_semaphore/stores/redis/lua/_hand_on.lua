@@ -1,4 +1,4 @@
--- Grant free permits to the first wait in line: H1 to H10 of docs/maintain/architecture.md. All claims of the head
+-- Grant free permits to the first wait in line: H1 to H11 of docs/maintain/architecture.md. All claims of the head
 -- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
 -- it blocks the line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is
 -- empty, a free permit goes to the next acquire.
@@ -105,7 +105,7 @@ local function try(home)
     end
     local info = waits.info(home, records.nonce_of(head))
     local claims, short = claims_of(info, home)
-    if line.refusal(claims[1], head) then -- H6
+    if line.refusal(claims[1], head) or not sessions.has_room(info.session) then -- H6, H11
         return false
     elseif short then -- H7: the head blocks the line until a call has all its claims
         undeclared = info.names

@@ -9,6 +9,7 @@
 --   tickets   hash  nonce -> rank, followed by the packed record of the wait
 --   payloads  hash  nonce -> its message, until it is sent
 local line = {}
+local MOST = 100 -- waits that one call steps over, for each reason: other calls wait for it
 
 function line.place_of(ticket)
     return tonumber(ticket:sub(5, RANK))
@@ -66,11 +67,16 @@ function line.position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
+-- Return where the line begins: this call has passed over all before that (H11).
+local function after(at)
+    return at.passed and "(" .. at.passed or "-"
+end
+
 -- H5: put waits that are not reachable at the head of the line in transit. Return the first other wait, or that there
 -- are more to step over.
 function line.first_reachable(at, up_to)
-    for _ = 1, 1000 do
-        local ticket = call("ZRANGEBYLEX", at.line, "-", up_to, "LIMIT", 0, 1)[1]
+    for _ = 1, MOST do
+        local ticket = call("ZRANGEBYLEX", at.line, after(at), up_to, "LIMIT", 0, 1)[1]
         local info = ticket and waits.info(at, records.nonce_of(ticket))
         if not info or sessions.reach(info) then
             return ticket, info
@@ -81,9 +87,42 @@ function line.first_reachable(at, up_to)
     return nil, nil, true
 end
 
--- Return the first wait in line, up to `up_to`, that is reachable and fits the limit in force. Heavier waits are set
--- aside until the limit is raised (H2), or every call would have to step over them (H4). If one call cannot step over
--- all of them, return `up_to` and that there are more.
+local function set_aside(at, ticket, most)
+    call("ZREM", at.line, ticket)
+    call("ZADD", at.aside, 0, ticket)
+    if at.too_heavy_above ~= most then
+        at.too_heavy_above = most
+        call("HSET", at.ledger, "too_heavy_above", most)
+    end
+end
+
+-- H11: pass over the waits of sessions without room at the head of the line; return whether there are any. They are
+-- read together, for each release does this while a session that holds many has no room.
+local function passes_over(at, up_to)
+    local left = MOST - (at.passed_over or 0)
+    local tickets = left > 0 and call("ZRANGEBYLEX", at.line, after(at), up_to, "LIMIT", 0, left) or {}
+    local nonces = {}
+    for n, ticket in ipairs(tickets) do
+        nonces[n] = records.nonce_of(ticket)
+    end
+    if #nonces == 0 then
+        return false
+    end
+    index.mark_in_use(at, now) -- the session may have room soon
+    local found = call("HMGET", at.tickets, unpack(nonces))
+    for n, record in ipairs(found) do
+        local session = cmsgpack.unpack(record:sub(RANK + 1)).session
+        if sessions.has_room(session) then
+            return n > 1
+        end
+        at.passed, at.passed_over = tickets[n], (at.passed_over or 0) + 1
+    end
+    return true
+end
+
+-- Return the first wait in line, up to `up_to`, that is reachable, fits the limit in force, and has a session with room
+-- (H11). Heavier waits are set aside until the limit is raised (H2), or every call would have to step over them (H4).
+-- If one call cannot step over all of them, return `up_to` and that there are more.
 function line.first(at, up_to, limit)
     local too_heavy_above = tonumber(permits.known(at).too_heavy_above)
     if too_heavy_above and not (limit and limit <= too_heavy_above) then
@@ -92,20 +131,18 @@ function line.first(at, up_to, limit)
         call("HDEL", at.ledger, "too_heavy_above")
         at.too_heavy_above = nil
     end
-    for _ = 1, 1000 do
+    for _ = 1, MOST do
         local ticket, info, more = line.first_reachable(at, up_to)
         if more then
             return up_to, true
         end
         local most = limit or info and info.limits[at.name]
-        if not ticket or info.weights[at.name] <= most then
+        if not ticket then
+            return nil
+        elseif info.weights[at.name] > most then
+            set_aside(at, ticket, most)
+        elseif sessions.has_room(info.session) or not passes_over(at, up_to) then
             return ticket
-        end
-        call("ZREM", at.line, ticket)
-        call("ZADD", at.aside, 0, ticket)
-        if at.too_heavy_above ~= most then
-            at.too_heavy_above = most
-            call("HSET", at.ledger, "too_heavy_above", most)
         end
     end
     index.mark_in_use(at, now) -- the next reaper continues

@@ -2,5 +2,5 @@
 --   arg 1 session
 -- Returns {epoch}
 even_if_full()
-call("ZREM", SESSIONS, arg(1)) -- Q6
+sessions.forget(arg(1)) -- Q6
 return {epoch}
