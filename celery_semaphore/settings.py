@@ -30,7 +30,7 @@ class Settings:
     prefix: str = StoreOptions.prefix  # of every key in the store
     lease: float = StoreOptions.lease  # of an unrenewed permit: one length for the whole store
     timeout: float = StoreOptions.timeout  # of one answer of the store, and of a connect
-    on_saturated: str = OnSaturated.REQUEUE
+    on_saturated: str = OnSaturated.WAIT
     on_lost: str = "warn"
     wait_timeout: float | None = None  # of a whole wait; None waits for ever
     requeue_delay: float = SHORTEST_DELAY_S  # the shortest countdown

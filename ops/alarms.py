@@ -51,7 +51,7 @@ ALARMS = (
         "2m",
         "warning",
         "Permits of {{ $labels.semaphore }} are free while tasks wait.",
-        "Look for workers that hang or have no free process. With weights above 1 the head of the line may need more.",
+        "Does a worker run? Else look for workers that hang or have no free process. With weights above 1 the head of the line may need more.",
     ),
     Alarm(
         "SemaphoreOldestWait",

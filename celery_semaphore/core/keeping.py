@@ -29,6 +29,15 @@ class Keeping:
     parked: int = 0  # parked messages, counted up to the number that was asked for
     doubt: str = ""  # why it keeps less than its safety says
 
+    def unpurged(self) -> str:
+        """Say which tasks are left after all queues of the broker were purged; return an empty text if none is."""
+        if not self.parked:
+            return ""
+        return (
+            f"{self.parked} parked task(s) still wait in {self.place}, and no queue had them:"
+            " `celery -A <your app> semaphore purge <name>` ends those of one semaphore"
+        )
+
 
 def server_of(run_id: str | None, role: str | None) -> str:
     """Name a running primary of the Redis family; return an empty text for any other server, or an unknown one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from .keeping import Keeping, Safety
+from .saturation import OnSaturated
 
 OWN_SERVER = "it is the broker's own server"
 NOT_OWN = "not known to be the broker's own server"
@@ -30,11 +31,20 @@ class ParkingDecision:
     _: KW_ONLY
     parks: bool = False
     weaker: bool = False  # the store keeps less than the broker: so does what ``on_saturated="park"`` parks there
+    shortage: str = ""  # why no task is parked there at present, whatever its options say; empty if there is room
+
+    def parked_there(self, on_saturated: OnSaturated) -> bool:
+        """Return whether a task with this option is parked if it must wait."""
+        wanted = (
+            self.parks if on_saturated is OnSaturated.WAIT else on_saturated is OnSaturated.PARK
+        )
+        return wanted and not self.shortage
 
     def __str__(self) -> str:
-        if self.parks:
+        if self.parks and not self.shortage:
             return f"waiting tasks are parked in {self.place}: {self.why}"
-        return f"waiting tasks are held by workers, not parked in {self.place}: {self.why}"
+        why = self.shortage or self.why
+        return f"waiting tasks are held by workers, not parked in {self.place}: {why}"
 
 
 def decided(keeping: Keeping, broker: BrokerFacts) -> ParkingDecision:

@@ -29,7 +29,9 @@ class Page:
 
 def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
     """List all semaphores."""
-    return {"semaphores": _page(inspector.semaphores(), number)}
+    views = inspector.semaphores()
+    places = dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
+    return {"semaphores": _page(views, number), "places": list(places)}
 
 
 def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any]:

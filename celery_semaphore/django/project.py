@@ -11,6 +11,7 @@ from ..errors import ConfigurationError
 from ..ops.control import ask_workers, revoke
 from ..ops.directory import declared_by
 from ..ops.inspector import Inspector
+from ..ops.waiting_place import WaitingPlace
 from ..settings import Settings
 from ..worker.celery_internals import app_behind_proxy
 from .names import Names
@@ -72,18 +73,25 @@ def inspector(*, ask: bool = False) -> Inspector:
     app = celery_app()
     with _making:
         problem()
-        store, names = _store(), _names()
+        store, names, place = _store(), _names(), _place()
     return Inspector(
         store,
         declared=declared_by(app.tasks.values()),
         ask=names.asked if ask else names.remembered,
         revoke=partial(revoke, app, timeout=REVOKE),
+        place=place.of,
     )
 
 
 @cache
 def _store() -> Store:
     return Settings.from_app(celery_app()).open_store()
+
+
+@cache
+def _place() -> WaitingPlace:
+    app = celery_app()
+    return WaitingPlace(app, Settings.from_app(app), _store())
 
 
 @cache
@@ -95,5 +103,5 @@ def forget() -> None:
     """Close the store and clear all caches, for tests that change settings."""
     if _store.cache_info().currsize:
         _store().close()
-    for made in (_imported, problem, _store, _names):
+    for made in (_imported, problem, _store, _names, _place):
         made.cache_clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..errors import SemaphoreError
 from ..settings import Settings
 from ..worker.options.task_checks import any_parks
 from .terminal import explained, say
+from .waiting_place import WaitingPlace
 
 UNKNOWN = "not told"
 
@@ -30,6 +31,9 @@ class StoreCheck:
     errors: list[str]  # each keeps a worker from starting, or its limited tasks from running
     warnings: list[str]
     facts: StoreFacts | None  # None if the server does not answer, or the store has no such call
+    waiting_place: str | None = (
+        None  # where waiting tasks lie, and why; None if their options say it
+    )
 
     @property
     def usable(self) -> bool:
@@ -54,7 +58,9 @@ def _report(app: Any) -> StoreCheck:
     try:
         settings = Settings.from_app(app)
         with closing(settings.open_store()) as store:
-            return examined(store, parks=any_parks(app.tasks.values(), settings))
+            found = examined(store, parks=any_parks(app.tasks.values(), settings))
+            place = WaitingPlace(app, settings, store).of_any() if found.usable else None
+            return replace(found, waiting_place=place)
     except SemaphoreError as error:
         # Raised before the store was called, or by a mistake in the options of a task.
         return StoreCheck(_release(), FORMAT, [explained(app, error)], [], None)
@@ -73,6 +79,7 @@ def told(report: StoreCheck) -> str:
     rows += [
         ("release", f"celery_semaphore {report.release}, reads up to format {report.reads_format}")
     ]
+    rows += [("waiting", report.waiting_place)] if report.waiting_place else []
     lines = [f"{name:<12}{value}" for name, value in rows]
     lines += ["", *(f"Error: {each}" for each in report.errors)]
     lines += [f"Warning: {each}" for each in report.warnings]

@@ -19,11 +19,13 @@ from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
 from .metrics.command import metrics
+from .purged_broker import say_what_a_purge_leaves
 from .terminal import inspecting, known, say, say_in_force
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
 add_inspect_command()
+say_what_a_purge_leaves()
 
 _name = click.argument("name")
 _key = click.option("-k", "--key", cls=CeleryOption, help="One key of the semaphore.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,12 +24,14 @@ from .views import (
     WaiterView,
     recovering_for,
 )
+from .waiting_place import WaitingPlace
 
 ASK = 1.0  # seconds to wait for the workers' answers, as Celery's own inspect does
 
 AskWorkers = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
 Purge = Callable[[str], list[str]]
+Place = Callable[[str], str | None]
 
 
 class Inspector:
@@ -47,6 +50,7 @@ class Inspector:
         ask: AskWorkers = lambda _: Replies(),
         revoke: Revoke = lambda _: [],
         purge: Purge = lambda _: [],
+        place: Place = lambda _: None,
     ) -> None:
         self._store = store
         self._declared = {resource_name(of, None): limit for of, limit in (declared or {}).items()}
@@ -55,17 +59,20 @@ class Inspector:
         self._ask = ask
         self._revoke = revoke
         self._purge = purge
+        self._place = place
 
     @classmethod
     def of(cls, app: Any, *, timeout: float = ASK) -> Inspector:
         """Return the inspector of a Celery app; ``timeout`` is how long its workers are asked, with 0 not at all."""
-        store = Settings.from_app(app).open_store()
+        settings = Settings.from_app(app)
+        store = settings.open_store()
         return cls(
             store,
             declared=declared_by(app.tasks.values()),
             ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Replies(),
             revoke=partial(revoke, app, timeout=timeout or ASK),
             purge=partial(_purge, app, store),
+            place=WaitingPlace(app, settings, store).of,
         )
 
     def close(self) -> None:
@@ -82,10 +89,9 @@ class Inspector:
         limits, names = self._store.limits(), sorted(self._directory.semaphores())
         of_store = found or list(self._store.snapshots(names[:1]))  # all have the same grace
         recovering = max(filter(None, map(recovering_for, of_store)), default=None)
-        return [
-            SemaphoreView.of(name, seen.get(name, []), limits, self._declared.get(name), recovering)
-            for name in names
-        ]
+        of = partial(SemaphoreView.of, limits=limits, recovering=recovering)
+        views = [of(name, seen.get(name, []), declared=self._declared.get(name)) for name in names]
+        return [replace(view, waiting_place=self._place(view.resource)) for view in views]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
         """List the keys in use or limited by an operator, without their waiters; most waiters first."""
@@ -99,6 +105,7 @@ class Inspector:
         """Show one key, or a semaphore without keys: its permits, and so many waiters after the first ``skip``."""
         self.check(resource)
         view = self._reader.resource(resource, waiters, skip)
+        view = replace(view, waiting_place=self._place(resource))
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return named(view, self._ask(ids)) if ids else view
 

@@ -29,12 +29,18 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
         for view in views
     ]
     text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
-    return text + _recovering(views)
+    places = dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
+    return text + "".join(f"\n\n{sentence(place)}" for place in places) + _recovering(views)
 
 
 def _recovering(views: Sequence[SemaphoreView] | Sequence[ResourceView]) -> str:
     seconds = max(filter(None, (view.recovering for view in views)), default=None)
     return "" if seconds is None else f"\n\n{recovers(seconds)}"
+
+
+def sentence(text: str) -> str:
+    """Return the text as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def recovers(seconds: float) -> str:
@@ -61,6 +67,8 @@ def resource(view: ResourceView) -> str:
     parts = [_headline(view)]
     if view.recovering is not None:
         parts.append(recovers(view.recovering))
+    if view.waiting_place:
+        parts.append(sentence(view.waiting_place))
     if view.permits:
         parts.append(permits(view.permits))
     if view.waiters:

@@ -39,6 +39,9 @@ class SemaphoreView:
     waiting: int
     # How long no task is admitted, since the store may have forgotten permits; None outside such a grace.
     recovering: float | None = None
+    waiting_place: str | None = (
+        None  # where its waiting tasks lie, and why; None if their options say it
+    )
 
     @classmethod
     def of(
@@ -141,6 +144,9 @@ class ResourceView:
     note: str | None = None  # why tasks and workers are not named
     # How long no task is admitted, since the store may have forgotten permits; None outside such a grace.
     recovering: float | None = None
+    waiting_place: str | None = (
+        None  # where its waiting tasks lie, and why; None if their options say it
+    )
 
     @classmethod
     def of(cls, seen: Snapshot) -> ResourceView:

@@ -41,7 +41,7 @@ class LimitedTaskMixin(CeleryTask):
     limit: Any = None  # the weight that may run at once; a number, or a callable
     key: Any = None  # "{tenant_id}" or a callable: each key has a limit of its own
     weight: Any = 1  # how much of the limit one task takes; a number, or a callable
-    on_saturated: str | None = None  # "requeue", "park", "drop" or "fail"
+    on_saturated: str | None = None  # "wait", "park", "requeue", "drop" or "fail"
     on_lost: str | None = None  # "warn" or "terminate"
     wait_timeout: float | None = None  # seconds; of the whole wait
     requeue_delay: float | None = None  # seconds; the shortest countdown

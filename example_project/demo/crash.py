@@ -49,12 +49,12 @@ class Crash:
 
         Celery's Redis transport first takes a message out of the queue, and then records it. A process that dies
         between the two loses the message, and no plugin can prevent that. So the demo stops worker and broker, and
-        kills only if the broker knows all messages.
+        kills only if the server knows all messages.
         """
         self.victim.signal(signal.SIGSTOP)
         self.eyes.broker.client_pause(1000, all=False)
         try:
-            known = self.eyes.in_broker()
+            known = self.eyes.in_server()
             if tasks <= known | self.eyes.ask("served").keys():
                 self.victim.process.kill()
                 self.victim.process.wait()

@@ -13,6 +13,10 @@ from celery_semaphore.stores.options import StoreOptions
 
 LEASE = 5.0  # as in tasks.py
 SEMAPHORE = "api"
+QUEUES = ("celery", "celery.granted")
+PARKED = (
+    "{celery-semaphore}:names"  # the names of parked messages, which are the ids of their tasks
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Sight:
     inside: dict[str, int] | None = None  # by worker
     holders: frozenset[str] = frozenset()
     waiting: int = 0
-    messages: int = 0  # messages of the broker, in its queue or with a worker
+    messages: int = 0  # messages of the broker, in its queues or with a worker
 
 
 class Eyes:
@@ -45,7 +49,7 @@ class Eyes:
             at=time.time(),
             holders=frozenset(held.holder for held in api.holders),
             waiting=api.waiting,
-            messages=self.broker.llen("celery") + self.broker.hlen("unacked"),
+            messages=sum(map(self.broker.llen, QUEUES)) + self.broker.hlen("unacked"),
             **self.ask("count"),
         )
 
@@ -56,14 +60,19 @@ class Eyes:
         connection.close()
         return answer
 
-    def in_broker(self) -> set[str]:
-        """Return the ids of all tasks in the queue or with a worker."""
-        with self.broker.pipeline(transaction=True) as both:
-            both.lrange("celery", 0, -1)
-            both.hvals("unacked")
-            queued, held = both.execute()
-        messages = [json.loads(raw) for raw in queued] + [json.loads(raw)[0] for raw in held]
-        return {message["headers"]["id"] for message in messages}
+    def in_server(self) -> set[str]:
+        """Return the ids of all tasks in the queues, with a worker, or parked: the store is the same server."""
+        with self.broker.pipeline(transaction=True) as all_at_once:
+            for queue in QUEUES:
+                all_at_once.lrange(queue, 0, -1)
+            all_at_once.hvals("unacked")
+            all_at_once.hkeys(PARKED)
+            *queued, held, parked = all_at_once.execute()
+        messages = [json.loads(raw) for queue in queued for raw in queue]
+        messages += [json.loads(raw)[0] for raw in held]
+        return {message["headers"]["id"] for message in messages} | {
+            name.decode() for name in parked
+        }
 
     def delivered_before(self, moment: float) -> int:
         """Count the messages that were given to a worker before this moment, and not acknowledged since."""

@@ -398,7 +398,7 @@ HELD_MESSAGES = [
     asking(
         "those on their way through the pool need no place",
         "as many as were prefetched are refused together",
-        "worker/holding/grant_room",
+        "worker/holding/room",
         " + len(asking) < window",
         " < window",
         f"{MESSAGES}::test_where_the_prefetch_is_full_no_session_asks",

@@ -61,6 +61,33 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     assert re.search(rf"\n0 +{waiting[0].id}  - +held +- +1 ", text)
 
 
+def test_where_waiting_tasks_lie(site: Site) -> None:
+    """As a worker would decide; nothing where the options of the tasks say it."""
+    says = f"waiting tasks are parked in {site.store_url}: it is the broker's own server"
+    semaphore = Command(site.env({"semaphore_on_saturated": "wait"}))
+    assert f"\n\nW{says[1:]}." in semaphore.says("list")
+    views = {view["semaphore"]: view["waiting_place"] for view in semaphore.json("list")}
+    assert set(views.values()) == {says}
+    assert semaphore.json("show", "one", "--timeout", "0")["waiting_place"] == says
+    assert f"waiting     {says}" in semaphore.says("check")
+    semaphore = Command(site.env({"semaphore_on_saturated": "requeue"}))
+    assert {view["waiting_place"] for view in semaphore.json("list")} == {None}
+    assert "waiting tasks" not in semaphore.says("check")
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_purge_of_the_broker_says_what_it_leaves(site: Site, *, forks: bool) -> None:
+    purge = Command(site.env(PARK), group="purge", forks=forks)
+    assert "parked" not in purge.says("--force")
+    worker = site.start(concurrency=2, conf=PARK)
+    held = site.occupy()
+    site.send("hold", 0.0)
+    wait_until(lambda: "is parked" in worker.log(), 20, "it is parked")
+    wait_until(lambda: "1 parked task(s) still wait in" in purge.says("--force"), 20, "it is told")
+    site.let_go()
+    wait_until(lambda: all(each.ready() for each in held), 20, "it has ended")
+
+
 def test_what_a_worker_has(site: Site) -> None:
     worker = site.start(concurrency=2)
     (running,) = site.occupy()

@@ -28,6 +28,7 @@ from counting import Counter
 app = Celery("shop", broker=os.environ["BROKER"])
 app.conf.semaphore_lease = 5
 app.conf.task_acks_late = True
+app.conf.semaphore_on_saturated = os.environ.get("ON_SATURATED")
 counter = Counter.from_env()
 
 
@@ -43,6 +44,12 @@ def requeued(self):
 def parked(self):
     with counter.inside("one", self.request.id):
         counter.remain("one", 0.05)
+
+
+@app.task(name="waits", base=LimitedTask, bind=True, semaphore="two", limit=3)
+def waits(self):  # as the release does that runs it, unless its environment says how
+    with counter.inside("two", self.request.id):
+        counter.remain("two", 0.02)
 
 
 @app.task(name="unlimited", bind=True)
@@ -66,10 +73,10 @@ class Deployment:
         self.workers: list[Process] = []
         self.ended: list[Process] = []
 
-    def start(self, release: Environment, count: int = 1) -> Process:
+    def start(self, release: Environment, count: int = 1, **env: str) -> Process:
         for _ in range(count):
             name = f"worker-{len(self.workers) + len(self.ended)}"
-            self.workers.append(release.worker(name, self._folder, self._env))
+            self.workers.append(release.worker(name, self._folder, self._env | env))
         return self.workers[-1]
 
     def replace_all_by(
@@ -80,6 +87,13 @@ class Deployment:
             self._load(seconds / len(self.workers), waits)
             old = self.stop()
             self.start(release)
+            old.wait(STOPS_S)
+
+    def change_all_to(self, release: Environment, **env: str) -> None:
+        """Replace each worker in turn, while no other task comes."""
+        for _ in range(len(self.workers)):
+            old = self.stop()
+            self.start(release, 1, **env)
             old.wait(STOPS_S)
 
     def stop(self) -> Process:

@@ -35,7 +35,7 @@ def replica(start_redis: StartServer) -> Iterator[RedisServer]:
         yield replica
 
 
-def forbidding(command: str, server: RedisServer) -> str:
+def forbidding(command: str, server: RedisServer, database: int = 0) -> str:
     """The URL of a user who may not use this command."""
     with server.client() as client:
         client.acl_setuser(
@@ -46,7 +46,7 @@ def forbidding(command: str, server: RedisServer) -> str:
             channels=["*"],
             commands=["+@all", f"-{command}"],
         )
-    return server.url.replace("//", f"//worker:{SECRET}@")
+    return server.database(database).replace("//", f"//worker:{SECRET}@")
 
 
 def test_a_good_server(server: RedisServer) -> None:

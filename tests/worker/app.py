@@ -346,6 +346,8 @@ if "ANSWER_NO_QUESTION" in os.environ:
     faults.answer_no_question(os.environ["ANSWER_NO_QUESTION"])
 if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
+if "LOOK_OFTEN" in os.environ:
+    faults.look_often(float(os.environ["LOOK_OFTEN"]))
 if "PUBLISH_BY" in os.environ:
     faults.publish_by(os.environ["PUBLISH_BY"])
 if "FORGETFUL" in os.environ:

@@ -30,7 +30,7 @@ from celery_semaphore.core import releaser
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
-from celery_semaphore.worker.messages import publisher
+from celery_semaphore.worker.messages import parking_watch, publisher
 from celery_semaphore.worker.messages.publisher import Publisher
 from celery_semaphore.worker.permits.note import NotePipe
 
@@ -145,6 +145,11 @@ def log_prefetch() -> None:
         return original(self, pcount)
 
     QoS.set = set_and_tell  # type: ignore[method-assign]
+
+
+def look_often(seconds: float) -> None:
+    """Let the worker decide so often whether waiting tasks are parked."""
+    parking_watch.LOOK_S = seconds
 
 
 def rest_long() -> None:

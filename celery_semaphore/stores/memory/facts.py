@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...core.facts import StoreFacts
 
 LOST = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
-OF_ONE_PROCESS = "it ends with this process"
 
 
 def about() -> StoreFacts:

@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, NewerFormat, format_warnings
-from ...core.keeping import Keeping, Safety
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -37,8 +36,9 @@ from ..options import DEFAULTS, StoreOptions
 from .acquisition import Acquisition
 from .ask import ask
 from .attach import attach
-from .facts import LOST, OF_ONE_PROCESS, about
+from .facts import LOST, about
 from .handing_on import hand_on
+from .keeping import keeping_of
 from .name import name as name_waits
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import sent, take
@@ -52,6 +52,7 @@ from .view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from ...core.keeping import Keeping
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
 
@@ -75,10 +76,7 @@ class MemoryStore:
 
     def keeping(self, most: int) -> Keeping:
         with self._lock:
-            resources = self._state.resources.values()
-            waits = [wait for at in resources for wait in at.tickets.values()]
-            parked = sum(wait.payload is not None for wait in waits)
-            return Keeping("memory://", Safety.NEVER, OF_ONE_PROCESS, parked=min(parked, most))
+            return keeping_of(self._state, most)
 
     def acquire(
         self,

@@ -74,7 +74,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         _check_store(self.limiter, parks=OnSaturated.PARK in policies)
         if self.limiter.worker.parks:
             watch = ParkingWatch(parent.app, settings, lambda: self.limiter.process.measured)
-            watch.begin(waits=OnSaturated.WAIT in policies)
+            purged = bool(getattr(parent, "purge", False))  # by `celery worker --purge`
+            watch.begin(waits=OnSaturated.WAIT in policies, purged=purged)
             self.limiter.worker.parking = watch
         # The pipe must exist before the pool's processes, which inherit it.
         self.limiter.serve(NotePipe() if prefork else None)

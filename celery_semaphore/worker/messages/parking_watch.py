@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from celery import Celery
 
@@ -38,17 +38,6 @@ class OversizedMessage(SemaphoreError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _ParkingState:
-    """What a look found; it is replaced as a whole, since the event loop reads it."""
-
-    decision: ParkingDecision
-    shortage: str = ""
-    sure: bool = False  # whether store and broker have answered
-    epoch: int | None = None
-    at: float = 0.0  # monotonic time
-
-
 class ParkingWatch:
     """Knows whether the tasks of one worker are parked when they must wait."""
 
@@ -57,54 +46,61 @@ class ParkingWatch:
         self._settings = settings
         self._store = store
         self._room = ParkingRoom(settings.park_max_waiting)
-        self._seen = _ParkingState(ParkingDecision("the store", UNKNOWN))
-        self._waits = True  # whether a task leaves the choice to this decision
-        self._told: str | None = None
+        # The event loop reads it, so it is replaced as a whole.
+        self.decision = ParkingDecision("the store", UNKNOWN)
+        self._sure = False  # whether store and broker have answered
+        self._epoch: int | None = None  # of the store that the decision is about
+        self._looked_at = 0.0  # monotonic time
+        self._left = ""  # what a purge of the broker leaves, as the newest look found
+        self._waits = False
+        self._told: ParkingDecision | None = None
         self._warned: dict[str, float] = {}
 
-    @property
-    def decision(self) -> ParkingDecision:
-        """The newest decision."""
-        return self._seen.decision
+    def begin(self, *, waits: bool, purged: bool = False) -> None:
+        """Decide for the first time; ``waits`` is whether any task leaves the choice to this decision.
 
-    def begin(self, *, waits: bool) -> None:
-        """Decide for the first time; ``waits`` is whether any task leaves the choice to this decision."""
+        If the broker's queues are ``purged``, warn of the tasks that this leaves.
+        """
         self._waits = waits
-        self.look()
+        self.decide_again()
+        if purged and (left := self._left):
+            logger.warning("%s", left)
 
     def sweep(self) -> None:
-        """Decide again if it is time, or if another server answers."""
-        seen = self._seen
-        due = not seen.sure or time.monotonic() - seen.at >= LOOK_S
-        if due or self._store().epoch != seen.epoch:
-            self.look()
+        """Decide again if it is time, or if another server answers; log it if it is another decision."""
+        self.current()
+        self._tell()
 
-    def look(self) -> None:
+    def current(self) -> ParkingDecision:
+        """Return the decision, made anew if it is time, or if another server answers."""
+        if self._is_due():
+            self._look()
+        return self.decision
+
+    def decide_again(self) -> None:
         """Decide now, and log it if it is another decision."""
-        store, before = self._store(), self._seen
+        self._look()
+        self._tell()
+
+    def _is_due(self) -> bool:
+        due = not self._sure or time.monotonic() - self._looked_at >= LOOK_S
+        return due or self._store().epoch != self._epoch
+
+    def _look(self) -> None:
+        store, before = self._store(), self.decision
         try:
             keeping = store.keeping(self._settings.park_max_waiting)
         except StoreUnavailable as error:
-            decision = ParkingDecision(before.decision.place, error.reason, weaker=True)
-            self._seen = _ParkingState(decision, before.shortage)
-            self._tell(decision)
+            self.decision, self._sure = replace(before, parks=False, why=error.reason), False
             return
-        broker = self._broker()
-        decision = decided(keeping, broker or BrokerFacts())
+        broker, self._left = self._broker(), keeping.unpurged()
         shortage = self._room.shortage(keeping, lacking=bool(before.shortage))
-        self._seen = _ParkingState(
-            decision, shortage, broker is not None, store.epoch, time.monotonic()
-        )
-        self._tell(decision)
-        if shortage:
-            text = f"waiting tasks are requeued, not parked in {decision.place}: {shortage}"
-            self._warn("shortage", text)
-        elif before.shortage:
-            logger.info("waiting tasks can be parked again in %s", decision.place)
+        self.decision = replace(decided(keeping, broker or BrokerFacts()), shortage=shortage)
+        self._sure, self._epoch, self._looked_at = broker is not None, store.epoch, time.monotonic()
 
     def parks(self, on_saturated: OnSaturated, size: int) -> bool:
         """Return whether a task with this option and a body of so many bytes is parked if it must wait."""
-        return self._would_park(on_saturated) and self.too_large(size) is None
+        return self.decision.parked_there(on_saturated) and self.too_large(size) is None
 
     def too_large(self, size: int) -> OversizedMessage | None:
         """Return the error of a message that takes so many bytes, if it is too large."""
@@ -113,21 +109,14 @@ class ParkingWatch:
 
     def held(self, task_id: str, on_saturated: OnSaturated, size: int) -> None:
         """Warn of a task that is held only because its message is too large."""
-        if self._would_park(on_saturated) and (error := self.too_large(size)):
+        if self.decision.parked_there(on_saturated) and (error := self.too_large(size)):
             self.failed(task_id, error)
 
     def failed(self, task_id: str, error: SemaphoreError) -> None:
         """Warn of a message that is not parked; park no other one before the next look if the store is full."""
         if isinstance(error, StoreFull):
-            self._seen = replace(self._seen, shortage=self._seen.shortage or error.reason)
+            self.decision = replace(self.decision, shortage=error.reason)
         self._warn(type(error).__name__, f"task {task_id} is requeued, not parked: {error}")
-
-    def _would_park(self, on_saturated: OnSaturated) -> bool:
-        seen = self._seen
-        wanted = on_saturated is OnSaturated.PARK or (
-            on_saturated is OnSaturated.WAIT and seen.decision.parks
-        )
-        return wanted and not seen.shortage
 
     def _warn(self, reason: str, text: str) -> None:
         """Warn of a reason for which tasks are requeued, once in an hour."""
@@ -145,10 +134,15 @@ class ParkingWatch:
             logger.debug("the broker does not tell its server: %r", error)
             return None
 
-    def _tell(self, decision: ParkingDecision) -> None:
-        text = str(decision)
-        if not self._waits or text == self._told:
+    def _tell(self) -> None:
+        """Log the decision if it is another one than before."""
+        decision, before = self.decision, self._told
+        alike = before and replace(decision, shortage=before.shortage) == before
+        if alike and bool(decision.shortage) == bool(before and before.shortage):
+            return  # only the figures of a shortage have changed
+        self._told = decision
+        if not self._waits and not decision.shortage:
             return
-        changed, self._told = self._told is not None, text
-        warns = decision.weaker if decision.parks else changed or not self._seen.sure
-        logger.log(logging.WARNING if warns else logging.INFO, text)
+        held = decision.shortage or not decision.parks
+        warns = decision.shortage or (before or not self._sure if held else decision.weaker)
+        logger.log(logging.WARNING if warns else logging.INFO, "%s", decision)

@@ -97,7 +97,7 @@ def test_a_proxy_that_changed_servers(
     assert found.decision.parks
     proxy.target_port = other.port
     proxy.drop()
-    found.look()
+    found.decide_again()
     assert not found.decision.parks
 
 
@@ -142,15 +142,15 @@ def test_persistence_that_is_switched_at_run_time(
     assert said(caplog) == [(logging.INFO, PARKED.format(server.url, "it writes an AOF"))]
     with server.client() as client:
         client.config_set("appendonly", "no")
-        found.look()
-        found.look()
+        found.decide_again()
+        found.decide_again()
         ((level, line),) = said(caplog)
         assert level == logging.WARNING
         assert line.startswith("waiting tasks are held by workers, not parked in ")
         assert not found.parks(OnSaturated.WAIT, 1)
         assert found.parks(OnSaturated.PARK, 1)
         client.config_set("appendonly", "yes")
-        found.look()
+        found.decide_again()
     assert said(caplog) == [(logging.INFO, PARKED.format(server.url, "it writes an AOF"))]
     assert found.parks(OnSaturated.WAIT, 1)
 
@@ -181,7 +181,7 @@ def test_a_store_that_evicts_is_left(
     said(caplog)
     with server.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lfu")
-    found.look()
+    found.decide_again()
     assert not found.decision.parks
     ((level, line),) = said(caplog)
     assert (level, "allkeys-lfu" in line) == (logging.WARNING, True)
@@ -196,17 +196,20 @@ def test_a_server_that_is_nearly_full(
     with server.client() as client:
         used = int(client.info("memory")["used_memory"])
         client.config_set("maxmemory", int(used * 1.1))
-        found.look()
-        found.look()
+        found.decide_again()
+        found.decide_again()
         assert not found.parks(OnSaturated.WAIT, 1)
         assert not found.parks(OnSaturated.PARK, 1)
         ((level, line),) = said(caplog)
         assert (level, "of its maxmemory is used" in line) == (logging.WARNING, True)
         client.config_set("maxmemory", 2 * used)
-        found.look()
+        found.decide_again()
     assert found.parks(OnSaturated.WAIT, 1)
     ((level, line),) = said(caplog)
-    assert (level, "can be parked again" in line) == (logging.INFO, True)
+    assert (level, line) == (
+        logging.INFO,
+        PARKED.format(server.url, "it is the broker's own server"),
+    )
 
 
 def test_no_store_at_the_start(
@@ -361,7 +364,7 @@ def test_what_keeps_less_is_a_warning(
 ) -> None:
     said(caplog)
     kept.says = Keeping("there", Safety.COMMITTED, "it commits", doubt="its fsync is off")
-    following.look()
+    following.decide_again()
     assert said(caplog) == [
         (logging.WARNING, PARKED.format("there", "it commits, but its fsync is off"))
     ]
@@ -374,3 +377,18 @@ def test_nothing_is_said_where_no_task_leaves_it_open(
     app.conf.semaphore_url = "memory://"
     ParkingWatch(app, Settings.from_app(app), lambda: kept).begin(waits=False)
     assert said(caplog) == []
+
+
+@pytest.mark.parametrize("parked", [0, 3])
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_purged_broker_does_not_have_what_is_parked(
+    kept: Kept, caplog: pytest.LogCaptureFixture, *, purged: bool, parked: int
+) -> None:
+    app = Celery("purges", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    kept.says = Keeping("here", Safety.LOGGED, "it writes an AOF", parked=parked)
+    ParkingWatch(app, Settings.from_app(app), lambda: kept).begin(waits=False, purged=purged)
+    lines = [line for _, line in said(caplog)]
+    assert len(lines) == bool(purged and parked)
+    assert all(line.startswith("3 parked task(s) still wait in here") for line in lines)
+    assert all("semaphore purge <name>" in line for line in lines)
