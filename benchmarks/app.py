@@ -11,6 +11,7 @@ import mmap
 import os
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from celery_semaphore import LimitedTask, task_saturated
 
 DIRECTORY = Path(os.environ.get("BENCH_DIRECTORY", "."))
 BROKER = os.environ.get("BENCH_BROKER", "redis://")
+VALKEY = os.environ.get("BENCH_VALKEY", "redis://")
 LIMIT = int(os.environ.get("BENCH_LIMIT", "5"))
 
 for missing in os.environ.get("BENCH_WITHOUT", "").split():
@@ -46,21 +48,26 @@ class Count:
         self._pid = 0
         self._value = 0
         self._memory: mmap.mmap
+        self._lock = threading.Lock()  # in a pool of threads, several tasks count at once
 
     def add(self) -> None:
-        if self._pid != os.getpid():
-            self._pid, self._value = os.getpid(), 0
-            path = DIRECTORY / f"{self.name}.{self._pid}"
-            path.write_bytes(bytes(8))
-            with path.open("r+b") as file:
-                self._memory = mmap.mmap(file.fileno(), 8)
-        self._value += 1
-        struct.pack_into("<Q", self._memory, 0, self._value)
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid, self._value = os.getpid(), 0
+                path = DIRECTORY / f"{self.name}.{self._pid}"
+                path.write_bytes(bytes(8))
+                with path.open("r+b") as file:
+                    self._memory = mmap.mmap(file.fileno(), 8)
+            self._value += 1
+            struct.pack_into("<Q", self._memory, 0, self._value)
 
 
+begun = Count("begun")
 done = Count("done")
 done_free = Count("free")
 received = Count("received")
+refused = Count("refused")
+holding = Count("holding")
 
 
 def write(line: str) -> None:
@@ -94,7 +101,7 @@ def plain_late() -> None:
 def _ask_twice() -> None:
     """Run two scripts that do nothing: the least that a task costs if it queries a server before and after."""
     if not _link:
-        client = redis.Redis.from_url(BROKER)
+        client = redis.Redis.from_url(VALKEY)
         digest = str(client.script_load("return 1"))
         command = f"*3\r\n$7\r\nEVALSHA\r\n${len(digest)}\r\n{digest}\r\n$1\r\n0\r\n"
         _link.extend((client.connection_pool.get_connection(), [command.encode()]))
@@ -145,6 +152,11 @@ def free(seconds: float) -> None:
 WORK: dict[str, Any] = {"base": LimitedTask, "bind": True, "semaphore": "work", "limit": LIMIT}
 
 
+@app.task(name="default", **WORK)
+def default(self: Any, n: int, seconds: float) -> None:
+    _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
+
+
 @app.task(name="requeue", on_saturated="requeue", **WORK)
 def requeue(self: Any, n: int, seconds: float) -> None:
     _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
@@ -155,13 +167,22 @@ def park(self: Any, n: int, seconds: float) -> None:
     _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
 
 
-@app.task(name="five")
-def five(n: int, seconds: float) -> None:
+@app.task(name="hold", **WORK)
+def hold(_: Any) -> None:
+    """Hold a permit until the benchmark lets go."""
+    holding.add()
+    while not (DIRECTORY / "go").exists():
+        time.sleep(0.02)
+
+
+@app.task(name="unlimited")
+def unlimited(n: int, seconds: float) -> None:
     _work(n, seconds, time.time())
 
 
 def _work(n: int, seconds: float, admitted: float) -> None:
     start = time.time()
+    begun.add()
     time.sleep(seconds)
     write(f"work {n} {start:.6f} {time.time():.6f} {admitted:.6f}")
     done.add()
@@ -172,6 +193,7 @@ def _refused(sender: Any, refusal: Any, **_: Any) -> None:
     """Write when the task asked first: its ticket keeps the instant in which the store made it."""
     place = refusal.ticket.since
     write(f"asked {sender.request.args[0]} {place:.6f}")
+    refused.add()
 
 
 # A limit as people write it without this library; most have no lease, and count in two steps.
@@ -191,7 +213,7 @@ _script: Script | None = None
 def by_hand(self: Any, n: int, seconds: float) -> None:
     global _script  # noqa: PLW0603 - one connection for each process
     if _script is None:
-        _script = redis.Redis.from_url(BROKER).register_script(ACQUIRE)
+        _script = redis.Redis.from_url(VALKEY).register_script(ACQUIRE)
     if not self.request.retries:
         write(f"asked {n} {time.time():.6f}")  # by this process's clock, just before it asks
     if not _script(["by-hand"], [self.request.id, LIMIT]):

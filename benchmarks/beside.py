@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .app import LIMIT
-from .backlog import PROCESSES, WAYS, WORKERS
+from .backlog import PROCESSES, WORKERS
 from .figure import Figure
 from .outcome import share
 from .site import Site, site
+from .ways import OURS, Way, ours
 
 FREE, SECONDS = 5_000, 0.02
 LIMITED = 2_000
@@ -38,35 +39,37 @@ def measure() -> list[Figure]:
     alone = _late(ALL, [])
     floor = _late(SHORT_OF_FIVE, [("plain", [])] * LIMITED)
     what = f"{FREE:,} unlimited of 20 ms"
-    figures = [
-        figure for way in ("park", "requeue") for figure in _figures(way, what, alone, floor)
-    ]
+    figures = [figure for way in ours() for figure in _figures(way, what, alone, floor)]
     label = f"{what}, as many empty tasks and five processes less: 95th percentile of the wait"
     return [*figures, Figure(f"{label}, to alone", floor / alone)]
 
 
-def _figures(way: str, what: str, alone: float, floor: float) -> list[Figure]:
+def _figures(way: Way, what: str, alone: float, floor: float) -> list[Figure]:
     beside = _beside(way)
-    label = f"{what} beside {LIMITED:,} of 100 ms, {WAYS[way]}"
+    label = f"{what} beside {LIMITED:,} of 100 ms, {way.label}"
     late = {"s alone": round(alone, 2), "beside": round(beside.late, 2)}
     return [
         Figure(
             f"{label}: share of the permits used while both wait",
             beside.used,
-            0.9,
+            0.9 if way in OURS else None,
             at_least=True,
             unit="",
             detail={"limited that began meanwhile": beside.began},
         ),
         Figure(f"{label}: 95th percentile of the wait, to alone", beside.late / alone, detail=late),
-        Figure(f"{label}: 95th percentile of the wait, to the floor", beside.late / floor, 1.3),
+        Figure(
+            f"{label}: 95th percentile of the wait, to the floor",
+            beside.late / floor,
+            1.3 if way in OURS else None,
+        ),
     ]
 
 
-def _beside(way: str) -> Outcome:
-    with site() as made:
+def _beside(way: Way) -> Outcome:
+    with site(before=way.before) as made:
         made.start(PROCESSES, WORKERS)
-        start, late = _passed(made, [(way, [n, 0.1]) for n in range(LIMITED)])
+        start, late = _passed(made, [(way.task, [n, 0.1]) for n in range(LIMITED)])
         ended = made.count("done") + LIMIT
         made.wait(lambda: made.count("done") >= ended, 60, "those that ran meanwhile")
         return _seen(made, start, late)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 
+from .deployment import QUEUE
 from .figure import Figure, interleaved, ratio
-from .site import QUEUE, Site, site
+from .site import Site, site
 
 PROCESSES = 8  # three are left while five tasks have a permit
 WAITING = 200
@@ -27,7 +28,7 @@ def measure() -> list[Figure]:
         interleaved(ROUNDS, blocks, warm=0)
     figures = []
     for name, quantile in QUANTILES.items():
-        alone, beside = ([_at(block, quantile) for block in seen[kind]] for kind in seen)
+        alone, beside = ([quantile_of(block, quantile) for block in seen[kind]] for kind in seen)
         detail = {
             "ms alone": round(1000 * statistics.median(alone), 1),
             "beside": round(1000 * statistics.median(beside), 1),
@@ -39,7 +40,6 @@ def measure() -> list[Figure]:
 
 def _block(made: Site, into: list[list[float]], waiting: int) -> float:
     """Send unlimited tasks at a steady pace, and record how long each waited for its start."""
-    made.forget_lines()
     before = made.count("done")
     if waiting:
         made.stage(("requeue", [n, 0.25]) for n in range(waiting))
@@ -47,17 +47,24 @@ def _block(made: Site, into: list[list[float]], waiting: int) -> float:
         # Each new task occupies a process for a moment; the measurement begins once they wait in line.
         made.wait(lambda: made.waiting() >= WAITING * 0.7, 30, "the crowd in line")
         made.wait(lambda: not made.client.llen(QUEUE), 30, "an empty queue")
-    start = time.monotonic()
-    for n in range(PROBES):
-        time.sleep(max(0.0, start + n * EVERY - time.monotonic()))  # a pace, not a wait
-        made.sender.send_task("latency", [time.time()])
-    made.wait(lambda: len(list(made.lines("latency"))) >= PROBES, 60, "all unlimited tasks")
+    latencies = probe(made, PROBES)
     left = before + waiting - made.count("done")
     assert not waiting or left > 0, "the crowd was gone before the end of the block"
-    into.append([latency for [latency] in made.lines("latency")])
+    into.append(latencies)
     made.wait(lambda: made.count("done") >= before + waiting, 120, "the end of the crowd")
     return float(left)
 
 
-def _at(values: list[float], quantile: float) -> float:
+def probe(made: Site, count: int) -> list[float]:
+    """Send unlimited tasks at a steady pace, and return how long each waited for its start."""
+    made.forget_lines()
+    start = time.monotonic()
+    for n in range(count):
+        time.sleep(max(0.0, start + n * EVERY - time.monotonic()))  # a pace, not a wait
+        made.sender.send_task("latency", [time.time()])
+    made.wait(lambda: len(list(made.lines("latency"))) >= count, 60, "all unlimited tasks")
+    return [latency for [latency] in made.lines("latency")]
+
+
+def quantile_of(values: list[float], quantile: float) -> float:
     return sorted(values)[int(quantile * (len(values) - 1))]

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-import psutil
-
 from celery_semaphore.core.permit import Claim, Grant, Kind, Refusal, Wait
 from celery_semaphore.core.store import Store
 
 from .backlog import PROCESSES, WORKERS
+from .crowded import memory
+from .deployment import QUEUE
 from .figure import Figure, interleaved, ratio
-from .site import QUEUE, Site, site
+from .site import Site, site
 
 BY_WORKERS, MANY, FEW = 10_000, 100_000, 1_000
 QUIET = 15.0  # seconds without a release
@@ -75,13 +75,7 @@ def _sizes(idle: float, after: float, full: float) -> Iterator[tuple[str, float]
 
 
 def _memory(made: Site) -> float:
-    """Return the memory of all processes; memory that they share counts once."""
-    total = 0.0
-    for worker in made.workers:
-        main = psutil.Process(worker.pid)
-        for each in (main, *main.children(recursive=True)):
-            total += each.memory_full_info().pss
-    return total
+    return sum(memory(worker) for worker in made.workers)
 
 
 def _parked(made: Site) -> int:

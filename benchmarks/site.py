@@ -10,89 +10,123 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 from celery import Celery
 
+from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from tests.support.lines import whole_lines
-from tests.support.postgres import EmbeddedPostgresServer
 from tests.support.process import ROOT, Process, wait_until
 from tests.support.servers import ValkeyServer
 
+from . import deployment
 from .app import LIMIT
+from .deployment import QUEUE, Broker, Tasks
+from .ways import BEFORE
 
 CLOCKS = Path(__file__).parent / "clocks"
-QUEUE = "celery"
-STAGED = "staged"  # the list that holds tasks before workers may see them
+HOLDERS = "holders"  # a queue whose worker holds permits until they are let go
 
-
-STORE = "BENCH_STORE"  # the environment variable that names the store of permits
-WITHOUT = "BENCH_WITHOUT"  # likewise, of packages that workers must not find
-STORES = ("valkey", "postgresql")
+WITHOUT = "BENCH_WITHOUT"  # the environment variable that names packages that workers must not find
 
 
 class Site:
-    """Holds a Valkey for messages, a store for permits, and a directory for the files that tasks write."""
+    """Holds a broker, a store for permits, and a directory for the files that tasks write.
 
-    def __init__(self, server: ValkeyServer, store_url: str) -> None:
+    There is a Valkey beside another broker, too: for tasks that are limited by hand.
+    """
+
+    def __init__(
+        self, server: ValkeyServer, broker: Broker, store_url: str, pool: str, release: Path
+    ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="bench-"))
+        # Python looks into the directory of `-m` first, so workers find this release and no other.
+        self._release = self.directory / "release"
+        self._release.mkdir()
+        (self._release / "celery_semaphore").symlink_to(release / "celery_semaphore")
         self.server = server
         self.client = server.client()
-        self.sender = Celery("sender", broker=server.url)
-        self.store = store_from_url(store_url)
-        self._store_url = store_url
+        self.sender = Celery("sender", broker=broker.url)
         self.workers: list[Process] = []
+        self._broker, self._store_url, self._pool = broker, store_url, pool
         self._counts: dict[str, int] = {}
 
+    @cached_property
+    def store(self) -> Store:
+        """Open the store by this release's code: not for a site of the release before."""
+        return store_from_url(self._store_url)
+
     def start(
-        self, processes: int, count: int = 1, *, limit: int = LIMIT, clock: float = 0.0, **conf: Any
-    ) -> None:
-        """Start more workers, with clocks that are so many seconds ahead; return when they are ready."""
+        self,
+        processes: int,
+        count: int = 1,
+        *,
+        limit: int = LIMIT,
+        clock: float = 0.0,
+        pool: str | None = None,
+        queue: str = QUEUE,
+        **conf: Any,
+    ) -> list[Process]:
+        """Start more workers, with clocks that are so many seconds ahead; return them when they are ready."""
+        env = self._env(limit=limit, clock=clock, **conf)
+        command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]
+        command += ["--concurrency", str(processes), "--pool", pool or self._pool]
+        command += ["--queues", queue, "--loglevel", "WARNING"]
+        command += ["--without-mingle", "--without-gossip", "--hostname"]
+        started = []
+        for n in range(count):
+            name = f"{n}-{time.time()}@bench"
+            worker = Process(f"bench-{n}", [*command, name], env=env, cwd=self._release)
+            self.workers.append(worker.start())
+            started.append(worker)
+        for worker in started:
+            ready = self.directory / f"ready.{worker.pid}"
+            worker.wait_until(ready.exists, 60, "ready")
+        return started
+
+    def _env(self, *, limit: int = LIMIT, clock: float = 0.0, **conf: Any) -> dict[str, str]:
         path = [str(CLOCKS), str(ROOT), os.environ.get("PYTHONPATH")]
-        env = {
+        return {
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "BENCH_DIRECTORY": str(self.directory),
-            "BENCH_BROKER": self.server.url,
+            "BENCH_BROKER": self._broker.url,
+            "BENCH_VALKEY": self.server.url,
             "BENCH_CLOCK": str(clock),
             "BENCH_LIMIT": str(limit),
             "BENCH_CONF": json.dumps({"semaphore_url": self._store_url, **conf}),
         }
-        command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "worker"]
-        command += ["--concurrency", str(processes), "--loglevel", "WARNING"]
-        command += ["--without-mingle", "--without-gossip", "--hostname"]
-        for n in range(count):
-            worker = Process(f"bench-{n}", [*command, f"{n}-{time.time()}@bench"], env=env)
-            self.workers.append(worker.start())
-        for worker in self.workers:
-            ready = self.directory / f"ready.{worker.pid}"
-            worker.wait_until(ready.exists, 40, "ready")
 
-    def stage(self, tasks: Iterable[tuple[str, list[Any]]]) -> int:
-        """Send tasks to where no worker sees them; return how many."""
-        count = 0
-        with self.sender.producer_pool.acquire() as producer:
-            for name, args in tasks:
-                self.sender.send_task(
-                    name, args, producer=producer, routing_key=QUEUE, queue=STAGED
-                )
-                count += 1
-        # A worker puts a message back where it came from, so it must name the workers' queue.
-        raw = [
-            each.replace(b'"routing_key": "staged"', b'"routing_key": "celery"')
-            for each in cast("list[bytes]", self.client.lrange(STAGED, 0, -1))
-        ]
-        self.client.delete(STAGED)
-        for n in range(0, len(raw), 500):
-            self.client.rpush(STAGED, *raw[n : n + 500])
-        return count
+    def command(self, *arguments: str) -> None:
+        """Run `celery semaphore` of the workers' release."""
+        command = [sys.executable, "-m", "celery", "-A", "benchmarks.app", "semaphore", *arguments]
+        with Process("semaphore", command, env=self._env(), cwd=self._release) as called:
+            code = called.wait(60)
+            assert not code, f"celery semaphore {' '.join(arguments)}: {code}\n{called.log_tail()}"
+
+    def hold(self, permits: int) -> None:
+        """Hold all permits by a worker with a queue of its own, until `let_go()`."""
+        self.start(permits, limit=permits, pool="threads", queue=HOLDERS)
+        for _ in range(permits):
+            self.sender.send_task("hold", queue=HOLDERS)
+        self.wait(lambda: self.count("holding") == permits, 30, "the holders", interval=0.05)
+
+    def let_go(self) -> float:
+        """Let the holders end; return the time of day."""
+        (self.directory / "go").touch()
+        return time.time()
+
+    def stage(self, tasks: Tasks) -> int:
+        """Keep tasks where no worker sees them; return how many."""
+        return self._broker.stage(self.sender, tasks)
 
     def release(self) -> float:
-        """Give the workers all that was staged, at one instant."""
-        self.client.rename(STAGED, QUEUE)
+        """Give the workers all that was staged, at one instant if the broker can."""
+        self._broker.release()
         return time.monotonic()
 
     def release_at(self) -> float:
@@ -108,8 +142,9 @@ class Site:
         fds = [fd for each, fd in self._counts.items() if each.startswith(f"{name}.")]
         return sum(struct.unpack("<Q", os.pread(fd, 8, 0) or bytes(8))[0] for fd in fds)
 
-    def lines(self, kind: str) -> Iterator[list[float]]:
-        for file in self.directory.glob("lines.*"):
+    def lines(self, kind: str, of: str = "*") -> Iterator[list[float]]:
+        """Yield the numbers of the lines of a kind, of all processes or one."""
+        for file in self.directory.glob(f"lines.{of}"):
             for line in whole_lines(file):
                 first, *numbers = line.split()
                 if first == kind:
@@ -146,7 +181,8 @@ class Site:
             worker.kill_group()  # the rest of a measured backlog is not waited for
             worker.discard()
         self.client.close()
-        self.store.close()
+        if "store" in self.__dict__:
+            self.store.close()
         self.sender.close()
         for fd in self._counts.values():
             os.close(fd)
@@ -154,14 +190,16 @@ class Site:
 
 
 @contextlib.contextmanager
-def site() -> Iterator[Site]:
-    """Keep permits with the messages, or on an embedded PostgreSQL if the variable says so."""
-    with ValkeyServer() as server, contextlib.ExitStack() as stack:
-        store_url = server.url
-        if os.environ.get(STORE) == "postgresql":
-            postgres = stack.enter_context(EmbeddedPostgresServer())
-            postgres.install()
-            store_url = postgres.url
-        made = Site(server, store_url)
+def site(*, before: bool = False) -> Iterator[Site]:
+    """Start the servers of the chosen deployment, for workers of this release or of the one before."""
+    release = Path(os.environ[BEFORE]) if before else ROOT
+    on = deployment.chosen()
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(ValkeyServer())
+        broker = stack.enter_context(deployment.broker(on, server))
+        store_url = stack.enter_context(deployment.store_url(on, server))
+        made = Site(server, broker, store_url, on.pool, release)
         stack.callback(made.stop)
+        if on.postgresql:
+            made.command("install")
         yield made

@@ -1,6 +1,6 @@
 """Run crowds that cannot be predicted: permits are held for another time than before, or clocks are off.
 
-Each crowd is run parked, requeued and by hand; the figure is the time in seconds until all tasks are done.
+Each crowd is run by default, parked, requeued and by hand; the figure is the time in seconds until all tasks are done.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from .backlog import PROCESSES, WAYS, WORKERS
+from .backlog import PROCESSES, WORKERS
 from .figure import Figure
-from .site import Site, site
+from .site import site
+from .ways import BY_HAND, Way, ours
 
-PLAYED = ("park", "requeue", "by_hand")
 LIMIT = 2
 HOUR = 3600.0
 WATCHED = 40.0  # seconds beyond the bound
@@ -45,20 +45,20 @@ SKEWED = Surprise("80 of 500 ms, clocks an hour off", 80, 0.5, 25.0, clocks=(HOU
 
 
 def measure(*surprises: Surprise) -> list[Figure]:
-    return [_played(way, each) for each in surprises for way in PLAYED]
+    return [_played(way, each) for each in surprises for way in (*ours(), BY_HAND)]
 
 
-def _played(way: str, surprise: Surprise) -> Figure:
+def _played(way: Way, surprise: Surprise) -> Figure:
     total = surprise.count
-    with site() as made:
+    with site(before=way.before) as made:
         for clock in surprise.clocks:
             made.start(PROCESSES, limit=LIMIT, clock=clock)
         if surprise.before:
             total += LIMIT
-            made.stage((way, [n, surprise.before]) for n in range(LIMIT))
+            made.stage((way.task, [n, surprise.before]) for n in range(LIMIT))
             made.release()
-            made.wait(lambda: _held(made, way) == LIMIT, 20, "the two")
-        made.stage((way, [LIMIT + n, surprise.seconds]) for n in range(surprise.count))
+            made.wait(lambda: made.count("begun") == LIMIT, 20, "the two")
+        made.stage((way.task, [LIMIT + n, surprise.seconds]) for n in range(surprise.count))
         began = made.release_at()
         with contextlib.suppress(TimeoutError):
             longest = surprise.before + surprise.bound + WATCHED
@@ -69,12 +69,6 @@ def _played(way: str, surprise: Surprise) -> Figure:
     if surprise.before:
         began = max(run[2] for run in runs if run[0] < LIMIT)
     seconds = ended - began if done == surprise.count else float("inf")
-    label = f"{surprise.label}, {WAYS[way]}: until all are done, {surprise.ideal:g} s at best"
-    bound = None if way == "by_hand" else surprise.bound
+    label = f"{surprise.label}, {way.label}: until all are done, {surprise.ideal:g} s at best"
+    bound = None if way is BY_HAND or way.before else surprise.bound
     return Figure(label, seconds, bound, unit="s", detail={"done": done, "of": surprise.count})
-
-
-def _held(made: Site, way: str) -> int:
-    if way == "by_hand":
-        return int(made.client.zcard("by-hand"))
-    return made.store.snapshot("work").occupied
