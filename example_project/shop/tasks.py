@@ -22,7 +22,7 @@ class Refused(Exception):
     """Raised if the carrier has too many callers."""
 
 
-@shared_task(base=LimitedTask, semaphore="carrier", limit=5, on_saturated="park")
+@shared_task(base=LimitedTask, semaphore="carrier", limit=5)
 def ship(order_id: int) -> None:
     """Ship an order. The carrier's API rejects the sixth call at once, so at most five of these tasks run."""
     carrier = http.client.HTTPConnection(settings.CARRIER, timeout=30)
@@ -33,7 +33,7 @@ def ship(order_id: int) -> None:
 
 
 @shared_task(
-    base=LimitedTask, bind=True, semaphore="export", key="{tenant_id}", limit=2, on_saturated="park"
+    base=LimitedTask, bind=True, semaphore="export", key="{tenant_id}", limit=2
 )
 def export_orders(self: LimitedTask, export_id: int, tenant_id: int) -> None:
     """Export a tenant's orders. No tenant takes more than two processes, however often it asks."""
