@@ -32,9 +32,7 @@ def ship(order_id: int) -> None:
     Order.objects.filter(pk=order_id).update(shipped_at=timezone.now())
 
 
-@shared_task(
-    base=LimitedTask, bind=True, semaphore="export", key="{tenant_id}", limit=2
-)
+@shared_task(base=LimitedTask, bind=True, semaphore="export", key="{tenant_id}", limit=2)
 def export_orders(self: LimitedTask, export_id: int, tenant_id: int) -> None:
     """Export a tenant's orders. No tenant takes more than two processes, however often it asks."""
     Export.objects.filter(pk=export_id).update(begun_at=timezone.now())

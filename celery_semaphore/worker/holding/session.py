@@ -26,9 +26,9 @@ from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
+from .grant_room import Room
 from .held_message import HeldMessage
 from .held_waits import HeldWaits
-from .room import Room
 from .unstarted import Unstarted
 
 logger = logging.getLogger(__name__)

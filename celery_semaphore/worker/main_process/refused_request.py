@@ -136,7 +136,15 @@ class RefusedRequestMixin(GrantedRequestMixin):
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
         dropped = refused.disposition is Disposition.DROP
-        if dropped:
+        self._move(refused)
+        self.grant = None  # the store was asked for it, or the wait goes on by another message
+        if not (dropped or self.may_be_moved()):
+            worker = self._limiter.worker
+            worker.in_loop(partial(worker.lost.refused, self.message))
+        self._tell(refused, dropped=dropped)
+
+    def _move(self, refused: RefusedAttempt) -> None:
+        if refused.disposition is Disposition.DROP:
             self.acknowledge()
             self.end_grant()  # after a change of its policy it asked without its ticket
         elif refused.disposition is Disposition.PARK and refused.ticket:
@@ -149,11 +157,6 @@ class RefusedRequestMixin(GrantedRequestMixin):
             )
         elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
             self._limiter.mover.put_back(self, refused.ticket, refused.delay)
-        self.grant = None  # the store was asked for it, or the wait goes on by another message
-        if not (dropped or self.may_be_moved()):
-            worker = self._limiter.worker
-            worker.in_loop(partial(worker.lost.refused, self.message))
-        self._tell(refused, dropped=dropped)
 
     def revoked(self) -> bool:
         """Return whether the task was revoked or has expired, as Celery finds out and stores."""
