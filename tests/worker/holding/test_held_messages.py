@@ -447,7 +447,8 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     held.line = list
     lost = SimpleNamespace(note=lambda *_: order.append("noted"))
     worker = SimpleNamespace(held=held, lost=lost, connections=0)
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker))
+    queues = SimpleNamespace(disconnected=lambda: None)
+    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
     c = SimpleNamespace(app=app, connection=connection)
     _close_lost(c, lambda _: order.append("closed"), OSError("lost"))
