@@ -387,8 +387,8 @@ AGAIN = [
         "a first message leaves a record",
         "as all others do when they are admitted",
         "_messages",
-        "        said = find_run()\n",
-        "",
+        "        said, looked = find_run(), true\n",
+        "        looked = true\n",
     ),
     lua(
         "any run with that beginning is its own",

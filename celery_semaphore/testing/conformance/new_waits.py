@@ -11,6 +11,7 @@ import pytest
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, requeued
 from .brought import REMEMBERED, Task, WithTasks
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -76,6 +77,21 @@ class NewWaits(WithTasks):
         assert new
         assert waits(task, "h8", "h1.1", new).ticket == new
         assert [each.position for each in store.snapshot("api").waiters] == [0, 1]
+
+    @kinds
+    @numbers
+    def test_it_keeps_its_new_place_though_it_was_away_for_long(
+        self, store: Store, clock: Clock, kind: Kind, number: str
+    ) -> None:
+        """Deliver it when its wait in transit is forgotten: only the record of its messages has the place."""
+        task = Task(store, kind)
+        header = interrupted(task, clock, number)
+        new = waits(task, "h3", number, header).ticket
+        clock.advance(2 * LEASE)
+        store.reap()
+        assert store.snapshot("api").waiting == 0
+        admitted(store, task.claims, "busy again")
+        assert waits(task, "h4", number, header).ticket == new
 
     @numbers
     def test_again_and_again(self, task: Task, clock: Clock, number: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...core.formats import FORMAT
-from ...core.permit import MessageId, Permit, Reason, Refusal
-from .acquisition import admitted, claim, requeued
+from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
+from .acquisition import admitted, claim, refused, requeued
 from .brought import REMEMBERED, Task, WithTasks
 from .suite import GRACE, LEASE
 
@@ -77,6 +77,29 @@ class RepeatedDeliveries(WithTasks):
         assert (answer.reason, answer.retry_after) == (Reason.RUNNING, 1.0)
         clock.advance(1)
         task.runs("task:3", **AGAIN)
+
+    def test_a_run_is_no_wait(self, task: Task, clock: Clock) -> None:
+        """Deliver it when it has run for longer than it may wait: it is asked again, but not all the time."""
+        task.goes_back("h1")
+        begun(task, "h2", "h1.1")
+        clock.advance(10)
+        brought = MessageId(task.of, "h1.1", redelivered=True)
+        wait = Wait(Kind.REQUEUE, task.ticket, timeout=5.0)
+        answer = task.store.acquire(task.claims, "h3", wait, brought)
+        assert isinstance(answer, Refusal)
+        assert (answer.reason, answer.retry_after) == (Reason.RUNNING, LEASE / 3)
+
+    def test_its_end_is_noted_when_its_permit_goes_to_the_next(
+        self, store: Store, task: Task
+    ) -> None:
+        store.ask("session")
+        first = begun(task, "task:1")
+        next_one = refused(store, task.claims, "next", Wait(Kind.REQUEUE, session="session"))
+        assert next_one.ticket
+        assert task.is_refused("task:2", **AGAIN) is Reason.RUNNING
+        handed = store.release("task:1", task.claims, first)
+        assert handed.granted == {next_one.ticket.nonce}
+        assert task.is_refused("task:3", **AGAIN) is Reason.COPY
 
     def test_it_runs_if_its_run_did_not_end(self, task: Task) -> None:
         begun(task, "task:1")

@@ -54,9 +54,10 @@ local function find_run()
 end
 
 -- Return whether the broker delivered the message that was admitted once more.
+local looked = false
 local function is_again()
-    if task_id and not said and not of_earlier then
-        said = find_run()
+    if task_id and not said and not of_earlier and not looked then
+        said, looked = find_run(), true
     end
     return task_id and said and said.admitted == message
 end
