@@ -30,7 +30,6 @@ def call_now(call: Callable[[], object]) -> object:
 class WorkerState:
     """The state of the worker that runs in this process; elsewhere it stays as it begins."""
 
-    parks: bool = False  # whether a task of this worker is parked when it waits, or may be
     parking: ParkingWatch | None = None  # if any task is parked, or may be
     pool: Any = None  # Celery's, once it is up
     consumer: Any = None  # of task messages, on the current connection

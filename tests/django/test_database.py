@@ -181,7 +181,7 @@ def test_a_worker_keeps_its_permits_there(
         for _ in range(3):
             client.send_task("call_api", [300])
         worker.wait_until(lambda: store.snapshot("api").occupied == 2, 20, "two permits")
-        worker.wait_until(lambda: "waits" in worker.log(), 20, "a third that waits")
+        worker.wait_until(lambda: "is parked" in worker.log(), 20, "a third that waits")
         worker.kill_group()
     store.close()
 
@@ -198,7 +198,7 @@ def test_a_callable_that_asks_the_database_gets_a_new_connection_each_time(
     env |= {"STORE": env["BROKER"], "BACKEND": env["BROKER"]}
     with CeleryWorker("tests.django.asking", concurrency=1, env=env) as worker:
         result = client.send_task("ask")
-        worker.wait_until(lambda: f"ask[{result.id}] waits" in worker.log(), 20, "it waits")
+        worker.wait_until(lambda: f"ask[{result.id}] is parked" in worker.log(), 20, "it waits")
         worker.wait_until(lambda: not postgres_server.run(OPEN), 10, "it closes its connection")
         store.release("other", [occupied])
         assert result.get(timeout=20) == "ran"

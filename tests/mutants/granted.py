@@ -133,7 +133,7 @@ WITHOUT_A_RUN = [
         "an unregistered task keeps its grant",
         "it was no request",
         "main_process/bootstep",
-        "        watch_discards(c, limiter_of(c.app))\n",
+        "        watch_discards(c, limiter)\n",
         "",
         f"{ENDS}::test_discarded_before_there_is_a_request",
     ),

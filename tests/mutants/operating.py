@@ -272,8 +272,8 @@ MUTANTS = [
         "a semaphore that is idle does not recover",
         "no task waits there",
         "ops/inspector",
-        "self._declared.get(name), recovering)",
-        "self._declared.get(name), recovering if name in seen else None)",
+        "declared=self._declared.get(name)) for name in names]",
+        "declared=self._declared.get(name), recovering=recovering if name in seen else None) for name in names]",
         "tests/ops/test_inspector.py::test_after_the_store_forgot_nobody_is_admitted_for_a_while",
     ),
     operating(

@@ -224,7 +224,7 @@ SENDING = [
         "nothing else comes by them; but what others parked does",
         "main_process/bootstep",
         "        if limiter.settings.granted_queues:\n",
-        "        if limiter.worker.parks and limiter.settings.granted_queues:\n",
+        "        if limiter.worker.parking and limiter.settings.granted_queues:\n",
         f"{LIVE}::test_a_worker_that_only_requeues_takes_what_others_parked[site]",
     ),
     queues(

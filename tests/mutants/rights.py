@@ -209,8 +209,8 @@ MUTANTS = [
         "what parks is no matter of a check",
         "a worker says it",
         "ops/check",
-        "            return examined(store, parks=any_parks(app.tasks.values(), settings))\n",
-        "            report = examined(store, parks=False)\n",
+        "            found = examined(store, parks=any_parks(app.tasks.values(), settings))\n",
+        "            found = examined(store, parks=False)\n",
         f"{CHECK}::test_the_command",
     ),
 ]

@@ -65,14 +65,13 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
         policies = policies_of(tasks, settings)
-        self.limiter.worker.parks = bool(policies & {OnSaturated.PARK, OnSaturated.WAIT})
         for doubt in (*warnings_of(tasks), *length_warnings(parent.app)):
             logger.warning(doubt)
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
         self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
         _check_store(self.limiter, parks=OnSaturated.PARK in policies)
-        if self.limiter.worker.parks:
+        if policies & {OnSaturated.PARK, OnSaturated.WAIT}:
             watch = ParkingWatch(parent.app, settings, lambda: self.limiter.process.measured)
             purged = bool(getattr(parent, "purge", False))  # by `celery worker --purge`
             watch.begin(waits=OnSaturated.WAIT in policies, purged=purged)

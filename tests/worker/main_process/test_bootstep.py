@@ -44,6 +44,9 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
     consumer = SimpleNamespace(
         app=app,
         on_connection_error_after_connected=None,
+        on_decode_error=None,
+        on_unknown_task=None,
+        on_invalid_task=None,
         _restore_prefetch_count_after_connection_restart=None,
         add_task_queue=None,
         cancel_task_queue=None,
