@@ -171,6 +171,7 @@ class Limiter:
             self._store,
             done=self.waker.wake,
             queues=self.queues,
+            handed_on=self.handed_on,
             announce=self._announce,
         )
         self.sweeper = Sweeper(

@@ -125,7 +125,7 @@ WITHOUT_A_RUN = [
         "the header names no resources",
         "the worker that takes it up knows its claims; one that discards it does not",
         "messages/bring_back",
-        "        granted = grant.claims if grant.token else ()\n",
+        "        granted = grant.claims if keeps else ()\n",
         "        granted = ()\n",
         f"{ENDS}::test_three_revoked_by_stamps",
     ),

@@ -204,6 +204,14 @@ SENDING = [
         f"{SENT}::test_without_a_worker_it_goes_home_without_its_permit",
     ),
     queues(
+        "a task without a permit says that it has one",
+        "it was granted one; but what is released by its ticket later would be another wait of it",
+        "messages/bring_back",
+        "keeps=grant.token > 0 and not is_stranded)",
+        "keeps=grant.token > 0)",
+        f"{SENT}::test_without_a_worker_it_goes_home_without_its_permit",
+    ),
+    queues(
         "a sweep hands on soon enough",
         "it is a matter of two seconds; for each task of that queue",
         "messages/bring_back",
@@ -253,6 +261,22 @@ EMPTYING = [
         "        self.mover.empty(without_granted(self.queues.own()))\n",
         "",
         f"{LIVE}::test_a_granted_queue_without_a_consumer_is_emptied[site]",
+    ),
+    queues(
+        "the last worker of a queue leaves what it was granted",
+        "another one may come",
+        "main_process/bootstep",
+        "                limiter.mover.empty(limiter.worker.granted)  # while tasks still run here\n",
+        "",
+        f"{LIVE}::test_the_last_worker_takes_no_permit_along[site]",
+    ),
+    queues(
+        "a message that is moved home keeps its permit",
+        "it was granted one",
+        "messages/emptier",
+        "            self._handed_on(self._store.release(*grant))\n",
+        "            pass\n",
+        f"{LIVE}::test_the_last_worker_takes_no_permit_along[site]",
     ),
     queues(
         "all that lies in a queue of that name was granted",

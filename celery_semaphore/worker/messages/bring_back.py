@@ -67,8 +67,8 @@ class BringBack:
             while self._messages:
                 grant, parked = self._messages[0]
                 by = parked.queue if parked.way in unconsumed else parked.way
-                self._send(grant, parked, by)
                 is_stranded = by in unconsumed and grant.token > 0
+                self._send(grant, parked, by, keeps=grant.token > 0 and not is_stranded)
                 (stranded if is_stranded else sent).append(grant)
                 if is_stranded:
                     self._queues.warn(by)
@@ -88,9 +88,9 @@ class BringBack:
     def on_give_up(self) -> None:
         """Do nothing: the messages stay in the store, which offers them again."""
 
-    def _send(self, grant: Grant, message: Parked, by: str) -> None:
+    def _send(self, grant: Grant, message: Parked, by: str, *, keeps: bool) -> None:
         # Unlike a message that was put back, this one is published by no holder: its name is random.
-        granted = grant.claims if grant.token else ()
+        granted = grant.claims if keeps else ()
         header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals, granted=granted)
         try:
             self._publisher.publish(message, by, header=header)

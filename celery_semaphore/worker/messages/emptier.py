@@ -1,8 +1,9 @@
 """Emptier: move what lies in a granted queue without a consumer back into the queue that it belongs to.
 
-It lies there since granted queues were turned off, or since the last worker of the queue ended. No worker would ever
-run it, and its permit would idle. Each message is published, with confirm, before it is taken away: a crash in between
-leaves it in both queues. The two are different messages of one wait, so one runs and the other is a copy (A8, A9).
+It lies there since granted queues were turned off, or since the last worker of the queue ended: no worker would run it,
+and its permit would idle. So the grant ends first, and the next in line gets the permit. Then the message is published,
+with confirm, and taken away: a crash in between leaves it in both queues. The two are different messages of one wait,
+so one runs and the other is a copy (A8, A9).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...core.store import HandedOn, Store
 from .consumed_queues import ConsumedQueues
 from .granted_queue import granted_queue
 from .publisher import Publisher, Unreadable
-from .ticket_header import TICKET, Carried, sent_back
+from .ticket_header import TICKET, Carried, grant_of, sent_back
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,12 @@ class Emptier:
         queues: ConsumedQueues,
         homes: Iterable[str],
         absent: dict[str, float],
+        *,
+        store: Store,
+        handed_on: Callable[[HandedOn], object],
     ) -> None:
+        self._store = store
+        self._handed_on = handed_on
         self._publisher = publisher
         self._queues = queues
         self._homes = frozenset(homes)
@@ -84,6 +91,9 @@ class Emptier:
         if carried is None:
             message.requeue()
             return False
+        if (grant := grant_of(came, message.headers.get("id"))) is not None:
+            # Before it is published: a later release would end the wait that it may begin anew by then.
+            self._handed_on(self._store.release(*grant))
         header = sent_back(os.urandom(8).hex(), 1, carried.ticket, carried.refusals, came)
         self._publisher.publish(message, home, header=header)
         message.ack()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from celery import Celery
 
 from ...core.permit import Claim
-from ...core.store import Outgoing, Store
+from ...core.store import HandedOn, Outgoing, Store
 from ...core.ticket import Ticket
 from ...settings import Settings
 from ..protocols import TaskRequest
@@ -32,11 +32,13 @@ class MessageMover:
         done: Callable[[], None],
         *,
         queues: ConsumedQueues,
+        handed_on: Callable[[HandedOn], object],
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce
         self._settings = settings
         self._queues = queues
+        self._handed_on = handed_on
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
@@ -90,7 +92,15 @@ class MessageMover:
     def empty(self, homes: Collection[str]) -> None:
         """Move messages out of the granted queues of these queues, if no worker consumes them."""
         if homes:
-            self._scheduler.add(Emptier(self._publisher, self._queues, homes, self._absent))
+            job = Emptier(
+                self._publisher,
+                self._queues,
+                homes,
+                self._absent,
+                store=self._store(),
+                handed_on=self._handed_on,
+            )
+            self._scheduler.add(job)
 
     def flush(self, timeout: float) -> None:
         """Wait until all is done, for ``timeout`` seconds at most."""

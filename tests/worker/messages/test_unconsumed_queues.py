@@ -169,12 +169,16 @@ def test_a_granted_queue_without_a_consumer_is_emptied(
     off = PARK | {"semaphore_granted_queues": False}
     after = site.start(name="after", concurrency=2, conf=off)
     store.release("outside", [ONE])
-    wait_until(lambda: site.waiting() == 4, 20, "the first was sent")
+    (granted,) = store.snapshot("one").holders
+    sent = lambda: store.snapshot("one").holders[0].expires_at > granted.expires_at  # noqa: E731
+    wait_until(sent, 10, "it was sent: its permit is kept from then on")
     site.send("free").get(timeout=10)
     assert not any(result.ready() for result in parked)
     store.consume("killed", [], [GRANTED])
     done(parked, 10)
-    ran_once(site, "w", parked, 1)
+    ran_once(
+        site, "w", parked, 1, parked=False
+    )  # the first one lost its permit, and is parked again
     assert "Traceback" not in after.log()
     store.close()
 
@@ -191,3 +195,28 @@ def test_a_queue_of_the_user_is_not_emptied(broker: str, request: pytest.Fixture
     assert not theirs.ready()
     site.start(name="theirs", queues=[GRANTED])
     done([theirs], 10)
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_the_last_worker_takes_no_permit_along(broker: str, request: pytest.FixtureRequest) -> None:
+    """What was granted waits for its process, and behind that in its granted queue; then the worker is stopped."""
+    site: Site = request.getfixturevalue(broker)
+    site.start(name="other", concurrency=3, conf=TWO)
+    bulk = site.start(name="bulk", concurrency=1, queues=["bulk"], conf=TWO)
+    held = site.occupy(2, "call")
+    parked = [site.send("call", 0.01, "w", queue="bulk") for _ in range(10)]
+    wait_until(lambda: site.waiting("api") == 10, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    site.send("free", 12.0, queue="bulk")
+    bulk.wait_until_running(site.client, 1)
+    site.let_go()
+    done(held)
+    wait_until(lambda: site.waiting("api") == 8, 10, "two are granted and sent")
+    bulk.warm()
+    since = time.monotonic()
+    others = [site.send("call", 0.01, "o") for _ in range(3)]
+    done(others, WITHIN_S)
+    print("the others had run after", time.monotonic() - since)  # noqa: T201
+    assert bulk.running(), "its own task is longer"
+    assert not any(result.ready() for result in parked)
+    comes_back(site, parked)

@@ -22,7 +22,7 @@ from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.publisher import Publisher, Returned
 from celery_semaphore.worker.messages.put_back import PutBack
 from celery_semaphore.worker.messages.route import Route
-from celery_semaphore.worker.messages.ticket_header import sent_back
+from celery_semaphore.worker.messages.ticket_header import Carried, sent_back
 
 ONE = Claim("one", None, 1)
 OF_X = Ticket("x:0", 0, 1_700_000_000_000_000)
@@ -257,12 +257,19 @@ def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
     assert len(broker.queues) == 3
 
 
+def named(broker: Broker) -> list[tuple[str, ...]]:
+    """The resources at which a grant is kept for each message, as its header names them."""
+    carried = [Carried.read(header) for header in broker.headers]
+    return [each.resources for each in carried if each]
+
+
 def test_without_granted_queues_it_comes_by_its_own(store: Store) -> None:
     """They were turned off while it was parked; its permit is kept for it."""
     three_granted(store)
     broker = Broker()
     bring_back(store, broker, ["celery"]).run()
     assert broker.queues == ["celery"] * 3
+    assert named(broker) == [("one",)] * 3
     assert len(store.snapshot("one").holders) == 3
 
 
@@ -272,6 +279,9 @@ def test_without_a_worker_it_goes_home_without_its_permit(
     tickets, broker = three_granted(store), Broker()
     bring_back(store, broker, []).run()
     assert broker.queues == ["celery"] * 3
+    assert named(broker) == [()] * 3, (
+        "else a worker that discards one would release it by its ticket"
+    )
     assert store.told == tickets
     assert not list(store.snapshot("one").holders), "the permits go to others"
     assert store.snapshot("one").waiting == 0
