@@ -420,6 +420,13 @@ AGAIN = [
         "known",
     ),
     lua(
+        "only what is delivered again begins anew",
+        "a rejected message comes back; but one of a granted queue is published into its home queue",
+        "_messages",
+        "again or brings_none and said.admitted ~= message",
+        "again",
+    ),
+    lua(
         "the header tells the place",
         "the broker still has it; but that wait is over",
         "_messages",

@@ -35,7 +35,7 @@ class Messages:
         mine: MessageId | None,
         carried: Ticket | None = None,
     ) -> None:
-        self._state, self._mine = state, mine
+        self._state, self._mine, self._carried = state, mine, carried
         self._name = (resource, mine.task if mine else "")
         known = state.remembered(self._name) if mine and not mine.is_first else None
         told = known.ticket if known else None
@@ -45,8 +45,14 @@ class Messages:
 
     @property
     def begins_anew(self) -> bool:
-        """A15: return whether this message was admitted, and comes again after that run died."""
-        return self._is_again and not self.refusal()
+        """A15: return whether a message was admitted and its run died, and this one is no earlier part of that wait.
+
+        It is the admitted one, delivered again, or was published after that run: then it carries no ticket.
+        """
+        known, mine = self._known, self._mine
+        if not known or not mine or known.admitted is None or self.refusal():
+            return False
+        return self._is_again or (known.admitted != mine.number and self._carried is None)
 
     def refusal(self) -> Reason | None:
         """Return why the run of this message, or of another one of its task, keeps this one from running."""

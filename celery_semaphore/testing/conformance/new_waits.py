@@ -146,6 +146,19 @@ class NewWaits(WithTasks):
         assert task.is_refused("h6", "h1.1", ticket=header, redelivered=True) is Reason.COPY
         assert task.is_refused("h7", "", redelivered=True) is Reason.COPY
 
+    def test_a_message_that_was_published_after_the_run_begins_anew(
+        self, task: Task, clock: Clock
+    ) -> None:
+        """Publish a rejected message instead of returning it: it has another name, and no ticket."""
+        interrupted(task, clock, "h1.1")
+        brought = MessageId(task.of, "h2.1", remember_for=REMEMBERED)
+        for n in range(3, 5):
+            anew = task.store.acquire(task.claims, f"h{n}", Wait(Kind.PARK), brought)
+            assert isinstance(anew, Refusal)
+            assert anew.ticket
+            assert (anew.position, anew.ticket.since) == (1, clock.now - (n - 3))
+            clock.advance(1)
+
     def test_its_priority_is_its_messages_own(self, store: Store, clock: Clock) -> None:
         task = Task(store)
         task.goes_back("h1")

@@ -30,8 +30,11 @@ BEGIN
         END IF;
         SELECT p.ends INTO runs_until FROM celery_semaphore.permit AS p
         WHERE p.resource = _a.resources[1] AND p.holder = said.holder AND said.admitted IS NOT NULL;
-        anew := coalesce(said.admitted = _a.message AND NOT said.ran, false)
-            AND _a.task_id IS NOT NULL AND runs_until IS NULL;
+        -- A15: it is the admitted one, delivered again, or was published after that run, without a ticket.
+        anew := coalesce(NOT said.ran AND runs_until IS NULL AND CASE
+            WHEN said.admitted = _a.message THEN _a.task_id IS NOT NULL
+            WHEN said.admitted IS NOT NULL THEN _a.carried = ''
+        END, false);
     END IF;
     _a := celery_semaphore.v1_with_ticket(_a, said, anew, m.now);
     known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
