@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 HERE = "tests/worker/messages"
+ARGUMENTS = "tests/worker/main_process/test_granted_arguments.py"
 ELSEWHERE = f"{HERE}/test_granted_elsewhere.py"
 ENDS = f"{HERE}/test_granted_ends.py"
 HOME = f"{HERE}/test_granted_home.py"
@@ -190,4 +191,47 @@ HOME_AGAIN = [
     ),
 ]
 
-MUTANTS = (*ON_TO_OTHERS, *WITHOUT_A_RUN, *HOME_AGAIN)
+DECLARED = [
+    granted(
+        "dead letters go by the key of their message",
+        "as RabbitMQ does it; but that is the name of the granted queue",
+        "messages/granted_queue",
+        "        arguments.setdefault(DEAD_LETTER_KEY, _key_of(home))\n",
+        "        pass\n",
+        f"{ARGUMENTS}::test_dead_letters_arrive[direct-work-celery-park]",
+    ),
+    granted(
+        "dead letters go by the key that the queue is bound by",
+        "its messages come by that; but Celery sends past a direct exchange",
+        "messages/granted_queue",
+        "    return str(home.name if direct else home.routing_key or home.name)\n",
+        "    return str(home.routing_key)\n",
+        f"{ARGUMENTS}::test_dead_letters_arrive[direct-work-celery-park]",
+    ),
+    granted(
+        "dead letters go by the name of the queue",
+        "a message that was published again does; but not one that came by a topic",
+        "messages/granted_queue",
+        "    return str(home.name if direct else home.routing_key or home.name)\n",
+        "    return str(home.name)\n",
+        f"{ARGUMENTS}::test_dead_letters_arrive[topic-work.*-work.*-park]",
+    ),
+    granted(
+        "a granted queue is as long as its queue",
+        "the user bounds it; but each of its messages is the only one, and has a permit",
+        "messages/granted_queue",
+        '    "x-max-length",\n',
+        "",
+        f"{ARGUMENTS}::test_a_bounded_queue_drops_no_granted_task",
+    ),
+    granted(
+        "RabbitMQ refuses for want of a right",
+        "it mostly does; but no right lets two sets of arguments be one",
+        "main_process/granted_rights",
+        '    if getattr(error, "code", None) != PRECONDITION_FAILED:\n',
+        "    if error:\n",
+        f"{ARGUMENTS}::test_the_arguments_of_its_queue_were_changed",
+    ),
+]
+
+MUTANTS = (*ON_TO_OTHERS, *WITHOUT_A_RUN, *HOME_AGAIN, *DECLARED)

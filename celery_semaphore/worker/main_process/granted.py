@@ -11,7 +11,6 @@ from typing import Any
 
 from celery.worker import state
 from kombu.common import ignore_errors
-from kombu.entity import Queue
 
 from ..celery_internals import pool_size
 from ..celery_types import Consumer
@@ -19,13 +18,10 @@ from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
 from ..limiter import Limiter
 from ..messages.broker import is_amqp
-from ..messages.granted_queue import granted_queue, home_queue
+from ..messages.granted_queue import granted_queue, home_queue, queue_beside
 from ..protocols import TaskMessage
 from .granted_rights import permitted
 from .unstarted_messages import UnstartedMessages, unstarted_of
-
-# The properties that a granted queue has in common with its queue.
-SHARED = ("durable", "queue_arguments", "max_priority", "auto_delete", "exclusive", "expires")
 
 
 class GrantedQueues:
@@ -45,7 +41,9 @@ class GrantedQueues:
         c, homes = self._c, dict(self._c.app.amqp.queues.consume_from)
         # A queue of that name that the worker consumes already is the user's own.
         wanted = {
-            name: _beside(home) for name, home in homes.items() if granted_queue(name) not in homes
+            name: queue_beside(home)
+            for name, home in homes.items()
+            if granted_queue(name) not in homes
         }
         allowed = permitted(c, wanted.values())
         self._limiter.worker.granted = frozenset(
@@ -92,7 +90,7 @@ class GrantedQueues:
             or home_queue(queue, limiter.worker.granted) != queue
         ):
             return
-        for allowed in permitted(self._c, [_beside(home)]):
+        for allowed in permitted(self._c, [queue_beside(home)]):
             limiter.worker.granted |= {queue}
             if not self._consumer.consuming_from(name):
                 self._consumer.add_queue(allowed)
@@ -135,7 +133,3 @@ def _only_for_a_free_process(qos: Any, most: int) -> None:
     """Let the channel deliver only to a free process, as Celery does on its own channel for Redis."""
     can_consume = qos.can_consume
     qos.can_consume = lambda: len(state.reserved_requests) < most and can_consume()
-
-
-def _beside(home: Any) -> Queue:
-    return Queue(granted_queue(home.name), **{name: getattr(home, name) for name in SHARED})

@@ -1,7 +1,9 @@
-"""Try whether a worker may declare and read a granted queue.
+"""Try whether a worker can declare and read a granted queue.
 
 A refusal closes the channel, and Celery would end or restart the worker for it. So it is tried on a connection of its
-own, before the worker's own consumer declares the queue.
+own, before the worker's own consumer declares the queue. RabbitMQ refuses for one of two reasons: the user lacks a
+right, or the arguments of the queue were changed and its granted queue, of which the user may not know, has the old
+ones. The worker does not use the old one: its arguments may drop what comes by it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from ..messages.broker import is_amqp
 
 logger = logging.getLogger(__name__)
 
+PRECONDITION_FAILED = 406
+
 
 def permitted(c: Consumer, queues: Iterable[Queue]) -> list[Queue]:
     """Return those of these granted queues that the worker may consume; warn of each other one."""
@@ -29,13 +33,22 @@ def _may_have(c: Consumer, connection: Any, queue: Queue) -> bool:
         _try(connection, queue, reads=is_amqp(c.app))
     except connection.channel_errors as error:
         logger.warning(
-            "no granted queue %r (%s): parked tasks come back by their own queue, behind what waits there; on RabbitMQ"
-            " the worker's user needs the rights to configure and read .*\\.granted",
+            "no granted queue %r (%s): parked tasks come back by their own queue, behind what waits there; %s",
             queue.name,
             error,
+            _advice(connection, queue, error),
         )
         return False
     return True
+
+
+def _advice(connection: Any, queue: Queue, error: Any) -> str:
+    if getattr(error, "code", None) != PRECONDITION_FAILED:
+        return "on RabbitMQ the worker's user needs the rights to configure and read .*\\.granted"
+    return (
+        "its queue has other arguments than when it was declared: once no worker consumes it any more, delete it by"
+        f" `rabbitmqctl delete_queue --if-empty -p {connection.virtual_host} {queue.name}`, and restart the workers"
+    )
 
 
 def _try(connection: Any, queue: Queue, *, reads: bool) -> None:

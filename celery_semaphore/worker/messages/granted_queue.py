@@ -1,10 +1,25 @@
-"""Name the granted queue that belongs to a queue, and the other way round."""
+"""Name and describe the granted queue that belongs to a queue, and name a granted queue's own queue."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
+
+from kombu.entity import Queue
 
 GRANTED = ".granted"  # suffix of the short queue by which granted messages overtake a backlog
+# The properties that a granted queue has in common with its queue.
+SHARED = ("durable", "max_priority", "auto_delete", "exclusive")
+# It has all arguments of its queue but these: they drop messages, each of which has a permit and is no longer in the
+# store, or deliver them to one worker only, while others have a free process.
+NOT_SHARED = {
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-message-ttl",
+    "x-single-active-consumer",
+}
+DEAD_LETTERS, DEAD_LETTER_KEY = "x-dead-letter-exchange", "x-dead-letter-routing-key"
 
 
 def granted_queue(queue: str) -> str:
@@ -16,3 +31,24 @@ def home_queue(queue: str, homes: Collection[str]) -> str:
     """Return the queue of ``homes`` that a granted queue belongs to; for any other queue, return that queue."""
     home = queue.removesuffix(GRANTED)
     return home if home in homes else queue
+
+
+def queue_beside(home: Any) -> Queue:
+    """Return the granted queue of this queue, to be declared."""
+    arguments = {
+        name: value
+        for name, value in (home.queue_arguments or {}).items()
+        if name not in NOT_SHARED
+    }
+    if (
+        DEAD_LETTERS in arguments
+    ):  # else they would go by the name of the granted queue, and nothing is bound by that
+        arguments.setdefault(DEAD_LETTER_KEY, _key_of(home))
+    shared: dict[str, Any] = {name: getattr(home, name) for name in SHARED}
+    return Queue(granted_queue(home.name), queue_arguments=arguments, **shared)
+
+
+def _key_of(home: Any) -> str:
+    """Return the routing key with which Celery sends to this queue: past a direct exchange by the queue's name."""
+    direct = home.exchange is None or home.exchange.type == "direct"
+    return str(home.name if direct else home.routing_key or home.name)
