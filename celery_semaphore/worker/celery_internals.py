@@ -67,6 +67,22 @@ def restore_prefetch_now(c: Consumer) -> None:
             c._maximum_prefetch_restored = True
 
 
+def paces_by(c: Consumer, paid: Callable[[Any], bool]) -> None:
+    """Give a request that has ``paid`` for its ``rate_limit`` to the pool at once, past the others of its task.
+
+    Do it before Celery makes its strategies, which take the method.
+    """
+    pace = c._limit_task
+
+    def limit_task(request: Any, bucket: Any, tokens: int) -> None:
+        if paid(request):
+            c._limit_move_to_pool(request)
+        else:
+            pace(request, bucket, tokens)
+
+    c._limit_task = limit_task
+
+
 def scheduled_requests(c: Consumer) -> Iterator[Any]:
     """Yield the requests that wait for their ``eta`` in this worker, as ``celery inspect scheduled`` finds them."""
     from celery.worker.request import Request  # noqa: PLC0415 - a process that only sends tasks imports this module

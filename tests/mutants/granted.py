@@ -232,6 +232,22 @@ DECLARED = [
         "    if error:\n",
         f"{ARGUMENTS}::test_the_arguments_of_its_queue_were_changed",
     ),
+    granted(
+        "a granted task pays for its rate",
+        "it is a start like any other; but its permit idles, and its first attempt has paid",
+        "main_process/granted",
+        '        paces_by(c, lambda request: getattr(request, "by_granted_queue", False))\n',
+        "",
+        f"{ELSEWHERE}::test_a_rate_limit_is_paid_once[site-prefork]",
+    ),
+    granted(
+        "no task pays for its rate",
+        "it waits for its permit anyway",
+        "celery_internals",
+        "        if paid(request):\n",
+        "        if request:\n",
+        f"{ELSEWHERE}::test_a_rate_limit_is_paid_once[site-prefork]",
+    ),
 ]
 
 MUTANTS = (*ON_TO_OTHERS, *WITHOUT_A_RUN, *HOME_AGAIN, *DECLARED)

@@ -6,11 +6,13 @@ import ast
 import inspect
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from celery import Celery
 from celery.concurrency import get_implementation
 from celery.concurrency.prefork import TaskPool
+from celery.worker import strategy
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 from kombu import Connection, Exchange, Queue
@@ -18,6 +20,7 @@ from kombu.asynchronous.semaphore import LaxBoundedSemaphore
 from kombu.asynchronous.timer import Timer
 from kombu.common import QoS
 from kombu.transport.redis import Channel
+from kombu.utils.limits import TokenBucket
 
 from celery_semaphore.worker import celery_internals
 from tests.support.process import ROOT
@@ -52,6 +55,20 @@ def test_requests_wait_for_a_process_in_a_list_that_can_be_ordered() -> None:
 def test_no_request_waits_where_the_pool_has_a_queue_of_its_own() -> None:
     c = SimpleNamespace(controller=SimpleNamespace(semaphore=None))
     assert len(celery_internals.requests_for_pool(c)) == 0
+
+
+def test_a_request_that_has_paid_for_its_rate_passes_the_others() -> None:
+    went: list[str] = []
+    c: Any = Consumer.__new__(Consumer)
+    c._limit_move_to_pool, c._limit_order = went.append, 0
+    c.timer = SimpleNamespace(call_after=lambda *_, **__: None)
+    celery_internals.paces_by(c, lambda request: request == "paid")
+    bucket = TokenBucket(1 / 3600, capacity=1)
+    for request in ("first", "second", "paid"):
+        c._limit_task(request, bucket, 1)
+    assert went == ["first", "paid"]
+    assert [request for request, _ in bucket.contents] == ["second"]
+    assert "limit_task = consumer._limit_task" in inspect.getsource(strategy.default)
 
 
 def test_celery_restores_the_prefetch_by_a_method_that_can_be_replaced() -> None:

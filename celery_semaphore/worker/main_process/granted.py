@@ -12,7 +12,7 @@ from typing import Any
 from celery.worker import state
 from kombu.common import ignore_errors
 
-from ..celery_internals import pool_size
+from ..celery_internals import paces_by, pool_size
 from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
@@ -35,6 +35,8 @@ class GrantedQueues:
         # Celery has no signal for an added or a cancelled queue.
         self._add, c.add_task_queue = c.add_task_queue, self.add
         self._remove, c.cancel_task_queue = c.cancel_task_queue, self.remove
+        # It paid when it came first. In the bucket it would wait behind tasks that were never tried, its permit idle.
+        paces_by(c, lambda request: getattr(request, "by_granted_queue", False))
 
     def connect(self) -> None:
         """Add the granted queues to a consumer; called at each connection, before the loop consumes."""

@@ -49,6 +49,7 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
         on_invalid_task=None,
         _restore_prefetch_count_after_connection_restart=None,
         add_task_queue=None,
+        _limit_task=None,
         cancel_task_queue=None,
     )
     SemaphoreConsumerStep(consumer).shutdown(consumer)

@@ -40,7 +40,7 @@ def test_a_cold_end_waits_for_no_answer_of_rabbitmq(
         monkeypatch.setattr(state, name, exitcode)
     asked: list[str] = []
     app = Celery(broker=broker, set_as_current=False)
-    c: Any = SimpleNamespace(app=app, add_task_queue=None, cancel_task_queue=None)
+    c: Any = SimpleNamespace(app=app, add_task_queue=None, cancel_task_queue=None, _limit_task=None)
     queues = GrantedQueues(c, limiter=SimpleNamespace())  # type: ignore[arg-type]
     queues.cancel()
     queues._own = SimpleNamespace(cancel=lambda: asked.append("cancel"))

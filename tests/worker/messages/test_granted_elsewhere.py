@@ -174,3 +174,25 @@ def test_goes_to_another_worker_at_a_shutdown(broker: str, request: pytest.Fixtu
 
 def received(worker: CeleryWorker, result: AsyncResult) -> int:
     return worker.log().count(f"hold[{result.id}] received")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_rate_limit_is_paid_once(broker: str, pool: str, request: pytest.FixtureRequest) -> None:
+    """It was paid by the first attempt: a granted task that paid again would keep its permit idle for that time."""
+    site: Site = request.getfixturevalue(broker)
+    site.lease = 60.0
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    conf = PARK | {"task_annotations": {"hold": {"rate_limit": "1/h"}}}
+    worker = site.start(pool=pool, concurrency=2, conf=conf)
+    first = site.send("hold", 0.0, "w")
+    wait_until(lambda: store.snapshot("one").waiting == 1, 20, "it is parked")
+    second = site.send("hold", 0.0, "w")
+    received = f"hold[{second.id}] received"
+    worker.wait_until(lambda: received in worker.log(), 20, "another one waits for the rate")
+    store.release("outside", [ONE])
+    done([first], 10)
+    assert site.send("free").get(timeout=10)
+    assert list(site.counter.stats("w")["tasks"]) == [first.id]
+    store.close()
