@@ -220,6 +220,14 @@ OUT_OF_THE_STORE = [
         "messages/bring_back",
         "            self._publisher.declare(message.queue)\n",
         "",
+        f"{CAUGHT}::test_its_own_queue_is_declared_if_it_is_gone_too",
+    ),
+    parking(
+        "its own queue is gone, too",
+        "it mostly is; but if it is there, a declaration with other arguments is refused, at each attempt",
+        "messages/bring_back",
+        "            self._send_home(message, header)\n",
+        "            self._publisher.declare(message.queue)\n            self._send_home(message, header)\n",
         f"{CAUGHT}::test_who_has_no_queue_any_more_goes_to_its_own",
     ),
     parking(

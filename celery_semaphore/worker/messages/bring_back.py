@@ -95,10 +95,21 @@ class BringBack:
         try:
             self._publisher.publish(message, by, header=header)
         except Returned:  # the queue is gone: no worker consumes it any more
-            self._publisher.declare(message.queue)
-            self._publisher.publish(message, message.queue, header=header)
+            self._send_home(message, header)
         semaphores = tuple(claim.semaphore for claim in grant.claims)
         self._announce(MessageBroughtBackEvent(semaphores, str(message.headers.get("task"))))
+
+    def _send_home(self, message: Parked, header: str) -> None:
+        """Publish it into its own queue, and declare that only if it is gone, too.
+
+        If it is there, RabbitMQ would refuse a declaration with other arguments, and its workers' app may have other
+        ones than this app.
+        """
+        try:
+            self._publisher.publish(message, message.queue, header=header)
+        except Returned:
+            self._publisher.declare(message.queue)
+            self._publisher.publish(message, message.queue, header=header)
 
 
 def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:

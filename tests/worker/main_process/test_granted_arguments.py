@@ -154,3 +154,30 @@ def test_the_arguments_of_its_queue_were_changed(
     assert routes(tmp_path / "messages", result.id) == ["celery", "celery.granted"]
     assert "no granted queue" not in last.log()
     store.close()
+
+
+@pytest.mark.rabbitmq
+def test_a_queue_with_arguments_that_its_sender_does_not_know(
+    rabbit_site: Site, rabbitmq_server: Rabbit
+) -> None:
+    """Its granted queue is gone with its worker: what is granted goes to the queue as it is, by an app without it."""
+    site, host = rabbit_site, rabbit_site.broker.rpartition("/")[2]
+    site.lease = 60.0
+    store = site.store()
+    store.set_limit(0, "one")
+    env = declares(site, {"x-max-priority": 10})
+    parker = site.start(name="parker", concurrency=1, conf=PARK, env=env)
+    parked = [site.send("hold", 0.0, "w") for _ in range(3)]
+    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    parker.warm()
+    parker.wait(20)
+    store.consume("killed", ["celery.granted"])
+    rabbitmq_server.control("delete_queue", "-p", host, "celery.granted")
+    other = site.start(name="other", concurrency=1, queues=["other"], conf=PARK)
+    store.set_limit(None, "one")
+    wait_until(lambda: site.waiting() == 2, 20, "the first was sent")
+    site.start(name="heir", concurrency=1, conf=PARK, env=env)
+    done(parked, 20)
+    ran_once(site, "w", parked, 1)
+    assert "PreconditionFailed" not in other.log()
+    store.close()

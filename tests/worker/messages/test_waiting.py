@@ -330,6 +330,16 @@ def test_who_has_no_queue_any_more_goes_to_its_own(store: Store) -> None:
     three_granted(store)
     broker = Broker(Returned("no queue"))
     bring_back(store, broker).run()
+    assert broker.declared == [], (
+        "it may have been declared with arguments that this app does not know"
+    )
+    assert broker.queues == ["celery", "celery.granted", "celery.granted"]
+
+
+def test_its_own_queue_is_declared_if_it_is_gone_too(store: Store) -> None:
+    three_granted(store)
+    broker = Broker(Returned("no granted queue"), Returned("no queue"))
+    bring_back(store, broker).run()
     assert broker.declared == ["celery"]
     assert broker.queues == ["celery", "celery.granted", "celery.granted"]
 
