@@ -9,8 +9,8 @@ COPIES = [
         "a copy is told by its ticket",
         "one wait is one task; but so is what the broker delivers again after a crash, and it must run",
         "_messages",
-        "said.admitted ~= message",
-        "said.ticket == ticket",
+        "(again or said.admitted ~= message)",
+        "(again or said.ticket == ticket)",
     ),
     lua(
         "whoever was admitted has run",
