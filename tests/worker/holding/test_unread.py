@@ -178,6 +178,8 @@ def test_a_connection_that_cannot_be_read_is_closed_all_the_same() -> None:
     """An error here would end the worker, where Celery would only have connected anew."""
     closed: list[Exception] = []
     lost = OSError("lost")
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=SimpleNamespace(held=None)))
+    worker = SimpleNamespace(held=None, lost=SimpleNamespace(note=lambda *_: None), connections=0)
+    queues = SimpleNamespace(disconnected=lambda: None)
+    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
     _close_lost(SimpleNamespace(app=app, connection=Unreadable()), closed.append, lost)
     assert closed == [lost]
