@@ -52,8 +52,8 @@ BEGIN
     RETURN celery_semaphore.v1_decide(_a, ats, said, runs_until, given, m);
 END $$;
 
--- Add the ticket of the task's earlier message if the caller brought none, or that of a wait which ended since (A15); or
--- a new one, for a new wait or one that this holder began in a call that lost its answer.
+-- Add the ticket of the task's earlier message if the caller brought none, or that of a wait which ended since (A15);
+-- or a new one, for a new wait or one that this holder began in a call that lost its answer.
 CREATE FUNCTION celery_semaphore.v1_with_ticket(
     _a celery_semaphore.v1_acquisition, _said celery_semaphore.message, _anew bool, _now bigint
 ) RETURNS celery_semaphore.v1_acquisition LANGUAGE plpgsql AS $$

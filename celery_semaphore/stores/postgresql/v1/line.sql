@@ -80,10 +80,10 @@ BEGIN
     RETURN first;
 END $$;
 
--- Return the first wait in line, before this ticket if one is given, that is reachable, fits the limit in force, and has
--- a session with room (H11). Heavier waits are set aside until the limit is raised (H2), or every call would have to
--- step over them (H4). Waits that are not reachable are put in transit (H5). If one call cannot step over all of them, it
--- returns the first of the rest, which blocks the line until the next reaper continues.
+-- Return the first wait in line, before this ticket if one is given, that is reachable, fits the limit in force, and
+-- has a session with room (H11). Heavier waits are set aside until the limit is raised (H2), or every call would have
+-- to step over them (H4). Waits that are not reachable are put in transit (H5). If one call cannot step over all of
+-- them, it returns the first of the rest, which blocks the line until the next reaper continues.
 CREATE FUNCTION celery_semaphore.v1_first_in_line(
     _at celery_semaphore.v1_resource, _m celery_semaphore.v1_moment,
     _before celery_semaphore.v1_ticket DEFAULT ROW(256, 0, '')::celery_semaphore.v1_ticket
