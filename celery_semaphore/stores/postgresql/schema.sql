@@ -99,7 +99,7 @@ CREATE UNLOGGED TABLE celery_semaphore.process (
     seen bigint NOT NULL -- when it reaped last
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- Consumers of the broker's queues, see v1/consumed_queues.sql. A crash may empty this table: workers soon say it again.
+-- Consumers of queues, see v1/consumed_queues.sql. A crash may empty this table: workers soon say it again.
 CREATE UNLOGGED TABLE celery_semaphore.consumer (
     queue text COLLATE "C",
     worker text COLLATE "C",
