@@ -38,6 +38,7 @@ class Settings:
     requeue_max_delay: float = LONGEST_DELAY_S
     hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
+    broker: str | None = None  # its name in the store; default: its address without credentials
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
     park_max_waiting: int = 100_000  # parked messages of a store; further tasks are requeued
     granted_queues: bool = True  # parked tasks come back by a short queue beside their own
@@ -175,6 +176,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),
+    "broker": (_text, "a text"),
     "metrics_port": (_port, "a number of a port, 0 to 65535"),
     "metrics_address": (_text, "an IP address or a name of this host"),
     "eager_timeout": (_seconds_or_zero, "a number of seconds, 0 or more"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 
 from .keeping import Keeping, Safety
 from .saturation import OnSaturated
@@ -31,6 +32,7 @@ class ParkingDecision:
     _: KW_ONLY
     parks: bool = False
     weaker: bool = False  # the store keeps less than the broker: so does what ``on_saturated="park"`` parks there
+    shared: bool = False  # with workers of another broker: only therefore nothing is parked
     shortage: str = ""  # why no task is parked there at present, whatever its options say; empty if there is room
 
     def parked_there(self, on_saturated: OnSaturated) -> bool:
@@ -39,6 +41,20 @@ class ParkingDecision:
             self.parks if on_saturated is OnSaturated.WAIT else on_saturated is OnSaturated.PARK
         )
         return wanted and not self.shortage
+
+    def beside(self, own: str, others: Sequence[str]) -> ParkingDecision:
+        """Return the decision for a store that workers of ``others`` use, too; ``own`` is this worker's broker.
+
+        A permit that is granted to a parked task idles until a worker of its broker has sent it, and if none is left,
+        until its grant ends. A held task is passed over.
+        """
+        if not (self.parks and others):
+            return self
+        why = (
+            f"workers of several brokers use it, {' and '.join([own, *others])}; if these are one and the same, set"
+            ' semaphore_broker to one name for all workers, or park all the same with on_saturated="park"'
+        )
+        return replace(self, parks=False, shared=True, why=why)
 
     def __str__(self) -> str:
         if self.parks and not self.shortage:

@@ -16,6 +16,7 @@ Outgoing = frozenset[str]
 TOTALLED = 500  # resources in one call of ``totals``
 # How long a worker counts as a consumer of a queue after it said so; workers say it every ten seconds or more often.
 CONSUMED_FOR_S = 30.0
+BROKER_FOR_S = 3600.0  # how long a broker counts as used after a worker named it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,12 @@ class Store(Protocol):
         *,
         name: str = "",
         ends_in: float | None = None,
+        broker: str = "",
     ) -> Outgoing:
         """Attach its message to a parked ticket, which from now on can be granted, perhaps at once.
 
-        ``end`` can end the wait by its ``name``; it ends by itself after ``ends_in`` seconds.
+        ``end`` can end the wait by its ``name``; it ends by itself after ``ends_in`` seconds. ``broker`` is the name of
+        the broker that the message belongs to; an empty one belongs to any.
         """
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
@@ -117,8 +120,12 @@ class Store(Protocol):
         promotion stays valid.
         """
 
-    def take(self, outgoing: Outgoing) -> list[Grant]:
-        """Return the messages that must be sent now, each to one caller only, until its ``expires_at``."""
+    def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
+        """Return the messages that must be sent now, each to one caller only, until its ``expires_at``.
+
+        With a ``broker``, those of other brokers stay, for callers that can reach these; the next ``reap`` of each such
+        caller returns their resources.
+        """
 
     def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
         """Forget these messages, which the broker has, and keep their permits until they arrive.
@@ -159,6 +166,12 @@ class Store(Protocol):
 
     def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
         """Return which of these queues no worker consumes at this moment, as far as workers have said."""
+
+    def brokers(self, own: str = "") -> frozenset[str]:
+        """Return the brokers of this store's workers, as far as they were named within ``BROKER_FOR_S``.
+
+        A worker names its ``own`` with this call, which notes it first.
+        """
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         """Return one resource, with at most ``waiters`` of its waiters, without the first ``skip``."""

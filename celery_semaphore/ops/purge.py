@@ -20,6 +20,7 @@ from ..core.store import Store
 from ..core.ticket import Ticket
 from ..settings import Settings
 from ..worker.messages.bring_back import BringBack
+from ..worker.messages.brokers import Brokers
 from ..worker.messages.consumed_queues import ConsumedQueues
 from ..worker.messages.parked import Parked, unpacked
 from ..worker.messages.publisher import Publisher
@@ -102,9 +103,15 @@ def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
     settings = Settings.from_app(app)
     publisher = Publisher(app, settings.publish_timeout)
     try:
-        queues = ConsumedQueues(lambda: store)
+        brokers = Brokers(app, settings, lambda: store)
         BringBack(
-            store, publisher, frozenset(), queues=queues, found=lambda _: None, grants=grants
+            store,
+            publisher,
+            frozenset(),
+            queues=ConsumedQueues(lambda: store, lambda: brokers.own),
+            brokers=brokers,
+            found=lambda _: None,
+            grants=grants,
         ).run()
     except Exception as error:  # noqa: BLE001 - whatever it is, they stay in the store
         logger.warning("granted parked tasks are sent later: %r", error)

@@ -9,6 +9,7 @@ from ..core.key import resource_name, semaphore_of
 from ..core.saturation import OnSaturated
 from ..core.store import Store
 from ..settings import Settings
+from ..worker.messages.brokers import Brokers
 from ..worker.messages.parking_watch import ParkingWatch
 
 
@@ -16,7 +17,9 @@ class WaitingPlace:
     """Tells it of the semaphores of tasks that leave it open, by ``on_saturated="wait"``; of others it is known."""
 
     def __init__(self, app: Any, settings: Settings, store: Store) -> None:
-        self._watch = ParkingWatch(app, settings, lambda: store)
+        self._watch = ParkingWatch(
+            app, settings, lambda: store, brokers=Brokers(app, settings, lambda: store)
+        )
         self._open = frozenset(_open_semaphores(app.tasks.values(), settings))
 
     def of(self, resource: str) -> str | None:

@@ -20,6 +20,7 @@ from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
 from ..settings import Settings
 from .messages.broker import is_amqp
+from .messages.brokers import Brokers
 from .messages.consumed_queues import ConsumedQueues
 from .messages.emptier import without_granted
 from .messages.granted_queue import granted_queue, home_queue
@@ -164,7 +165,8 @@ class Limiter:
         self._carry()
 
     def _carry(self) -> None:
-        self.queues = ConsumedQueues(self._store)
+        self.brokers = Brokers(self._app, self.settings, self._store)
+        self.queues = ConsumedQueues(self._store, lambda: self.brokers.own)
         self.mover = MessageMover(
             self._app,
             self.settings,
@@ -172,6 +174,7 @@ class Limiter:
             done=self.waker.wake,
             queues=self.queues,
             handed_on=self.handed_on,
+            brokers=self.brokers,
             announce=self._announce,
         )
         self.sweeper = Sweeper(

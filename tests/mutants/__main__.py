@@ -21,6 +21,7 @@ from pathlib import Path
 from . import (
     asking,
     beside,
+    brokers,
     canaries,
     cluster,
     counts,
@@ -91,6 +92,7 @@ ALL: Sequence[Mutant] = (
     *totals.MUTANTS,
     *counts.MUTANTS,
     *queues.MUTANTS,
+    *brokers.MUTANTS,
     *rights.MUTANTS,
     *cluster.MUTANTS,
     *sentinel.MUTANTS,

@@ -259,8 +259,8 @@ MUTANTS = [
         "a message is parked before the store has it",
         "it is about to be",
         "worker/messages/park",
-        "        payload = packed(request.message, came_from, way, request.refusals)\n",
-        "        payload = packed(request.message, came_from, way, request.refusals)\n"
+        "        payload = packed(request.message, came_from, way, request.refusals, self.broker)\n",
+        "        payload = packed(request.message, came_from, way, request.refusals, self.broker)\n"
         "        self.announce(MessageParkedEvent(request.semaphores, request.name))\n",
         f"{COUNTS}::test_a_task_that_is_parked",
     ),

@@ -269,6 +269,7 @@ OUTBOX = [
         "_own_wait",
         '        if kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
+        "            asked.broker = before.broker\n"
         '        elseif session ~= "" then -- E1, E2\n'
         "            asked.session, asked.epoch = session, epoch\n"
         "        end\n"

@@ -194,8 +194,8 @@ OUT_OF_THE_STORE = [
         "taken anew at each attempt",
         "what was taken before is offered to nobody until its grant has ended",
         "messages/bring_back",
-        "            self._messages.extend(_readable(self._store.take(self._outgoing)))\n",
-        "            pass\n        self._messages = deque(_readable(self._store.take(self._outgoing)))\n",
+        "            self._messages.extend(self._sendable(taken))\n",
+        "            pass\n        self._messages = deque(self._sendable(self._store.take(self._outgoing)))\n",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
     ),
     parking(

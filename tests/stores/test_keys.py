@@ -17,8 +17,22 @@ from tests.support.servers import RedisServer
 
 from .conftest import OpenAt, claim, permit_of, refusal_of
 
+BROKERS = "brokers"
 # Such as could be taken for a key of another kind.
-ODD = ["", "api", "of", "granted", "a{b", "a}:b", "{x}", *COMMON, *PARTS, "api:of", "epoch:holders"]
+ODD = [
+    "",
+    "api",
+    "of",
+    "granted",
+    "a{b",
+    "a}:b",
+    "{x}",
+    *COMMON,
+    BROKERS,
+    *PARTS,
+    "api:of",
+    "epoch:holders",
+]
 TASKS = ["", "t:0", "holders", "api:holders", "of:t:0", "{x}:0"]
 
 
@@ -26,7 +40,7 @@ def all_keys(prefix: str) -> list[str]:
     keys = Keys(prefix)
     resources = [resource_name(name, key) for name in ODD for key in (None, *ODD)]
     return [
-        *(keys.common(name) for name in COMMON),
+        *(keys.common(name) for name in (*COMMON, BROKERS)),
         *(keys.part(resource, part) for resource, part in product(resources, PARTS)),
         *(keys.messages(resource, task) for resource, task in product(resources, TASKS)),
         *(keys.consumers(queue) for queue in {*ODD, *TASKS}),
@@ -62,9 +76,10 @@ def test_a_server_has_no_other_keys(server: RedisServer, open_at: OpenAt) -> Non
     refusal_of(store.acquire(both, "c", Wait(Kind.REQUEUE)))
     store.set_limit(1, "api")
     store.consume("worker", ["epoch", "celery.granted"])
+    store.brokers("redis://localhost:6379/0")
     with server.client() as client:
         names: Any = client.keys()
-    known = {key.encode() for key in (Keys("p").common(name) for name in COMMON)}
+    known = {key.encode() for key in (Keys("p").common(name) for name in (*COMMON, BROKERS))}
     known |= {Keys("p").consumers(queue).encode() for queue in ("epoch", "celery.granted")}
     for name in ("api", "epoch"):
         known |= {Keys("p").part(name, part).encode() for part in PARTS}

@@ -149,7 +149,7 @@ class Acquisition:
         if before and before.payload is not None and wait.kind is Kind.PARK:
             # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
-            waiter = replace(waiter, session="", away=False)
+            waiter = replace(waiter, broker=before.broker, session="", away=False)
         self.state.at(claim.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:

@@ -27,6 +27,7 @@ def attach(
     *,
     name: str,
     ends_in: int | None,
+    broker: str,
 ) -> None:
     """Attach the message to its wait; if the wait was deleted, put it into the line of the first claim."""
     wanted = resource_claims(claims)
@@ -36,7 +37,7 @@ def attach(
     before = at.tickets.get(ticket.nonce)
     ends = inf if ends_in is None else state.now + ends_in
     waiter = StoredWait(
-        ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, ends
+        ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, broker, ends
     )
     at.tickets[waiter.nonce] = waiter
     entry, whole = state.grant_to(wanted, waiter.nonce)

@@ -1,12 +1,17 @@
-"""Know which queues of the broker are consumed, so that no permit waits for a worker that is not there."""
+"""Know which brokers are used, and which of their queues: no permit waits for a worker that is not there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...core.store import BROKER_FOR_S
+from ..encoding import microseconds
+
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+BROKER_FOR = microseconds(BROKER_FOR_S)
 
 
 @dataclass
@@ -33,3 +38,17 @@ class ConsumedQueues:
         """K2: return the workers that count; a time further ahead is of before the clock stepped back."""
         said = self.said.get(queue, {})
         return {name: at for name, at in said.items() if abs(now - at) < self.lasts}
+
+
+@dataclass
+class Brokers:
+    """Keeps when a worker named each broker last."""
+
+    named: dict[str, int] = field(default_factory=dict)
+
+    def all(self, now: int, own: str) -> frozenset[str]:
+        if own:
+            self.named[own] = now
+        # K5; a time further ahead is of before the clock stepped back.
+        self.named = {name: at for name, at in self.named.items() if abs(now - at) < BROKER_FOR}
+        return frozenset(self.named)

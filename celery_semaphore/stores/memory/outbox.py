@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from .state import MemoryState
 
 
-def take(state: MemoryState, name: str) -> list[Grant]:
+def take(state: MemoryState, name: str, broker: str | None) -> list[Grant]:
     """Return each message that must be sent, once; one that is not sent is returned again after its grant ended.
 
     A later grant may be for another message of this wait, on another resource.
     """
-    at, grants = state.at(name), list[Grant]()
+    at, grants, kept = state.at(name), list[Grant](), dict[str, int]()
     for waiter, entry in outgoing(at):
+        if broker is not None and waiter.broker not in ("", broker):  # K4
+            kept[waiter.nonce] = at.outbox[waiter.nonce]
+            continue
         token, ends = (entry.token, entry.ends) if entry else (0, waiter.ends)
         payload = waiter.payload or b""
         grants.append(Grant(waiter.ticket, token, waiter.claims, payload, seconds(ends)))
-    at.outbox.clear()
+    at.outbox = kept
     return grants
 
 

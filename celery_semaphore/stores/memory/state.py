@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.permit import Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, consumed_for, microseconds, seconds
-from .consumed_queues import ConsumedQueues
+from .consumed_queues import Brokers, ConsumedQueues
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -40,6 +40,7 @@ class MemoryState:
     def __post_init__(self) -> None:
         self.epoch = Epoch(self.lease)
         self.consumed_queues = ConsumedQueues(consumed_for(seconds(self.lease)))
+        self.brokers = Brokers()
 
     def enter(self, now: int, known: int | None) -> int:
         self.now = now

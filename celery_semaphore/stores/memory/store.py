@@ -97,11 +97,13 @@ class MemoryStore:
         *,
         name: str = "",
         ends_in: float | None = None,
+        broker: str = "",
     ) -> Outgoing:
         check_name("message", name)
+        check_name("broker", broker)
         with self._lock:
             state, ends = self._entered(), None if ends_in is None else microseconds(ends_in)
-            attach(state, ticket, claims, payload, name=name, ends_in=ends)
+            attach(state, ticket, claims, payload, name=name, ends_in=ends, broker=broker)
             return self._handed_on(resource_claims(claims)).outgoing
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
@@ -156,10 +158,10 @@ class MemoryStore:
                     at.tickets[waiter.nonce] = waiter.promoted()
             return self._handed_on(wanted).outgoing
 
-    def take(self, outgoing: Outgoing) -> list[Grant]:
+    def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         with self._lock:
             state = self._entered()
-            return [grant for name in sorted(outgoing) for grant in take(state, name)]
+            return [grant for name in sorted(outgoing) for grant in take(state, name, broker)]
 
     def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
         with self._lock:
@@ -198,6 +200,12 @@ class MemoryStore:
         with self._lock:
             state = self._entered()
             return state.consumed_queues.unconsumed(state.now, queues)
+
+    def brokers(self, own: str = "") -> frozenset[str]:
+        check_name("broker", own)
+        with self._lock:
+            state = self._entered()
+            return state.brokers.all(state.now, own)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         with self._lock:

@@ -25,6 +25,7 @@ class StoredWait:
     due: int  # when its next acquire is expected, or since when it is in transit
     payload: bytes | None = None
     name: str = ""
+    broker: str = ""  # that the message belongs to; empty: any
     ends: float = inf  # when the wait is over without a permit
     ended: bool = False
     session: str = ""  # that asks for its grants; empty: none

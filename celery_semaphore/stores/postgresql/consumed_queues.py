@@ -1,10 +1,10 @@
-"""Know which queues of the broker are consumed: docs/maintain/architecture.md, chapter 12."""
+"""Know which brokers are used, and which of their queues: docs/maintain/architecture.md, chapter 12."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..encoding import check_consumed
+from ..encoding import check_consumed, check_name
 from .answers import texts
 from .names import original, stored
 
@@ -27,6 +27,11 @@ class ConsumedQueues:
     def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
         ((found,),) = self._runner.run("unconsumed", _stored(queues))
         return frozenset(map(original, texts(found)))
+
+    def brokers(self, own: str) -> frozenset[str]:
+        check_name("broker", own)
+        found = self._runner.run("brokers", stored(own))
+        return frozenset(original(str(name)) for (name,) in found)
 
 
 def _stored(queues: Collection[str]) -> list[str]:

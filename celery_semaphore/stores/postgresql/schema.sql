@@ -74,6 +74,7 @@ CREATE TABLE celery_semaphore.waiter (
     ends bigint, -- when it is deleted or, if it has a message, its wait ends
     name text COLLATE "C" NOT NULL, -- of its message
     payload bytea, -- its message
+    broker text COLLATE "C" NOT NULL DEFAULT '', -- that its message belongs to; empty: any
     session text COLLATE "C" NOT NULL DEFAULT '', -- that asks for its grants; empty: none
     epoch bigint NOT NULL DEFAULT 0, -- in which that session last said that it holds the wait
     keeps bigint NOT NULL DEFAULT 0 -- how long its place is kept in transit, if longer than a lease
@@ -107,6 +108,12 @@ CREATE UNLOGGED TABLE celery_semaphore.consumer (
     PRIMARY KEY (queue, worker)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.consumer (said);
+
+-- Brokers of the store's workers, see v1/consumed_queues.sql. A crash may empty this table: workers say it again in a minute.
+CREATE UNLOGGED TABLE celery_semaphore.broker (
+    name text COLLATE "C" PRIMARY KEY,
+    named bigint NOT NULL -- when a worker named it last
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- The messages of tasks that wait or waited: which one was admitted, for which holder, and whether it ran.
 CREATE TABLE celery_semaphore.message (

@@ -135,13 +135,14 @@ class PostgresStore:
         *,
         name: str = "",
         ends_in: float | None = None,
+        broker: str = "",
     ) -> Outgoing:
         check_name("message", name)
+        check_name("broker", broker)
         wanted = resource_claims(claims)
         ends = None if ends_in is None else microseconds(ends_in)
-        parked = Composite(
-            (stored(ticket.text), stored(name), ends, packed(claims), *columns(wanted))
-        )
+        names = (stored(ticket.text), stored(name), ends, stored(broker))
+        parked = Composite((*names, packed(claims), *columns(wanted)))
         said = self._runner.run("attach", parked, payload)
         return self._runner.handed_on([claim.resource for claim in wanted], said).outgoing
 
@@ -186,13 +187,12 @@ class PostgresStore:
             outgoing |= self._runner.handed_on([resource], handed).outgoing
         return outgoing
 
-    def take(self, outgoing: Outgoing) -> list[Grant]:
-        names = sorted(outgoing)
+    def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
+        names, by = sorted(outgoing), None if broker is None else stored(broker)
         grants: list[Grant] = []
         for start in range(0, len(names), BATCH):
-            grants += map(
-                answers.grant, self._runner.run("take", names[start : start + BATCH], TAKEN)
-            )
+            taken = self._runner.run("take", names[start : start + BATCH], TAKEN, by)
+            grants += map(answers.grant, taken)
         return grants
 
     def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
@@ -223,6 +223,9 @@ class PostgresStore:
 
     def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
         return self._consumed_queues.unconsumed(queues)
+
+    def brokers(self, own: str = "") -> frozenset[str]:
+        return self._consumed_queues.brokers(own)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         ((epoch, seen),) = self._runner.run("snapshot", resource, waiters, skip)

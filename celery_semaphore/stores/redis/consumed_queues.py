@@ -1,11 +1,12 @@
-"""Know which queues of the broker are consumed: docs/maintain/architecture.md, chapter 12."""
+"""Know which brokers are used, and which of their queues: docs/maintain/architecture.md, chapter 12."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..encoding import check_consumed
+from ..encoding import check_consumed, check_name
 from . import scripts
+from .answers import text
 from .connection import pack
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class ConsumedQueues:
             _, counts = self._runner.run(scripts.UNCONSUMED, [], [], self._declared(some))
             found += [queue for queue, count in zip(some, counts, strict=True) if not count]
         return frozenset(found)
+
+    def brokers(self, own: str) -> frozenset[str]:
+        check_name("broker", own)
+        key = 1, pack([self._keys.common("brokers")])
+        _, names = self._runner.run(scripts.BROKERS, [], [own], key)
+        return frozenset(map(text, names))
 
     def _declared(self, queues: Sequence[str]) -> tuple[int, bytes]:
         return len(queues), pack([self._keys.consumers(queue) for queue in queues])

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from ...core.formats import FORMAT
 from ...core.session import GRANT_S
-from ...core.store import CONSUMED_FOR_S
+from ...core.store import BROKER_FOR_S, CONSUMED_FOR_S
 from ..processes import SEEN_FOR_S
 from .connection import pack
 
@@ -38,8 +38,8 @@ class Script:
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
         constants = (
-            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S ="
-            f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}'
+            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S ="
+            f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}, {BROKER_FOR_S:.0f}'
         )
         self.source = "\n".join([constants, *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
@@ -83,5 +83,6 @@ OVERDUE = Script(*BEGIN, "overdue")
 PROCESSES = Script(*BEGIN, "processes")
 CONSUME = Script(*BEGIN, "consume")
 UNCONSUMED = Script(*BEGIN, "unconsumed")
+BROKERS = Script(*BEGIN, "brokers")
 SET_LIMIT = Script(*BEGIN, "set_limit")
 LIMITS = Script(*BEGIN, "limits")

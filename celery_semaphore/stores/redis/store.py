@@ -130,11 +130,13 @@ class RedisStore:
         *,
         name: str = "",
         ends_in: float | None = None,
+        broker: str = "",
     ) -> Outgoing:
         check_name("message", name)
+        check_name("broker", broker)
         wanted = resource_claims(claims)
         ends = "" if ends_in is None else microseconds(ends_in)
-        words = [ticket.text, payload, name, ends, packed(claims), *figures_of(wanted)]
+        words = [ticket.text, payload, name, ends, broker, packed(claims), *figures_of(wanted)]
         said = self._runner.run(scripts.ATTACH, wanted, words)
         return self._hand_on.handed_on(wanted, said).outgoing
 
@@ -181,8 +183,9 @@ class RedisStore:
             outgoing |= self._hand_on.handed_on(wanted, answer).outgoing
         return outgoing
 
-    def take(self, outgoing: Outgoing) -> list[Grant]:
-        calls = [([ResourceClaim(name, 0, 0)], [BATCH]) for name in sorted(outgoing)]
+    def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
+        words: list[Word] = [BATCH] if broker is None else [BATCH, broker]
+        calls: list[Call] = [([ResourceClaim(name, 0, 0)], words) for name in sorted(outgoing)]
         said = self._runner.run_all(scripts.TAKE, calls)
         return [answers.grant(each) for answer in said for each in answer[1]]
 
@@ -215,6 +218,9 @@ class RedisStore:
 
     def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
         return self._consumed_queues.unconsumed(queues)
+
+    def brokers(self, own: str = "") -> frozenset[str]:
+        return self._consumed_queues.brokers(own)
 
     def snapshot(self, resource: str, waiters: int = 100, skip: int = 0) -> Snapshot:
         answer = self._runner.run(

@@ -30,6 +30,7 @@ and all others run. ``set_format`` sets the number of the format in the server's
 from __future__ import annotations
 
 from .attached_grants import AttachedGrants
+from .brokers import Brokers
 from .callers import Callers
 from .calling import Calling
 from .changed_tasks import ChangedTasks
@@ -77,6 +78,7 @@ class StoreConformance(
     TwoMessages,
     MovedWaits,
     Outbox,
+    Brokers,
     EndedWaits,
     Promotions,
     PromotedWaits,

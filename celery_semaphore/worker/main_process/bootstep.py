@@ -72,7 +72,12 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
         _check_store(self.limiter, parks=OnSaturated.PARK in policies)
         if policies & {OnSaturated.PARK, OnSaturated.WAIT}:
-            watch = ParkingWatch(parent.app, settings, lambda: self.limiter.process.measured)
+            watch = ParkingWatch(
+                parent.app,
+                settings,
+                lambda: self.limiter.process.measured,
+                brokers=self.limiter.brokers,
+            )
             purged = bool(getattr(parent, "purge", False))  # by `celery worker --purge`
             watch.begin(waits=OnSaturated.WAIT in policies, purged=purged)
             self.limiter.worker.parking = watch

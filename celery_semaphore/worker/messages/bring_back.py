@@ -13,6 +13,7 @@ from ...core.events import (
 from ...core.formats import NewerFormat
 from ...core.permit import Grant
 from ...core.store import Outgoing, Store
+from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .parked import Parked, unpacked
 from .publisher import Publisher, Returned
@@ -39,6 +40,7 @@ class BringBack:
         outgoing: Outgoing,
         *,
         queues: ConsumedQueues,
+        brokers: Brokers,
         found: Callable[[Outgoing], object],
         grants: Iterable[Grant] = (),
         announce: Announce = ignore,
@@ -46,18 +48,20 @@ class BringBack:
         self._announce = announce
         self.name = "bringing parked tasks back"
         self._queues = queues
+        self._brokers = brokers
         self._found = found
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
         # Already taken out of the outbox.
-        self._messages = deque(_readable(grants))
+        self._messages = deque(self._sendable(grants))
 
     def run(self) -> None:
         """Send the messages and report them to the store, which offers the others again after their grants."""
         if not self._messages:
             self._publisher.check()  # if the broker is away, leave the messages to other workers
-            self._messages.extend(_readable(self._store.take(self._outgoing)))
+            taken = self._store.take(self._outgoing, self._brokers.of_outbox)
+            self._messages.extend(self._sendable(taken))
         unconsumed = self._queues.unconsumed(
             {name for _, parked in self._messages for name in (parked.way, parked.queue)}
         )
@@ -87,6 +91,10 @@ class BringBack:
 
     def on_give_up(self) -> None:
         """Do nothing: the messages stay in the store, which offers them again."""
+
+    def _sendable(self, grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
+        consumed = self._queues.own()
+        return (each for each in _readable(grants) if self._brokers.sends(each[1], consumed))
 
     def _send(self, grant: Grant, message: Parked, by: str, *, keeps: bool) -> None:
         # Unlike a message that was put back, this one is published by no holder: its name is random.

@@ -7,17 +7,45 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery import Celery
+from kombu.utils.url import parse_url
 
 from ...core.keeping import server_of
 from ...core.parking import BrokerFacts
 
 ANSWER_S = 2.0  # for each answer of the broker about its server
 SENTINEL = "sentinel"
+# Transport options that select one of several brokers at the same address.
+SELECTING = ("master_name", "region", "global_keyprefix", "queue_name_prefix")
 
 
 def is_amqp(app: Celery) -> bool:
     """Return whether the broker that this app's workers consume from is RabbitMQ, or another one with AMQP."""
     return bool(app.connection_for_read().transport.driver_type == "amqp")
+
+
+def name_of_broker(app: Celery) -> str:
+    """Name the broker that this app's workers consume from, by its address without credentials.
+
+    It is asked nothing, so the name is the same after it was away, or was made anew.
+    """
+    connection = app.connection_for_read()
+    kind, default = connection.transport.driver_type, connection.transport.default_port
+    places = [_place(**parse_url(url)) for url in connection.alt]
+    places = places or [_place(connection.hostname, connection.port)]
+    hosts = sorted(
+        {f"{host}:{port or default}" if port or default else host for host, port in places}
+    )
+    where = str(connection.virtual_host or "").removeprefix("/")
+    if kind == "redis":
+        where = where or "0"
+    options = connection.transport_options or {}
+    chosen = [f"{name}={options[name]}" for name in SELECTING if options.get(name)]
+    return " ".join([f"{kind}://{','.join(hosts)}/{where}", *chosen])
+
+
+def _place(hostname: str | None, port: int | None, **_: Any) -> tuple[str, int | None]:
+    # That of a socket is a whole URL, perhaps with a password.
+    return (hostname or "").rpartition("@")[2].removeprefix("socket://").lower(), port
 
 
 def facts_of_broker(app: Celery) -> BrokerFacts:

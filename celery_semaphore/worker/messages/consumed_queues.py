@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from hashlib import sha256
 
 from ...core.names import new_name
 from ...core.store import Store
@@ -29,11 +30,13 @@ WARNED_FOR_S = 3600.0  # between two warnings about one queue
 class ConsumedQueues:
     """Knows which queues are consumed, for any thread of a worker's main process.
 
-    A process that is no worker consumes none, and only asks.
+    A process that is no worker consumes none, and only asks. In the store the names of queues have the ``broker``
+    before them: another broker may have a queue of the same name.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], broker: Callable[[], str] = str) -> None:
         self._store = store
+        self._broker = broker
         self._name = ""
         self._read: Callable[[], Collection[str]] | None = None
         self._lock = threading.Lock()
@@ -79,7 +82,7 @@ class ConsumedQueues:
             left = self._said - now
             if now or left:
                 self._said |= now  # in case the answer is lost
-                self._store().consume(self._name, now, left)
+                self._store().consume(self._name, self._stored(now), self._stored(left))
                 self._said = now
             if self._ended and not self._said:
                 self._farewell.set()
@@ -92,10 +95,15 @@ class ConsumedQueues:
         now, others = time.monotonic(), {queue for queue in queues if queue not in own}
         self._answers = {queue: known for queue, known in self._answers.items() if known[0] > now}
         if unknown := others - self._answers.keys():
-            found = self._store().unconsumed(unknown)
+            stored = self._stored(unknown)
+            found = {stored[name] for name in self._store().unconsumed(stored)}
             known_until = now + REMEMBERED_S
             self._answers |= {queue: (known_until, queue in found) for queue in unknown}
         return frozenset(queue for queue in others if self._answers[queue][1])
+
+    def _stored(self, queues: Iterable[str]) -> dict[str, str]:
+        """Return these queues by their names in the store."""
+        return {of_broker(self._broker(), queue): queue for queue in queues}
 
     def warn(self, queue: str) -> None:
         """Warn, once in an hour for each queue, that waiting tasks go back to the broker."""
@@ -109,3 +117,8 @@ class ConsumedQueues:
             queue,
             queue,
         )
+
+
+def of_broker(broker: str, queue: str) -> str:
+    """Return the name of a queue in the store; a digest of its broker, since the whole may be too long."""
+    return f"{sha256(broker.encode()).hexdigest()[:16]}/{queue}" if broker else queue

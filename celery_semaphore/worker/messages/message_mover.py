@@ -12,6 +12,7 @@ from ...core.ticket import Ticket
 from ...settings import Settings
 from ..protocols import TaskRequest
 from .bring_back import BringBack
+from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .emptier import Emptier
 from .park import Park
@@ -33,12 +34,14 @@ class MessageMover:
         *,
         queues: ConsumedQueues,
         handed_on: Callable[[HandedOn], object],
+        brokers: Brokers,
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce
         self._settings = settings
         self._queues = queues
         self._handed_on = handed_on
+        self._brokers = brokers
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
@@ -70,6 +73,7 @@ class MessageMover:
             ends_in=ends_in,
             largest=self._settings.park_max_size,
             longest=self._settings.longest_delay,
+            broker=self._brokers.own,
             instead=lambda: self.put_back(request, ticket, delay),  # P7
             outgoing=self.bring_back,
             announce=self._announce,
@@ -84,6 +88,7 @@ class MessageMover:
                 self._publisher,
                 outgoing,
                 queues=self._queues,
+                brokers=self._brokers,
                 found=self.bring_back,
                 announce=self._announce,
             )

@@ -32,6 +32,7 @@ class Park(MoveJob):
     ends_in: float | None
     largest: int
     longest: float
+    broker: str
     instead: Callable[[], None]
     outgoing: Callable[[Outgoing], None]
     announce: Announce = ignore
@@ -42,12 +43,17 @@ class Park(MoveJob):
         if not request.may_be_moved():
             return
         came_from, way = request.came_from(), request.comes_back_to()
-        payload = packed(request.message, came_from, way, request.refusals)
+        payload = packed(request.message, came_from, way, request.refusals, self.broker)
         try:
             if len(payload) > self.largest:
                 raise OversizedMessage(len(payload), self.largest)
             outgoing = self.store.attach(
-                self.ticket, self.claims, payload, name=request.id, ends_in=self.ends_in
+                self.ticket,
+                self.claims,
+                payload,
+                name=request.id,
+                ends_in=self.ends_in,
+                broker=self.broker,
             )
             if request.id in state.revoked:  # a sweep that looked for it before found nothing
                 outgoing |= self.store.end([request.id])

@@ -18,6 +18,7 @@ class Parked:
     queue: str
     way: str
     refusals: int  # of its task in this wait
+    broker: str  # that it came from; empty: not known
     headers: Fields
     properties: Fields
     content_type: str | None
@@ -25,7 +26,7 @@ class Parked:
     body: bytes | str
 
 
-def packed(message: MessageContent, queue: str, way: str, refusals: int) -> bytes:
+def packed(message: MessageContent, queue: str, way: str, refusals: int, broker: str = "") -> bytes:
     """Return the message for the store: all but the body as JSON, which keeps dates and bytes, a line feed, the body.
 
     In all formats the first line is JSON that contains the ``format`` of the whole.
@@ -36,6 +37,7 @@ def packed(message: MessageContent, queue: str, way: str, refusals: int) -> byte
         "queue": queue,
         "way": way,
         "refusals": refusals,
+        "broker": broker,
         "headers": message.headers,
         "properties": {
             name: value

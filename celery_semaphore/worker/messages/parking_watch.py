@@ -15,12 +15,19 @@ from dataclasses import replace
 
 from celery import Celery
 
-from ...core.parking import UNKNOWN, BrokerFacts, ParkingDecision, ParkingRoom, decided
+from ...core.parking import (
+    UNKNOWN,
+    BrokerFacts,
+    ParkingDecision,
+    ParkingRoom,
+    decided,
+)
 from ...core.saturation import OnSaturated
 from ...core.store import Store
 from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 from ...settings import Settings
 from .broker import facts_of_broker
+from .brokers import Brokers
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +48,12 @@ class OversizedMessage(SemaphoreError):
 class ParkingWatch:
     """Knows whether the tasks of one worker are parked when they must wait."""
 
-    def __init__(self, app: Celery, settings: Settings, store: Callable[[], Store]) -> None:
+    def __init__(
+        self, app: Celery, settings: Settings, store: Callable[[], Store], *, brokers: Brokers
+    ) -> None:
         self._app = app
+        self._brokers = brokers
+        self._consumes = False  # whether this is a worker, and not a command that looks
         self._settings = settings
         self._store = store
         self._room = ParkingRoom(settings.park_max_waiting)
@@ -62,6 +73,7 @@ class ParkingWatch:
         If the broker's queues are ``purged``, warn of the tasks that this leaves.
         """
         self._waits = waits
+        self._consumes = True
         self.decide_again()
         if purged and (left := self._left):
             logger.warning("%s", left)
@@ -90,12 +102,14 @@ class ParkingWatch:
         store, before = self._store(), self.decision
         try:
             keeping = store.keeping(self._settings.park_max_waiting)
+            others = self._brokers.others(consumes=self._consumes)
         except StoreUnavailable as error:
             self.decision, self._sure = replace(before, parks=False, why=error.reason), False
             return
         broker, self._left = self._broker(), keeping.unpurged()
         shortage = self._room.shortage(keeping, lacking=bool(before.shortage))
-        self.decision = replace(decided(keeping, broker or BrokerFacts()), shortage=shortage)
+        decision = decided(keeping, broker or BrokerFacts()).beside(self._brokers.own, others)
+        self.decision = replace(decision, shortage=shortage)
         self._sure, self._epoch, self._looked_at = broker is not None, store.epoch, time.monotonic()
 
     def parks(self, on_saturated: OnSaturated, size: int) -> bool:
@@ -144,5 +158,6 @@ class ParkingWatch:
         if not self._waits and not decision.shortage:
             return
         held = decision.shortage or not decision.parks
-        warns = decision.shortage or (before or not self._sure if held else decision.weaker)
+        told = before or decision.shared or not self._sure if held else decision.weaker
+        warns = decision.shortage or told
         logger.log(logging.WARNING if warns else logging.INFO, "%s", decision)

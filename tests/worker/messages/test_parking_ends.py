@@ -183,6 +183,7 @@ def test_revoked_before_it_is_attached(site: Site) -> None:
         ends_in=None,
         largest=1000,
         longest=60.0,
+        broker="",
         instead=lambda: None,
         outgoing=outgoing.append,
     )

@@ -14,10 +14,12 @@ from kombu import Queue
 
 from celery_semaphore.core.keeping import Keeping, Safety
 from celery_semaphore.core.saturation import OnSaturated
+from celery_semaphore.core.store import Store
 from celery_semaphore.errors import SemaphoreError, StoreFull, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages import parking_watch
+from celery_semaphore.worker.messages.brokers import Brokers
 from celery_semaphore.worker.messages.parking_watch import LOOK_S, SILENCE_S, ParkingWatch
 from tests.conftest import need
 from tests.stores.test_health import SECRET, forbidding
@@ -33,18 +35,25 @@ PARKED = "waiting tasks are parked in {}: {}"
 NOT_OWN = "it writes no AOF, and it is not known to be the broker's own server"
 
 
+def watching(app: Celery, store: Callable[[], Store]) -> ParkingWatch:
+    settings = Settings.from_app(app)
+    return ParkingWatch(app, settings, store, brokers=Brokers(app, settings, store))
+
+
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     """Return a watch that has begun, for this broker and this store."""
 
     def watch(broker: str, store: str, *, queues: tuple[Queue, ...] = (), **conf: Any) -> Any:
         app = Celery("watched", broker=broker, set_as_current=False)
+        # Some tests reach one broker by several addresses.
+        app.conf.update(semaphore_broker="ours")
         app.conf.update(semaphore_url=store, semaphore_timeout=1, **conf)
         if queues:
             app.conf.task_queues = queues
         settings = Settings.from_app(app)
         opened = stack.enter_context(closing(settings.open_store()))
-        made = ParkingWatch(app, settings, lambda: opened)
+        made = watching(app, lambda: opened)
         made.begin(waits=True)
         return made
 
@@ -276,7 +285,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def following(kept: Kept, clock: list[float]) -> ParkingWatch:
     app = Celery("follows", broker="memory://", set_as_current=False)
     app.conf.update(semaphore_url="memory://", semaphore_park_max_size=100)
-    made = ParkingWatch(app, Settings.from_app(app), lambda: kept)
+    made = watching(app, lambda: kept)
     kept.epoch = 7
     made.begin(waits=True)
     return made
@@ -375,7 +384,7 @@ def test_nothing_is_said_where_no_task_leaves_it_open(
 ) -> None:
     app = Celery("says", broker="memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    ParkingWatch(app, Settings.from_app(app), lambda: kept).begin(waits=False)
+    watching(app, lambda: kept).begin(waits=False)
     assert said(caplog) == []
 
 
@@ -387,8 +396,28 @@ def test_a_purged_broker_does_not_have_what_is_parked(
     app = Celery("purges", broker="memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
     kept.says = Keeping("here", Safety.LOGGED, "it writes an AOF", parked=parked)
-    ParkingWatch(app, Settings.from_app(app), lambda: kept).begin(waits=False, purged=purged)
+    watching(app, lambda: kept).begin(waits=False, purged=purged)
     lines = [line for _, line in said(caplog)]
     assert len(lines) == bool(purged and parked)
     assert all(line.startswith("3 parked task(s) still wait in here") for line in lines)
     assert all("semaphore purge <name>" in line for line in lines)
+
+
+def test_workers_of_two_brokers_park_nothing_there(
+    watch: Watch, redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first one learns it by its next look; each warns once."""
+    store = f"redis://127.0.0.1:{redis.port}/1"
+    first = watch(redis.url, store, semaphore_broker="a")
+    assert first.decision.parks
+    said(caplog)
+    second = watch(redis.url, store, semaphore_broker="b")
+    first.decide_again()
+    first.decide_again()
+    lines = said(caplog)
+    assert [level for level, _ in lines] == [logging.WARNING] * 2
+    assert ["b and a" in lines[0][1], "a and b" in lines[1][1]] == [True, True]
+    for watching_one in (first, second):
+        decision = watching_one.decision
+        assert not decision.parked_there(OnSaturated.WAIT)
+        assert decision.parked_there(OnSaturated.PARK)

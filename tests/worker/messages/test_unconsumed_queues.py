@@ -9,7 +9,8 @@ import pytest
 from celery.result import AsyncResult
 
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.core.store import Store
+from celery_semaphore.worker.messages.broker import name_of_broker
+from celery_semaphore.worker.messages.consumed_queues import of_broker
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
@@ -34,10 +35,6 @@ def stop(site: Site, worker: CeleryWorker, how: str) -> None:
     )
     assert told
     worker.wait_until(lambda: "Canceling queue bulk" in worker.log(), 10, "it consumes no more")
-
-
-def consumed(store: Store, *queues: str) -> None:
-    wait_until(lambda: not store.unconsumed(queues), 10, "they are consumed")
 
 
 @pytest.mark.parametrize("how", STOPS)
@@ -165,7 +162,8 @@ def test_a_granted_queue_without_a_consumer_is_emptied(
     wait_until(lambda: site.waiting() == 5, 20, "they are parked")
     before.warm()
     before.wait(20)
-    store.consume("killed", [GRANTED])
+    stored = of_broker(name_of_broker(site.client), GRANTED)
+    store.consume("killed", [stored])
     off = PARK | {"semaphore_granted_queues": False}
     after = site.start(name="after", concurrency=2, conf=off)
     store.release("outside", [ONE])
@@ -174,7 +172,7 @@ def test_a_granted_queue_without_a_consumer_is_emptied(
     wait_until(sent, 10, "it was sent: its permit is kept from then on")
     site.send("free").get(timeout=10)
     assert not any(result.ready() for result in parked)
-    store.consume("killed", [], [GRANTED])
+    store.consume("killed", [], [stored])
     done(parked, 10)
     ran_once(
         site, "w", parked, 1, parked=False

@@ -12,8 +12,10 @@ from celery import Celery
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.brokers import Brokers
 from celery_semaphore.worker.messages.consumed_queues import ConsumedQueues
 from celery_semaphore.worker.messages.job import RetryLater
 from celery_semaphore.worker.messages.message import publish_arguments
@@ -158,6 +160,7 @@ def park(store: MemoryStore, request: Request, largest: int = 1000) -> list[str]
         ends_in=None,
         largest=largest,
         longest=60.0,
+        broker="",
         instead=lambda: did.append("instead"),
         outgoing=did.extend,
     ).run()
@@ -185,7 +188,7 @@ def test_what_is_too_large_goes_to_its_queue(store: Store) -> None:
     assert park(store, request, largest=10) == ["instead"]
     (said,) = request.said
     assert said.startswith(
-        "was not parked: its message takes 197 bytes, and semaphore_park_max_size is 10"
+        "was not parked: its message takes 211 bytes, and semaphore_park_max_size is 10"
     )
 
 
@@ -229,11 +232,14 @@ def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = B
     """Send what is granted; another worker consumes these queues."""
     store.consume("another", consumed, BOTH - set(consumed))
     queues = ConsumedQueues(lambda: store)
+    app = Celery("here", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
     return BringBack(
         store,
         broker,  # type: ignore[arg-type]
         frozenset({"one"}),
         queues=queues,
+        brokers=Brokers(app, Settings.from_app(app), lambda: store),
         found=lambda _: None,
     )
 

@@ -5,6 +5,7 @@ CREATE TYPE celery_semaphore.v1_parked AS (
     ticket text,
     name text, -- of the message; empty: none
     ends_in bigint, -- how long the wait lasts from now on; null: without end
+    broker text, -- that the message belongs to; empty: any
     claims text, -- as the caller wrote them
     resources text[], limits bigint[], weights bigint[]
 );
@@ -62,18 +63,18 @@ CREATE FUNCTION celery_semaphore.v1_store_message(
 BEGIN
     INSERT INTO celery_semaphore.waiter AS w
         (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
-            claims, due, ends, name, payload)
+            claims, due, ends, name, payload, broker)
     VALUES (
         celery_semaphore.v1_digest(_parked.resources[_home], _ticket.nonce), _parked.resources[_home],
         _ticket.urgency, _ticket.place, _ticket.nonce, CASE WHEN _granted THEN 'granted' ELSE 'in_line' END, _sends,
         'park', _parked.weights[_home], _parked.limits[_home], _parked.resources, _parked.weights, _parked.limits,
-        _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload)
+        _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
     ON CONFLICT (id) DO UPDATE SET
         urgency = excluded.urgency, place = excluded.place, state = excluded.state, kind = excluded.kind,
         weight = excluded.weight, own_limit = excluded.own_limit,
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
-        payload = excluded.payload, outbox = _sends OR w.outbox AND _granted,
+        payload = excluded.payload, broker = excluded.broker, outbox = _sends OR w.outbox AND _granted,
         session = excluded.session, keeps = excluded.keeps; -- no session: it is always reachable
     IF _sends THEN
         UPDATE celery_semaphore.permit AS p SET ends = _m.now + _m.take_up

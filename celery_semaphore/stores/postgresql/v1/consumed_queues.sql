@@ -1,4 +1,4 @@
--- Know which queues of the broker are consumed.
+-- Know which brokers are used, and which of their queues are consumed.
 
 -- Return for how long a worker counts as a consumer after it said so, in microseconds: CONSUMED_FOR_S of core/store.py.
 CREATE FUNCTION celery_semaphore.v1_consumed_for(_lease bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
@@ -47,4 +47,31 @@ BEGIN
         SELECT each.queue FROM unnest(_queues) AS each (queue) WHERE NOT EXISTS (
             SELECT FROM celery_semaphore.consumer AS c
             WHERE c.queue = each.queue AND c.said > now - kept AND c.said < now + kept));
+END $$;
+
+-- Return for how long a broker counts after a worker named it, in microseconds: BROKER_FOR_S of core/store.py.
+CREATE FUNCTION celery_semaphore.v1_broker_for() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 3600000000::bigint $$;
+
+-- K5: note the caller's broker, unless it is empty, and return those that were named lately.
+CREATE FUNCTION celery_semaphore.v1_brokers(
+    _call celery_semaphore.v1_call, _own text
+) RETURNS SETOF text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    now bigint;
+    kept bigint := celery_semaphore.v1_broker_for();
+    asked text;
+BEGIN
+    PERFORM celery_semaphore.v1_need_read_committed();
+    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    now := celery_semaphore.v1_now(_call.clock);
+    IF _own <> '' THEN
+        asked := set_config('synchronous_commit', 'off', true);
+        INSERT INTO celery_semaphore.broker AS b (name, named) VALUES (_own, now)
+        ON CONFLICT (name) DO UPDATE SET named = excluded.named;
+        DELETE FROM celery_semaphore.broker AS b WHERE b.ctid = ANY (ARRAY(
+            SELECT old.ctid FROM celery_semaphore.broker AS old
+            WHERE old.named <= now - kept OR old.named >= now + kept -- the clock stepped back
+            FOR UPDATE SKIP LOCKED));
+    END IF;
+    RETURN QUERY SELECT b.name FROM celery_semaphore.broker AS b WHERE b.named > now - kept AND b.named < now + kept;
 END $$;

@@ -1,8 +1,9 @@
 -- Hand out parked messages that must be sent, and delete those that the broker has.
 
 -- Return the messages that must be sent, each to one caller only. A message that is not sent is returned again later.
+-- K4: with a `_broker`, those of other brokers stay.
 CREATE FUNCTION celery_semaphore.v1_take(
-    _call celery_semaphore.v1_call, _names text[], _most int
+    _call celery_semaphore.v1_call, _names text[], _most int, _broker text
 ) RETURNS TABLE (epoch bigint, ticket text, token bigint, ends bigint, claims text, payload bytea)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
@@ -15,7 +16,7 @@ BEGIN
         RETURN QUERY
         WITH out AS MATERIALIZED (
             SELECT w.id FROM celery_semaphore.waiter AS w
-            WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT _most
+            WHERE w.resource = home AND w.outbox AND (_broker IS NULL OR w.broker IN ('', _broker)) ORDER BY w.urgency, w.place, w.nonce LIMIT _most
         ), taken AS (
             UPDATE celery_semaphore.waiter AS w SET outbox = false
             WHERE w.id = ANY (ARRAY(SELECT out.id FROM out))

@@ -84,14 +84,15 @@ BEGIN
     INSERT INTO celery_semaphore.waiter
         (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
             claims,
-         due, ends, name, payload, session, epoch, keeps)
+         due, ends, name, payload, broker, session, epoch, keeps)
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
         CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
-        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END, session, _m.epoch,
+        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
+        CASE WHEN stays THEN stood.broker ELSE '' END, session, _m.epoch,
         _a.keeps
     );
     IF stays AND stood.ends IS NOT NULL THEN

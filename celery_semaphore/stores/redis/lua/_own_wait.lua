@@ -73,6 +73,7 @@ function own_wait.refuse(n, reason)
         end
         if kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
+            asked.broker = before.broker
         elseif session ~= "" then -- E1, E2
             asked.session, asked.epoch = session, epoch
         end

@@ -1,14 +1,14 @@
 -- Attach its message to a parked ticket; from now on it can be granted, perhaps at once.
 --   arg 1 ticket  2 payload  3 its name, or empty  4 microseconds until its wait ends, or empty
---       5 claims, as the caller wrote them, then limit and weight of each resource
+--       5 its broker, or empty: any  6 claims, as the caller wrote them, then limit and weight of each resource
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 local ticket, payload, ends_in = arg(1), arg(2), tonumber(arg(4))
-local home, asked = resources[1], {kind = "park", due = now, claims = arg(5), names = {}, weights = {}, limits = {}}
-asked.name, asked.ends = arg(3), ends_in and now + ends_in
+local home, asked = resources[1], {kind = "park", due = now, claims = arg(6), names = {}, weights = {}, limits = {}}
+asked.name, asked.ends, asked.broker = arg(3), ends_in and now + ends_in, arg(5) ~= "" and arg(5) or nil
 local claims = {}
 for n, at in ipairs(resources) do
-    claims[n] = {at = at, weight = tonumber(arg(5 + 2 * n))}
-    asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(4 + 2 * n))
+    claims[n] = {at = at, weight = tonumber(arg(6 + 2 * n))}
+    asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(5 + 2 * n))
     asked.weights[at.name] = claims[n].weight
     expiry.end_overdue(at)
 end
