@@ -9,7 +9,10 @@ from kombu.entity import Queue
 
 GRANTED = ".granted"  # suffix of the short queue by which granted messages overtake a backlog
 # The properties that a granted queue has in common with its queue.
-SHARED = ("durable", "max_priority", "auto_delete", "exclusive")
+SHARED = ("durable", "max_priority", "exclusive")
+# After so long without a consumer the granted queue of an auto-delete queue is deleted. It is no auto-delete queue, as
+# its worker ceases to consume it for a moment when it returns messages, and RabbitMQ would delete them.
+LEFT_FOR_S = 86_400.0
 # It has all arguments of its queue but these: they drop messages, each of which has a permit and is no longer in the
 # store, or deliver them to one worker only, while others have a free process.
 NOT_SHARED = {
@@ -45,6 +48,8 @@ def queue_beside(home: Any) -> Queue:
     ):  # else they would go by the name of the granted queue, and nothing is bound by that
         arguments.setdefault(DEAD_LETTER_KEY, _key_of(home))
     shared: dict[str, Any] = {name: getattr(home, name) for name in SHARED}
+    if home.auto_delete:
+        shared["expires"] = LEFT_FOR_S
     return Queue(granted_queue(home.name), queue_arguments=arguments, **shared)
 
 

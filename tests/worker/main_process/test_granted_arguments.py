@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kombu import Exchange, Queue
 
-from celery_semaphore.worker.messages.granted_queue import queue_beside
+from celery_semaphore.worker.messages.granted_queue import LEFT_FOR_S, queue_beside
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 
@@ -66,6 +66,13 @@ def test_it_has_the_arguments_that_drop_nothing(
     assert beside.queue_arguments == expected
     assert beside.expires is None
     assert home.queue_arguments == before
+
+
+def test_it_is_not_deleted_while_its_worker_ceases_to_consume_it() -> None:
+    """A worker that returns granted messages cancels its consumer first, and they are in no other place."""
+    beside: Any = queue_beside(Queue("celery", auto_delete=True))
+    assert not beside.auto_delete
+    assert beside.expires == LEFT_FOR_S
 
 
 @pytest.mark.rabbitmq
