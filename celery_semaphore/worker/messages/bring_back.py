@@ -127,3 +127,7 @@ def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
             yield grant, unpacked(grant.payload)
         except NewerFormat as error:
             logger.warning("a parked task stays in the store: %s", error)
+        except Exception:  # one that cannot be read must not keep the others from being sent
+            logger.exception(
+                "a parked message of semaphore %r cannot be read", grant.claims[0].semaphore
+            )

@@ -60,4 +60,5 @@ def unpacked(payload: bytes) -> Parked:
     head, _, body = payload.partition(b"\n")
     rest = loads(head.decode())
     check_format("its message", rest.pop("format", FORMAT))
+    rest.setdefault("broker", "")
     return Parked(body=body.decode() if rest.pop("text") else body, **rest)

@@ -62,6 +62,28 @@ def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixt
     assert newer in [grant.payload for grant in store.take(store.reap())]
 
 
+def test_an_unreadable_parked_message_holds_up_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore(StoreOptions(now=lambda: 1000.0))
+    store.set_limit(0, "one")
+    claims = [Claim("one", None, 1)]
+    store.attach(parked(store, "d"), claims, b"damaged")
+    for holder in "abc":
+        parked(store, holder)
+    store.set_limit(4, "one")
+    broker = Broker()
+    bring_back(store, broker).run()
+    assert len(broker.queues) == 3
+    assert [each for each in caplog.messages if "cannot be read" in each]
+
+
+def test_a_parked_message_without_a_broker_can_be_read() -> None:
+    """It was parked before messages named theirs."""
+    head, _, body = packed(a_message(), "celery", "celery", 2).partition(b"\n")
+    named = json.loads(head)
+    del named["broker"]
+    assert unpacked(json.dumps(named).encode() + b"\n" + body).broker == ""
+
+
 def test_a_newer_header_is_passed_on() -> None:
     """Its first two words are the same in all formats; each attempt is another message."""
     back = sent_back("x:0123", 3, None, 2, HEADER)
