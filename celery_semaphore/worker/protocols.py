@@ -164,6 +164,10 @@ class HeldRequest(TaskRequest, Protocol):
     time_start: float | None
 
     @property
+    def is_unstarted(self) -> bool:
+        """Whether no process was given the task, which has not ended either."""
+
+    @property
     def stamped_headers(self) -> Sequence[str]:
         """The names of the headers by which a stamped task can be revoked."""
 

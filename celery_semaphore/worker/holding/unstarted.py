@@ -45,7 +45,7 @@ class Unstarted:
     def end_revoked(self) -> None:
         """End the tasks that were revoked or expired since, in the loop: their grants must not wait for a process."""
         for _, request, _ in self.now().values():
-            if request.time_start is None:
+            if request.is_unstarted:
                 request.revoked_in_line()
 
     def is_stuck(self) -> bool:

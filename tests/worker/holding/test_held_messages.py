@@ -95,7 +95,7 @@ class Request:
             channel=c.task_consumer.channel, acknowledged=False, reject_log_error=self._reject
         )
         self.returned: list[str] = []
-        self.is_revoked = revoked
+        self.is_revoked, self.is_unstarted = revoked, True
         self.stamped_headers: list[str] = []
         self.fails = False
 
