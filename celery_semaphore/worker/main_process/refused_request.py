@@ -86,6 +86,11 @@ class RefusedRequestMixin(GrantedRequestMixin):
         """How the task waits, as its options or the settings say."""
         return self.task.semaphore_options.policy(self._limiter.settings).on_saturated
 
+    def _parks(self) -> bool:
+        """Return whether the task may be parked now: it may have been received long before it was refused."""
+        parking = self._limiter.worker.parking
+        return parking is None or parking.parks(self.on_saturated, len(self.message.body))
+
     def ways_to_wait(self) -> dict[str, object]:
         """Return the headers by which the pool process knows how this attempt waits if it must."""
         ways: dict[str, object] = {}
@@ -147,7 +152,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
         if refused.disposition is Disposition.DROP:
             self.acknowledge()
             self.end_grant()  # after a change of its policy it asked without its ticket
-        elif refused.disposition is Disposition.PARK and refused.ticket:
+        elif refused.disposition is Disposition.PARK and refused.ticket and self._parks():
             self._limiter.mover.park(
                 self,
                 refused.ticket,

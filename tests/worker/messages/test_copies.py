@@ -14,6 +14,7 @@ from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER
@@ -148,6 +149,28 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     )
     request.on_refused(attempt)
     assert releases == [None]
+
+
+@pytest.mark.parametrize("parks", [True, False])
+def test_it_is_parked_as_is_decided_now(
+    app: Celery, parks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may have tried it long after it was received: the store may keep nothing by now."""
+    task, moved = limited(app), list[str]()
+    limiter, request = limiter_of(app), request_of(task, **{TICKET: SENT})
+    monkeypatch.setattr(limiter.mover, "put_back", lambda *_: moved.append("put back"))
+    monkeypatch.setattr(limiter.mover, "park", lambda *_, **__: moved.append("parked"))
+    limiter.worker.parking = SimpleNamespace(parks=lambda *_: parks)  # type: ignore[assignment]
+    attempt = RefusedAttempt(
+        reason="full",
+        why=Reason.SATURATED,
+        disposition=Disposition.PARK,
+        delay=1.0,
+        ticket=Ticket("x:1", 9, 1_000_000),
+        claims=(ONE,),
+    )
+    request.on_refused(attempt)
+    assert moved == ["parked" if parks else "put back"]
 
 
 # -- refusals of those who wait
