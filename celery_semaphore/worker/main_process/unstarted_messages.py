@@ -36,6 +36,7 @@ from ..holding import amqp_redelivery, redis_redelivery
 from ..holding.pool_line import goes_first, leaves, waiting_by
 from ..holding.session import Session
 from ..limiter import Limiter
+from ..messages.granted_queue import granted_queue
 from ..messages.ticket_header import WaitGrant
 from .granted_request import GrantedRequestMixin
 
@@ -159,7 +160,9 @@ class UnstartedMessages:
     def _return(self) -> None:
         """Return what waits, and receive none for a while."""
         self._pause()
-        waiting = self._waiting()  # with what came while RabbitMQ answered
+        consumed = {queue.name for queue in self._consumer.queues}
+        # With what came while RabbitMQ answered, but without what no worker might get: its queue was cancelled.
+        waiting = [each for each in self._waiting() if granted_queue(each.came_from()) in consumed]
         counted = [each for each in waiting if self._is_counted(each)]
         try:
             self._give_back([each for each in waiting if each not in counted])  # G1
