@@ -69,7 +69,7 @@ class UnstartedMessages:
 
     def received(self) -> None:
         """Look soon whether a process has begun what was just delivered."""
-        self._requests = self._waiting()
+        self._requests = self._delivered()
         self._check_in(BEGINS_WITHIN_S)
 
     def give_back_all(self) -> None:
@@ -122,7 +122,7 @@ class UnstartedMessages:
         for request in self._waiting():
             if request.revoked_in_line():  # G3
                 leaves(self._c, request)
-        self._requests = waiting = self._waiting()
+        self._requests, waiting = self._delivered(), self._waiting()
         if any(map(self._is_late, waiting)):
             self._find_others()
         if self._paused:
@@ -132,8 +132,12 @@ class UnstartedMessages:
 
     def _waiting(self) -> list[GrantedRequestMixin]:
         """Return the requests of granted messages that wait for a process, in order."""
+        return [each for each in self._delivered() if each.grant]
+
+    def _delivered(self) -> list[GrantedRequestMixin]:
+        """Return all requests that wait for a process here, also of messages that came without a permit."""
         line = waiting_by(self._c, self._consumer.channel)
-        return [each for each in line if isinstance(each, GrantedRequestMixin) and each.grant]
+        return [each for each in line if isinstance(each, GrantedRequestMixin)]
 
     def _is_over(self) -> bool:
         return time.monotonic() - self._returned_at >= PAUSE_S
@@ -170,7 +174,7 @@ class UnstartedMessages:
             logger.warning("granted tasks could not be given to other workers yet: %r", error)
         for request in counted:
             self._end_grant(request)  # G2
-        self._requests = self._waiting()
+        self._requests = self._delivered()
         if len(self._returns) > NOTED:
             self._returns.clear()
 
