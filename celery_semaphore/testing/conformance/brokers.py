@@ -149,7 +149,7 @@ class Brokers(Suite):
         assert messages(store.take(outgoing, broker)) == [b"a"]
         assert store.brokers(broker) == {broker}
 
-    def test_a_name_that_is_too_long_is_refused(self, store: Store) -> None:
+    def test_a_name_of_a_broker_that_is_too_long_is_refused(self, store: Store) -> None:
         admitted(store, claim(), "busy")
         ticket = refused(store, claim(), "a", Wait(Kind.PARK)).ticket
         assert ticket is not None
