@@ -27,8 +27,8 @@ ON_TO_OTHERS = [
         "a busy worker goes on to receive",
         "it gave back all that it had",
         "main_process/unstarted_messages",
-        "        self._pause()\n        waiting",
-        "        waiting",
+        "        self._pause()\n        consumed",
+        "        consumed",
         f"{IDLES}",
     ),
     granted(
