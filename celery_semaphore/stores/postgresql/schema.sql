@@ -109,7 +109,7 @@ CREATE UNLOGGED TABLE celery_semaphore.consumer (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.consumer (said);
 
--- Brokers of the store's workers, see v1/consumed_queues.sql. A crash may empty this table: workers say it again in a minute.
+-- Brokers of the store's workers, see v1/consumed_queues.sql. A crash may empty it: workers soon say it again.
 CREATE UNLOGGED TABLE celery_semaphore.broker (
     name text COLLATE "C" PRIMARY KEY,
     named bigint NOT NULL -- when a worker named it last

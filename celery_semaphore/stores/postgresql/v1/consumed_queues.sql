@@ -50,7 +50,9 @@ BEGIN
 END $$;
 
 -- Return for how long a broker counts after a worker named it, in microseconds: BROKER_FOR_S of core/store.py.
-CREATE FUNCTION celery_semaphore.v1_broker_for() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 3600000000::bigint $$;
+CREATE FUNCTION celery_semaphore.v1_broker_for() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT 3600000000::bigint
+$$;
 
 -- K5: note the caller's broker, unless it is empty, and return those that were named lately.
 CREATE FUNCTION celery_semaphore.v1_brokers(
