@@ -34,5 +34,5 @@ class WaitingPlace:
 def _open_semaphores(tasks: Iterable[Any], settings: Settings) -> Iterable[str]:
     for task in tasks:
         options = getattr(task, "semaphore_options", None)
-        if options and options.policy(settings).on_saturated is OnSaturated.WAIT:
+        if options and options.on_saturated_by(settings) is OnSaturated.WAIT:
             yield from (resource_name(limit.semaphore, None) for limit in options.limits)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..core.limit import Limit
     from ..core.permit import Claim
-    from ..core.saturation import WaitPolicy
+    from ..core.saturation import OnSaturated, WaitPolicy
     from ..core.ticket import Ticket
     from ..errors import SemaphoreError
     from ..settings import Settings
@@ -94,6 +94,9 @@ class TaskOptions(Protocol):
 
     def policy(self, settings: Settings) -> WaitPolicy:
         """Return how a call waits."""
+
+    def on_saturated_by(self, settings: Settings) -> OnSaturated:
+        """Return what happens to a call without a permit."""
 
     def terminates(self, settings: Settings) -> bool:
         """Return whether a task that lost its permit is ended."""

@@ -84,7 +84,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
     @property
     def on_saturated(self) -> OnSaturated:
         """How the task waits, as its options or the settings say."""
-        return self.task.semaphore_options.policy(self._limiter.settings).on_saturated
+        return self.task.semaphore_options.on_saturated_by(self._limiter.settings)
 
     def _parks(self) -> bool:
         """Return whether the task may be parked now: it may have been received long before it was refused."""
@@ -96,8 +96,8 @@ class RefusedRequestMixin(GrantedRequestMixin):
         ways: dict[str, object] = {}
         if (held := self._limiter.worker.held) is not None:
             ways[SESSION] = held.session_for(self.message)
-        if (parking := self._limiter.worker.parking) is not None:
-            ways[PARKS] = parking.parks(self.on_saturated, len(self.message.body))
+        if self._limiter.worker.parking is not None:
+            ways[PARKS] = self._parks()
         return ways
 
     def again(self, ticket: Ticket | None) -> Self:

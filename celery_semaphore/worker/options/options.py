@@ -106,11 +106,15 @@ class Options:
         """Return how a call waits, with the defaults of the settings."""
         longest = min(self.requeue_max_delay or settings.requeue_max_delay, settings.longest_delay)
         return WaitPolicy(
-            OnSaturated(self.on_saturated or settings.on_saturated),
+            self.on_saturated_by(settings),
             min(self.requeue_delay or settings.requeue_delay, longest),
             longest,
             self.wait_timeout or settings.wait_timeout,
         )
+
+    def on_saturated_by(self, settings: Settings) -> OnSaturated:
+        """Return what happens to a call without a permit, with the default of the settings."""
+        return OnSaturated(self.on_saturated or settings.on_saturated)
 
     def terminates(self, settings: Settings) -> bool:
         """Return whether a task that lost its permit is ended."""

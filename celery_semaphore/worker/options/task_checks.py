@@ -82,7 +82,7 @@ def any_parks(tasks: Iterable[BoundTask], settings: Settings) -> bool:
 def policies_of(tasks: Iterable[BoundTask], settings: Settings) -> set[OnSaturated]:
     """Return how these tasks wait or end without a permit."""
     options = [_options_of(task) for task in tasks]
-    return {each.policy(settings).on_saturated for each in options if each}
+    return {each.on_saturated_by(settings) for each in options if each}
 
 
 def warnings_of(tasks: Iterable[BoundTask]) -> Iterator[str]:
