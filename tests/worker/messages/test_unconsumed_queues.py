@@ -59,9 +59,11 @@ def test_the_tasks_of_another_queue_go_on(
     print("the others had run after", time.monotonic() - since)  # noqa: T201 - a figure for the report
     assert not any(result.ready() for result in parked)
     wait_until(lambda: site.waiting("api") == 0, 20, "all are with the broker")
-    log = other.log()
-    assert log.count("no worker consumes queue 'bulk'") == 1, "once an hour"
-    assert "Traceback" not in log
+    # Any worker may have sent them, also the one that consumes other queues only.
+    warned = [each.log().count("no worker consumes queue 'bulk'") for each in (other, bulk)]
+    assert 1 in warned, "somebody says so"
+    assert max(warned) == 1, "once an hour"
+    assert "Traceback" not in other.log()
     comes_back(site, parked)
 
 
