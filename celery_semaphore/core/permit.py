@@ -110,7 +110,7 @@ class Refusal:
     reason: Reason
     limit: int  # in force at that claim's resource
     occupied: int  # weight of the permits and grants there
-    ticket: Ticket | None  # None if the caller would not wait
+    ticket: Ticket | None  # None if the caller does not wait
     position: int  # waiters ahead
     retry_after: float  # seconds, within the caller's bounds
     waited: float  # seconds since the ticket was made

@@ -200,6 +200,8 @@ class Stores(RuleBasedStateMachine):
             self._is_over(task.name)
         elif answer.reason in (Reason.COPY, Reason.TIMED_OUT) or (answer.ticket and not task.parks):
             self._is_over(task.name)  # the message that came is all there is of it
+        if isinstance(answer, Refusal) and answer.reason is Reason.RUNNING:
+            assert not answer.ticket, "that wait ended when the other message was admitted"  # A9
         if heard and isinstance(answer, Permit):
             task.permit, task.given_up_at = answer, self.clock.now + LEASE
         elif heard and isinstance(answer, Refusal):

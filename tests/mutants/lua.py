@@ -509,8 +509,8 @@ LINES = [
         "who would not wait gets a ticket",
         "drop and fail leave a line of waiters that never come",
         "_own_wait",
-        '    elseif kind == "" or reason == "released" or',
-        '    elseif reason == "released" or',
+        '    if kind == "" or reason == "released" or',
+        '    if reason == "released" or',
     ),
 ]
 

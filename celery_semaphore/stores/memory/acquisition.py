@@ -117,7 +117,7 @@ class Acquisition:
         retry = int(self._delay(claim, reason, position, wait))
         if reason is not Reason.RUNNING:  # it does not wait while it runs
             retry = int(min(left, retry))
-        kept = self.ticket if self.messages.ticket and reason is Reason.RUNNING else None
+        kept = None  # also of A9: the wait ended when that message was admitted
         if self.wait and reason not in (Reason.RELEASED, Reason.COPY, Reason.RUNNING):
             if left <= 0:
                 self.state.forget_ticket(self.wanted, self.ticket.nonce)
@@ -125,7 +125,7 @@ class Acquisition:
             else:
                 kept = self.ticket
                 self._stand(claim, self.wait, retry)
-        if (kept and reason is not Reason.RUNNING) or reason is Reason.RECOVERING:
+        if kept or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self.state.limit(claim.resource) or 0, at.occupied()
         asked = next(each for each in self.claims if each.resource == claim.resource)

@@ -36,11 +36,13 @@ def interrupted(task: Task, clock: Clock, number: str) -> Ticket:
     return ticket
 
 
-def waits(task: Task, holder: str, number: str, header: Ticket) -> Refusal:
+def waits(
+    task: Task, holder: str, number: str, header: Ticket | None, *, redelivered: bool = True
+) -> Refusal:
     """Deliver the message again, with the header that it was sent with."""
     ticket = header if number else None
     wait = Wait(task.kind or Kind.REQUEUE, ticket)
-    brought = MessageId(task.of, number, redelivered=True, remember_for=REMEMBERED)
+    brought = MessageId(task.of, number, redelivered=redelivered, remember_for=REMEMBERED)
     answer = task.store.acquire(task.claims, holder, wait, brought)
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.SATURATED
@@ -158,6 +160,32 @@ class NewWaits(WithTasks):
             assert anew.ticket
             assert (anew.position, anew.ticket.since) == (1, clock.now - (n - 3))
             clock.advance(1)
+
+    @kinds
+    @numbers
+    def test_a_message_that_was_published_while_it_runs_begins_anew(
+        self, store: Store, clock: Clock, kind: Kind, number: str
+    ) -> None:
+        """Refuse it as running, and publish it with the ticket of that answer; its run dies."""
+        task = Task(store, kind)
+        task.goes_back("h1")
+        header = task.ticket if number else None
+        clock.advance(1)
+        assert isinstance(task.asks("h2", number, redelivered=True), Permit)
+        clock.advance(1)
+        running = task.asks("h3", number, ticket=header, redelivered=True)
+        assert isinstance(running, Refusal)
+        assert (running.reason, running.ticket) == (Reason.RUNNING, None)
+        store.release("h2", task.claims)
+        admitted(store, task.claims, "busy")
+        requeued(store, task.claims, "other")
+        clock.advance(1)
+        anew = waits(task, "h4", "h3.1", running.ticket, redelivered=False)
+        assert anew.ticket
+        assert (anew.position, anew.ticket.since) == (1, clock.now)
+        clock.advance(1)
+        assert waits(task, "h5", "h3.1", running.ticket).ticket == anew.ticket
+        assert waits(task, "h6", "h5.1", anew.ticket, redelivered=False).ticket == anew.ticket
 
     def test_its_priority_is_its_messages_own(self, store: Store, clock: Clock) -> None:
         task = Task(store)

@@ -106,7 +106,6 @@ def _other_delivery(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> Re
         dropped,
         disposition=Disposition.HOLD,
         delay=min(max(refusal.retry_after, policy.shortest), policy.longest),
-        ticket=refusal.ticket,
     )
 
 

@@ -120,11 +120,10 @@ BEGIN
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
     answer.retry := celery_semaphore.v1_retry_delay(_a, at, _reason, answer.turn, _runs_until, _m);
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
+    answer.ticket := ''; -- also of A9: the wait ended when that message was admitted
     IF _reason = 'running' THEN
-        answer.ticket := _a.carried;
         RETURN answer;
     END IF;
-    answer.ticket := '';
     IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
         IF celery_semaphore.v1_time_left(_a, _m.now) <= 0 THEN
             PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);

@@ -58,10 +58,8 @@ function own_wait.refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - line.place_of(ticket))
     local turn = line.position(claim.at, ticket)
     local retry = delay(claim, reason, turn)
-    if reason == "running" then
-        ticket = messages.carried
-    elseif kind == "" or reason == "released" or reason == "copy" then
-        ticket = ""
+    if kind == "" or reason == "released" or reason == "copy" or reason == "running" then
+        ticket = "" -- also of A9: the wait ended when that message was admitted
     elseif own_wait.left() <= 0 then
         own_wait.forget()
         ticket, reason, retry = "", "timed_out", 0
