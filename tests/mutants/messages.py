@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from .lua import KEYS, lua
+from .lua import CONFORMED, KEYS, lua
+from .nonces import nonces
+from .postgresql import postgresql
+
+ON_VALKEY, ON_MEMORY, ON_POSTGRES = (
+    f"{CONFORMED}::Test{name}Store" for name in ("Valkey", "Memory", "Postgres")
+)
+ENDED = (ON_VALKEY, "-k", "another_message_of_the_wait_that_is_over")
+LATER = (ON_VALKEY, "-k", "a_wait_that_began_after_that_run")
 
 COPIES = [
     lua(
@@ -431,8 +439,24 @@ AGAIN = [
         "only what is delivered again begins anew",
         "a rejected message comes back; but one of a granted queue is published into its home queue",
         "_messages",
-        "again or brings_none and said.admitted ~= message",
+        "again or not brings_later_wait and said.admitted ~= message",
         "again",
+    ),
+    lua(
+        "who brings a ticket goes on waiting",
+        "a run leaves none; but the header of a message that was never admitted still has one",
+        "_messages",
+        "\n    and line.place_of(ticket) > line.place_of(said.ticket)\n",
+        "\n",
+        tests=ENDED,
+    ),
+    lua(
+        "any message that comes after a run begins anew",
+        "its wait is over; but a later one may have begun at another resource, and that one goes on",
+        "_messages",
+        "again or not brings_later_wait and said.admitted ~= message",
+        "again or said.admitted ~= message",
+        tests=LATER,
     ),
     lua(
         "the header tells the place",
@@ -457,4 +481,32 @@ AGAIN = [
     ),
 ]
 
-MUTANTS = (*COPIES, *OUTBOX, *CALLERS, *AGAIN)
+ELSEWHERE = [
+    nonces(
+        "who brings a ticket goes on waiting",
+        "a run leaves none",
+        "messages",
+        "bool(self._carried and told and self._carried.place > told.place)",
+        "bool(self._carried)",
+        ON_MEMORY,
+        *ENDED[1:],
+    ),
+    postgresql(
+        "who brings a ticket goes on waiting",
+        "a run leaves none",
+        "v1/acquire_slow_path.sql",
+        "coalesce((_a.ticket).place <= (celery_semaphore.v1_parse_ticket(said.ticket)).place, true)",
+        "_a.carried = ''",
+        tests=(ON_POSTGRES, *ENDED[1:]),
+    ),
+    postgresql(
+        "any message that comes after a run begins anew",
+        "its wait is over",
+        "v1/acquire_slow_path.sql",
+        "coalesce((_a.ticket).place <= (celery_semaphore.v1_parse_ticket(said.ticket)).place, true)",
+        "true",
+        tests=(ON_POSTGRES, *LATER[1:]),
+    ),
+]
+
+MUTANTS = (*COPIES, *OUTBOX, *CALLERS, *AGAIN, *ELSEWHERE)

@@ -45,14 +45,14 @@ class Messages:
 
     @property
     def begins_anew(self) -> bool:
-        """A15: return whether a message was admitted and its run died, and this one is no earlier part of that wait.
+        """A15: return whether a message was admitted and its run died, so that the wait of all messages is over.
 
-        It is the admitted one, delivered again, or was published after that run: then it carries no ticket.
+        Do so for the admitted one, delivered again, and for any other that brings no ticket of a later wait.
         """
         known, mine = self._known, self._mine
         if not known or not mine or known.admitted is None or self.refusal():
             return False
-        return self._is_again or (known.admitted != mine.number and self._carried is None)
+        return self._is_again or (known.admitted != mine.number and not self._brings_later_wait)
 
     def refusal(self) -> Reason | None:
         """Return why the run of this message, or of another one of its task, keeps this one from running."""
@@ -95,6 +95,15 @@ class Messages:
         """Return whether the broker delivered the message that was admitted once more."""
         known, mine = self._known, self._mine
         return bool(known and mine and mine.redelivered and known.admitted == mine.number)
+
+    @property
+    def _brings_later_wait(self) -> bool:
+        """Return whether the ticket is of a wait that began after that of the admitted message.
+
+        A header cannot be changed: it has the ticket also when its wait is over.
+        """
+        told = self._known.ticket if self._known else None
+        return bool(self._carried and told and self._carried.place > told.place)
 
     def _unknown_run(self, carried: Ticket | None) -> Remembered | None:
         """Return a record for a message that comes again while it runs; the first one of a task leaves none."""

@@ -11,6 +11,7 @@ import pytest
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, requeued
 from .brought import REMEMBERED, Task, WithTasks
+from .changed_tasks import DISK
 from .suite import LEASE
 
 if TYPE_CHECKING:
@@ -186,6 +187,36 @@ class NewWaits(WithTasks):
         clock.advance(1)
         assert waits(task, "h5", "h3.1", running.ticket).ticket == anew.ticket
         assert waits(task, "h6", "h5.1", anew.ticket, redelivered=False).ticket == anew.ticket
+
+    @kinds
+    @pytest.mark.parametrize("redelivered", [True, False])
+    def test_another_message_of_the_wait_that_is_over_begins_anew(
+        self, store: Store, clock: Clock, kind: Kind, *, redelivered: bool
+    ) -> None:
+        """Deliver a message that was never admitted, whose header has the ticket of that wait."""
+        task = Task(store, kind)
+        header = interrupted(task, clock, "h1.1")
+        anew = waits(task, "h3", "h1.2", header, redelivered=redelivered)
+        assert anew.ticket
+        assert (anew.position, anew.ticket.since) == (1, clock.now)
+        assert anew.ticket.nonce == header.nonce
+        clock.advance(1)
+        assert waits(task, "h4", "h1.1", header).ticket == anew.ticket
+        assert waits(task, "h5", "h1.2", header).ticket == anew.ticket
+
+    def test_a_wait_that_began_after_that_run_goes_on(self, task: Task, clock: Clock) -> None:
+        """Let the task change its claims, so that only the first resource knows of that run."""
+        header, api = interrupted(task, clock, "h1.1"), task.claims
+        task.claims = DISK
+        task.is_interrupted("h3", "h1.1", ticket=header, redelivered=True)
+        admitted(task.store, DISK, "busy")
+        clock.advance(1)
+        new = waits(task, "h4", "h1.1", header).ticket
+        assert new
+        assert new.since == clock.now
+        clock.advance(1)
+        task.claims = api
+        assert waits(task, "h5", "h4.1", new, redelivered=False).ticket == new
 
     def test_its_priority_is_its_messages_own(self, store: Store, clock: Clock) -> None:
         task = Task(store)

@@ -3,7 +3,8 @@
 It lies there since granted queues were turned off, or since the last worker of the queue ended: no worker would run it,
 and its permit would idle. So the grant ends first, and the next in line gets the permit. Then the message is published,
 with confirm, and taken away: a crash in between leaves it in both queues. The two are different messages of one wait,
-so one runs and the other is a copy (A8, A9).
+so one runs and the other is a copy (A8, A9). Its ticket goes along; if it was admitted before, the store gives it a new
+place (A15).
 """
 
 from __future__ import annotations

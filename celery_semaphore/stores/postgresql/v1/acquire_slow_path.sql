@@ -30,10 +30,12 @@ BEGIN
         END IF;
         SELECT p.ends INTO runs_until FROM celery_semaphore.permit AS p
         WHERE p.resource = _a.resources[1] AND p.holder = said.holder AND said.admitted IS NOT NULL;
-        -- A15: it is the admitted one, delivered again, or was published after that run, without a ticket.
+        -- A15: it is the admitted one, delivered again, or another that brings no ticket of a later wait. A header has
+        -- the ticket also when its wait is over.
         anew := coalesce(NOT said.ran AND runs_until IS NULL AND CASE
             WHEN said.admitted = _a.message THEN _a.task_id IS NOT NULL
-            WHEN said.admitted IS NOT NULL THEN _a.carried = ''
+            WHEN said.admitted IS NOT NULL THEN
+                coalesce((_a.ticket).place <= (celery_semaphore.v1_parse_ticket(said.ticket)).place, true)
         END, false);
     END IF;
     _a := celery_semaphore.v1_with_ticket(_a, said, anew, m.now);

@@ -17,7 +17,9 @@ local of_earlier = said and said.ticket ~= "" and ticket ~= ""
 if of_earlier then
     said = nil
 end
-local brings_none = ticket == ""
+-- A header has the ticket also when its wait is over.
+local brings_later_wait = said and said.ticket ~= "" and ticket ~= ""
+    and line.place_of(ticket) > line.place_of(said.ticket)
 -- A15: the wait that began later counts, for a message keeps the header of one that has ended.
 if said and said.ticket ~= "" and (ticket == "" or line.place_of(ticket) < line.place_of(said.ticket)) then
     ticket = said.ticket
@@ -72,14 +74,14 @@ function messages.run()
     end
 end
 
--- A15: return whether a message was admitted and its run died, and this one is no earlier part of that wait: it is the
--- admitted one, delivered again, or was published after that run, and then it carries no ticket.
+-- A15: return whether a message was admitted and its run died, so that the wait of all messages is over: for the
+-- admitted one, delivered again, and for any other that brings no ticket of a later wait.
 function messages.begins_anew()
     local again = is_again()
     if not (said and said.admitted) or messages.run() then
         return false
     end
-    return again or brings_none and said.admitted ~= message
+    return again or not brings_later_wait and said.admitted ~= message
 end
 
 -- A9: note the run of this very message, so that the release of its permit tells that it ended (R5).
