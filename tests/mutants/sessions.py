@@ -197,7 +197,7 @@ POSTGRES = (
         "a message for other claims ends the wait of its grant",
         "it takes its place",
         "v1/attach.sql",
-        "        PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m.now); -- records of other claims\n",
+        "        PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m); -- records of other claims\n",
         "",
         noticed_by="of_one_back",
     ),

@@ -67,10 +67,11 @@ class Acquisition:
     def _took_up(self) -> Permit | None:
         """Take up the grant of the wait, if it is for these claims (A10, E8); end it in any case (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
-        self.state.end_grant(self.wanted, self.ticket.nonce)
-        if not (grant and whole):
-            return None
-        return self._admitted(grant.token)
+        if grant and whole:
+            self.state.end_grant(self.wanted, self.ticket.nonce)
+            return self._admitted(grant.token)
+        self.state.return_to_line(self.wanted, self.ticket.nonce)
+        return None
 
     def _asked(self) -> Answer:
         called = self.wait is not None and self.wait.kind is Kind.BLOCK

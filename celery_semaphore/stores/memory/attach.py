@@ -42,7 +42,7 @@ def attach(
     at.tickets[waiter.nonce] = waiter
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
-        state.end_grant(wanted, waiter.nonce)
+        state.return_to_line(wanted, waiter.nonce)
     elif entry and before and before.payload is None:  # E3: the outbox sends it
         _send(state, at, waiter)
 

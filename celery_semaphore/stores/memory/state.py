@@ -247,6 +247,14 @@ class MemoryState:
         for claim in wanted:
             self.at(claim.resource).grants.pop(nonce, None)
 
+    def return_to_line(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
+        """A11: end the grant of a wait, which stands in line again if it is reachable."""
+        for at in [self.at(claim.resource) for claim in wanted]:
+            ended = at.grants.pop(nonce, None)
+            waiter = at.tickets.get(nonce)
+            if ended and waiter and waiter.session and not self.is_reachable(waiter):
+                at.send_off(waiter, self.now)
+
     def taken_up(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """Delete a wait and its grant: the holder has its permit, or needs none."""
         self.end_grant(wanted, nonce)

@@ -6,12 +6,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind
+from ...core.permit import Kind, MessageId, Refusal
 from ...core.session import GRANT_S, Standing
 from .acquisition import admitted, came_back, claim, refused
 from .calling import BOTH, granted
 from .grants import attached, reaped, released
-from .session_calls import HOUR, S, T, forgotten_after, held, held_in_turn, nonces, reachable
+from .session_calls import (
+    HOUR,
+    S,
+    T,
+    forgotten_after,
+    held,
+    held_in_turn,
+    holding,
+    nonces,
+    reachable,
+)
 from .suite import GRACE, LEASE, Suite
 
 if TYPE_CHECKING:
@@ -124,6 +134,26 @@ class WaitsAfterLosses(Suite):
         assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
         (waiter,) = store.snapshot("api").waiters
         assert (waiter.reachable, waiter.ticket.priority) == (True, 255)
+
+    def test_a_grant_that_a_message_cannot_take_up_leaves_nobody_in_line(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """A11: its session did not name the wait in this epoch, so it stands in transit, and not in the way."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        store.acquire(claim(), "b", holding(S), MessageId("task:b", remember_for=HOUR))
+        store.release("a", claim())
+        admitted(store, claim(limit=2), "other")
+        self.remember(store)()
+        store.ask(S)
+        clock.advance(1.0)
+        answer = store.acquire(
+            claim(), "again", None, MessageId("task:b", "again", remember_for=HOUR)
+        )
+        assert isinstance(answer, Refusal)
+        (waiter,) = store.snapshot("api").waiters
+        assert (waiter.due, waiter.reachable) == (clock.now, False)
+        assert store.totals(["api"])[0].in_transit == 1
 
     def test_a_session_names_what_was_granted_before(self, store: Store) -> None:
         store.ask(S)

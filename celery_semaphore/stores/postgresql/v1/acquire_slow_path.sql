@@ -118,7 +118,7 @@ BEGIN
     IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
-            PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m.now);
+            PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m);
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
             _ats[n] := celery_semaphore.v1_declare_limit(

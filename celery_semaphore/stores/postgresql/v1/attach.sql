@@ -47,7 +47,7 @@ BEGIN
     sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;
     IF given.part AND NOT granted THEN
         PERFORM celery_semaphore.v1_free_rows(its_grant, _parked.resources, m.now);
-        PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m.now); -- records of other claims
+        PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m); -- records of other claims
     END IF;
     PERFORM celery_semaphore.v1_store_message(_parked, _payload, ticket, home, granted, sends, m);
     RETURN celery_semaphore.v1_hand_on(_parked.resources, m);

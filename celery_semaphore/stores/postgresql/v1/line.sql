@@ -42,8 +42,9 @@ END $$;
 
 -- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resources,
 -- since the next in line may get the permit.
-CREATE FUNCTION celery_semaphore.v1_return_to_line(_nonce text, _resources text[], _now bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_return_to_line(
+    _nonce text, _resources text[], _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     one text;
 BEGIN
@@ -52,7 +53,11 @@ BEGIN
         SET outbox = false,
             state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'granted';
-        PERFORM celery_semaphore.v1_mark_in_use(one, _now);
+        UPDATE celery_semaphore.waiter AS w
+        SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
+        WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'in_line' AND w.payload IS NULL
+            AND celery_semaphore.v1_is_out_of_reach(w.session, w.epoch, _m);
+        PERFORM celery_semaphore.v1_mark_in_use(one, _m.now);
     END LOOP;
 END $$;
 
