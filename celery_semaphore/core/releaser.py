@@ -29,13 +29,13 @@ class _Release:
     claims: Sequence[Claim]
     message_id: MessageId | None
     since: float = field(default_factory=time.monotonic)
+    then: list[Callable[[], None]] = field(default_factory=list)  # what waits for its end
 
 
 @dataclass(slots=True)
 class _Dying:
     gone: Callable[[], bool]
     then: Callable[[], None]
-    over: Callable[[], bool]
 
 
 class Releaser:
@@ -72,11 +72,13 @@ class Releaser:
         """Release as soon as possible."""
         self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))
 
-    def when(
-        self, gone: Callable[[], bool], then: Callable[[], None], over: Callable[[], bool]
-    ) -> None:
-        """Call ``then`` once the process is ``gone``, unless it is ``over`` before."""
-        self.soon(partial(self._dying.append, _Dying(gone, then, over)))
+    def after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
+        """Call ``then`` once each release of this holder that was queued before has succeeded, or is given up."""
+        self.soon(partial(self._call_after, holder, then))
+
+    def when(self, gone: Callable[[], bool], then: Callable[[], None]) -> None:
+        """Call ``then`` once the process is ``gone``."""
+        self.soon(partial(self._dying.append, _Dying(gone, then)))
 
     def soon(self, job: Callable[[], None]) -> None:
         """Queue a job for the releaser's thread, which enters the notes written so far first."""
@@ -115,26 +117,39 @@ class Releaser:
 
     def _check_dying(self) -> None:
         for each in list(self._dying):
-            if each.over():
-                self._dying.remove(each)
-            elif each.gone():
+            if each.gone():
                 self._dying.remove(each)
                 self._before()  # read its last notes
                 each.then()
 
     def _release(self, release: _Release) -> None:
+        over = [release]  # also after an error that is not repeated
         try:
             handed = self._store.release(release.holder, release.claims, release.message_id)
             self._handed_on(handed)
         except StoreUnavailable as error:
             self._releases.append(release)
-            self._give_up_overdue(error)
+            over = self._give_up_overdue(error)
             self._retry_at = time.monotonic() + RETRY_PAUSE_S
+        finally:
+            for each in over:
+                for then in each.then:
+                    self.after(each.holder, then)
 
-    def _give_up_overdue(self, error: StoreUnavailable) -> None:
-        """Drop all that are older than a lease, or they would queue up while the store hangs."""
+    def _call_after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
+        for release in self._releases:
+            if release.holder == holder:
+                release.then.append(then)
+                return
+        then()
+
+    def _give_up_overdue(self, error: StoreUnavailable) -> list[_Release]:
+        """Drop and return all that are older than a lease, or they would queue up while the store hangs."""
         begun = time.monotonic() - self._store.lease
-        kept = [release for release in self._releases if release.since >= begun]
-        if overdue := len(self._releases) - len(kept):
-            logger.warning("%d release(s) given up, their leases have ended: %s", overdue, error)
-            self._releases = deque(kept)
+        overdue = [release for release in self._releases if release.since < begun]
+        if overdue:
+            logger.warning(
+                "%d release(s) given up, their leases have ended: %s", len(overdue), error
+            )
+            self._releases = deque(each for each in self._releases if each.since >= begun)
+        return overdue

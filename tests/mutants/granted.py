@@ -13,6 +13,7 @@ HEADERS = f"{HERE}/test_headers.py"
 IDLES = f"{ELSEWHERE}::test_no_permit_idles_beside_a_free_process"
 
 granted = Group("granted", "celery_semaphore/worker")
+core = Group("granted", "celery_semaphore/core")
 
 ON_TO_OTHERS = [
     granted(
@@ -168,10 +169,36 @@ HOME_AGAIN = [
     granted(
         "it is published while its process may hold the permit",
         "the sooner the better; but the new one is refused, since the old one may run",
-        "main_process/granted_request",
-        "        if gone is None:\n            put_back()\n",
-        "        if True:\n            put_back()\n",
+        "permits/ledger",
+        "        give_back = partial(self._give_back, holder, message_id, then)\n",
+        "        self._releaser.after(holder, then or (lambda: None))\n"
+        "        give_back = partial(self._give_back, holder, message_id, None)\n",
         f"{HOME}::test_waits_for_its_process_to_be_gone",
+    ),
+    granted(
+        "an end that is told twice is over",
+        "the first one released the permit; but only the second one has rejected the message",
+        "permits/ledger",
+        "            self._releaser.when(lambda: gone() or not self.has(holder), give_back)\n",
+        "            if self.has(holder):\n                self._releaser.when(gone, give_back)\n",
+        f"{HOME}::test_goes_home_once_though_its_end_is_told_twice",
+    ),
+    core(
+        "what follows a release follows the attempt",
+        "the releaser works off its queue in order; but what failed goes to its end",
+        "releaser",
+        "            if release.holder == holder:\n",
+        "            if False:\n",
+        f"{HOME}::test_comes_after_a_release_that_fails_at_first",
+        f"{HOME}::test_stays_while_its_permit_cannot_be_released",
+    ),
+    core(
+        "nothing follows a release that is given up",
+        "it did not succeed; but the lease has ended",
+        "releaser",
+        "        return overdue\n",
+        "        return []\n",
+        f"{HOME}::test_comes_after_a_release_that_is_given_up",
     ),
     granted(
         "one that cannot be published is rejected once more",

@@ -100,8 +100,8 @@ MUTANTS = [
         "of all overdue releases the one that failed is given up",
         "each of the others is tried once more, and the store hangs",
         "core/releaser",
-        "if release.since >= begun]",
-        "if release.since >= begun or release is not self._releases[-1]]",
+        "if each.since >= begun)",
+        "if each.since >= begun or each is not self._releases[-1])",
         "tests/core/test_releaser.py::test_what_is_older_than_a_lease_is_given_up_at_once",
     ),
     outside(

@@ -8,20 +8,20 @@ How it fails:
 * A message that is rejected for another delivery would come by its granted queue for ever, before all waiting tasks. So
   it is published into its home queue, and acknowledged when the broker has confirmed: if the worker or the broker fails
   before that, the old message is delivered again.
+* A late release of the old message would end the wait that the new one began. So that one is published by the
+  continuation of the release: the store may be away for a while, and releases overtake each other then.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from celery.worker import state
 
 from ..holding.broker_reply import BrokerReply
 from ..messages.ticket_header import TICKET, Carried, WaitGrant, grant_of
-from ..permits.process import is_gone
 from .events import EventsMixin
 
 logger = logging.getLogger(__name__)
@@ -83,8 +83,8 @@ class GrantedRequestMixin(EventsMixin):
         self._goes_home.append(True)
         self.send_event("task-rejected", requeue=True)
 
-    def go_home(self, gone: Callable[[], bool] | None = None) -> None:
-        """Publish a rejected message into its home queue, now or once its process is ``gone``."""
+    def go_home(self) -> None:
+        """Publish a rejected message into its home queue, unless that was done."""
         try:
             self._goes_home.pop()  # atomic: an end may be noted twice
         except IndexError:
@@ -95,14 +95,7 @@ class GrantedRequestMixin(EventsMixin):
         if ticket is None:
             self.refusals = 0
         request: Any = self  # with what the class beside this one adds
-        put_back = partial(self._limiter.mover.put_back, request, ticket, 0.0)
-        if gone is None:
-            put_back()
-            return
-        # Its permit is released then, too. That must come first, or the new message is refused since the old one may
-        # be running: the second step of the releaser comes after the release.
-        releaser = self._limiter.process.releaser
-        releaser.when(gone, partial(releaser.soon, partial(releaser.soon, put_back)), lambda: False)
+        self._limiter.mover.put_back(request, ticket, 0.0)
 
     def on_put_back(self) -> None:
         """Acknowledge the message: the broker has the one that replaces it."""
@@ -122,17 +115,10 @@ class GrantedRequestMixin(EventsMixin):
     def deliver_elsewhere(self) -> None:
         """Let the broker deliver the message again, because it cannot be run here."""
         self.reject(requeue=True)
-        self.go_home()
+        self._limiter.process.releaser.after(self.holder, self.go_home)
 
-    def ended_without_permit(self, *, reported: bool, returned: bool) -> None:
-        """Handle an end: a returned message goes home, and any other one gives its grant back, if it still has it."""
-        pid = self.worker_pid
-        gone = None if reported or pid is None else partial(is_gone, pid)
+    def after_release(self, *, returned: bool) -> Callable[[], None] | None:
+        """Return what follows the release at an end: a message goes home, or gives its grant back, if it has it."""
         if returned:
-            self.go_home(gone)
-        elif self.grant is None:
-            return
-        elif gone is None:
-            self.end_grant()
-        else:
-            self._limiter.process.releaser.when(gone, self.end_grant, lambda: False)
+            return self.go_home
+        return None if self.grant is None else self.end_grant

@@ -189,14 +189,12 @@ class LimitedRequestMixin(RefusedRequestMixin):
         if not self.task.acks_late and not self.acknowledged and not cancelled:
             self.acknowledge()
         message_id = None if self._returned or cancelled else self._message_id
+        then = None if cancelled else self.after_release(returned=self._returned)
         if reported or self.worker_pid is None:
-            ledger.ended(self.holder, message_id=message_id)
+            ledger.ended(self.holder, None, message_id, then)
         elif self._limiter.notes is not None:
-            ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id)
-        else:
-            return  # the task runs in this process, which goes on: task_postrun releases the permit
-        if not cancelled:
-            self.ended_without_permit(reported=reported, returned=self._returned)
+            ledger.ended(self.holder, partial(is_gone, self.worker_pid), message_id, then)
+        # Else the task runs in this process, which goes on: task_postrun releases the permit.
 
     def _died_without_permit(self, exc: BaseException) -> bool:
         """Return whether an early-ack task must be delivered again, because its body never began.

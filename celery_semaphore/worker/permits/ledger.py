@@ -138,18 +138,21 @@ class Ledger:
         holder: str,
         gone: Callable[[], bool] | None = None,
         message_id: MessageId | None = None,
+        then: Callable[[], None] | None = None,
     ) -> None:
         """Release this delivery's permit: at once, or once its process is ``gone``.
 
-        Give the ``message_id`` of its message if this was the end of its task, so that no copy runs.
+        Give the ``message_id`` of its message if this was the end of its task, so that no copy runs. After the release
+        ``then`` is called, in the releaser's thread.
 
-        It may be called more than once: a process that reports its end after all is waited for no more.
+        It may be called more than once: a process that reports its end after all is waited for no more. Each ``then``
+        is called, whichever of the calls releases.
         """
+        give_back = partial(self._give_back, holder, message_id, then)
         if gone is None:
-            self._give_back(holder, message_id)
+            give_back()
         else:
-            then = partial(self._give_back, holder, message_id)
-            self._releaser.when(gone, then, lambda: not self.has(holder))
+            self._releaser.when(lambda: gone() or not self.has(holder), give_back)
 
     def close(self, timeout: float) -> None:
         """Release what can be released within ``timeout`` seconds; the other permits end with their leases."""
@@ -173,11 +176,15 @@ class Ledger:
         self._keeper.discard(holder)
         return delivery
 
-    def _give_back(self, holder: str, message_id: MessageId | None) -> None:
+    def _give_back(
+        self, holder: str, message_id: MessageId | None, then: Callable[[], None] | None
+    ) -> None:
         delivery = self._taken(holder)
+        if delivery is not None and not delivery.released:
+            self._releaser.release(holder, delivery.claims, message_id)
+        if then is not None:
+            self._releaser.after(holder, then)
         if delivery is not None:
-            if not delivery.released:
-                self._releaser.release(holder, delivery.claims, message_id)
             self._announce_release(delivery)
 
     def _announce_release(self, delivery: Delivery) -> None:

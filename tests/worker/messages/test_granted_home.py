@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from celery_semaphore.core import releaser as releaser_module
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
+from celery_semaphore.worker.main_process import request as request_module
 from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
@@ -83,6 +87,13 @@ class Broker:
         limiter = limiter_of(app)
         limiter.worker.granted = frozenset({"celery"})
         monkeypatch.setattr(limiter.mover, "put_back", lambda _, *put: self.did.append(put))
+        self.releaser = limiter.process.releaser
+
+    def settle(self) -> None:
+        """Let the releaser do what it can do now."""
+        for _ in range(5):
+            self.releaser._event.set()
+            self.releaser._step()
 
     def request(self, app: Celery, queue: str = "celery.granted", **options: Any) -> Any:
         request = request_of(limited(app, **options), queue, **{TICKET: GRANTED})
@@ -106,6 +117,7 @@ def test_is_acknowledged_when_the_broker_has_the_new_one(app: Celery, broker: Br
     request._ended(reported=True)
     request.acknowledge()
     request.reject()
+    broker.settle()
     assert broker.did == [(None, 0.0)], "it begins a new wait"
     request.on_put_back()
     assert broker.did[1:] == ["acknowledged"]
@@ -115,6 +127,7 @@ def test_keeps_its_grant_if_it_had_no_permit(app: Celery, broker: Broker) -> Non
     request = broker.request(app)
     request.reject(requeue=True)
     request._ended(reported=True)
+    broker.settle()
     assert broker.did == [(X7, 0.0)]
 
 
@@ -132,6 +145,7 @@ def test_only_one_of_a_granted_queue_goes_home(app: Celery, broker: Broker) -> N
     request = broker.request(app, "celery")
     request.reject(requeue=True)
     request._ended(reported=True)
+    broker.settle()
     assert broker.did == ["returned"]
 
 
@@ -139,22 +153,125 @@ def test_one_that_cannot_be_run_again_goes_home(app: Celery, broker: Broker) -> 
     """M5, in a worker without a channel of its own for granted queues."""
     request = broker.request(app)
     request.deliver_elsewhere()
+    broker.settle()
     assert broker.did == [(X7, 0.0)]
 
 
-def test_waits_for_its_process_to_be_gone(
-    app: Celery, broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before that the new message would be refused, since the old one may be running."""
+@pytest.fixture
+def died(app: Celery, broker: Broker) -> Iterator[Callable[[], Any]]:
+    """Return a request with a permit, rejected since its process has died."""
     limiter = limiter_of(app)
     limiter.notes = SimpleNamespace(drain=lambda _: False)  # type: ignore[assignment]
-    waits: list[Any] = []
-    monkeypatch.setattr(limiter.process.releaser, "when", lambda *when: waits.append(when))
-    request = broker.request(app, acks_late=True)
-    request.permit_held(0.0)
-    request.worker_pid = 2**22 + 1
-    request.reject(requeue=True)
-    request._ended(reported=False)
-    assert broker.did == []
-    assert len(waits) == 2, "the permit is released, and the message goes home"
+
+    def died() -> Any:
+        request = broker.request(app, acks_late=True)
+        request.permit_held(0.0)
+        request.worker_pid = 2**22 + 1
+        request.reject(requeue=True)
+        return request
+
+    yield died
     limiter.notes = None
+
+
+def test_waits_for_its_process_to_be_gone(
+    broker: Broker, died: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that the new message would be refused, since the old one may be running."""
+    gone: list[int] = []
+    monkeypatch.setattr(request_module, "is_gone", gone.__contains__)
+    request = died()
+    request._ended(reported=False)
+    broker.settle()
+    assert broker.did == []
+    gone.append(request.worker_pid)
+    broker.settle()
+    assert broker.did == [(None, 0.0)]
+
+
+def test_goes_home_once_though_its_end_is_told_twice(
+    broker: Broker, died: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first end may be told before Celery has rejected the message."""
+    monkeypatch.setattr(request_module, "is_gone", lambda _: True)
+    request = died()
+    request._returned = False
+    request._ended(reported=False)
+    broker.settle()
+    assert broker.did == []
+    request._returned = True
+    request._ended(reported=False)
+    request._ended(reported=True)
+    broker.settle()
+    assert broker.did == [(None, 0.0)]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_comes_after_a_release_that_fails_at_first(
+    broker: Broker, died: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, reported: bool
+) -> None:
+    """Others overtake it. If it came later, it would end the wait that the new message began."""
+    store, failures = broker.releaser._store, 4
+    release = store.release
+
+    def at_last(holder: Any, *args: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise StoreUnavailable("away")
+        broker.did.append(holder)
+        return release(holder, *args)
+
+    monkeypatch.setattr(store, "release", at_last)
+    monkeypatch.setattr(releaser_module, "RETRY_PAUSE_S", 0.05)
+    request = died()
+    for other in ("a", "b"):
+        broker.releaser.release(other, [ONE])
+    request._ended(reported=reported)
+    broker.releaser.start()
+    wait_until(lambda: (None, 0.0) in broker.did, 10, "it goes home")
+    broker.releaser.close(5)
+    assert sorted(map(str, broker.did)) == sorted(["a", "b", request.holder, "(None, 0.0)"])
+    assert broker.did.index(request.holder) < broker.did.index((None, 0.0))
+
+
+def test_comes_after_a_release_that_is_given_up(
+    broker: Broker, died: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease has ended by then."""
+    store = broker.releaser._store
+
+    def away(*_: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store, "release", away)
+    monkeypatch.setattr(store, "lease", 0.3)
+    died()._ended(reported=True)
+    since = time.monotonic()
+    broker.releaser.start()
+    wait_until(lambda: broker.did, 10, "it goes home")
+    assert time.monotonic() - since >= 0.3
+    broker.releaser.close(5)
+    assert broker.did == [(None, 0.0)]
+
+
+def test_stays_while_its_permit_cannot_be_released(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy], tmp_path: Path
+) -> None:
+    """The process is gone at once, and the store comes back later."""
+    proxy, log = start_proxy(valkey.port), tmp_path / "log"
+    site.store_url = site.store_url.replace(str(valkey.port), str(proxy.port))
+    site.lease = 60.0
+    result = parked_and_granted(site, "late_lost", "sleep", env={"LOG_MESSAGES": str(log)})
+    (worker,) = site.workers
+    wait_until(lambda: site.inside("w") == 1, 20, "it runs")
+    proxy.cut()
+    worker.kill_child()
+    worker.wait_until(lambda: "WorkerLostError" in worker.log(), 20, "its process is gone")
+    time.sleep(1.5)
+    assert routes(log, result.id) == ["celery", "celery.granted"]
+    proxy.restore()
+    done([result], 30)
+    assert result.get() == "again"
+    assert routes(log, result.id)[2:] == ["celery"]
+    site.wait_all_back(ONE, 10)
