@@ -183,6 +183,15 @@ HOME_AGAIN = [
         "            if self.has(holder):\n                self._releaser.when(gone, give_back)\n",
         f"{HOME}::test_goes_home_once_though_its_end_is_told_twice",
     ),
+    granted(
+        "a rejected one keeps its grant",
+        "it takes it up when it is delivered again; but there it may wait for long",
+        "main_process/granted_request",
+        "        if (grant := self.grant) is not None:  # it would",
+        "        if (grant := None) is not None:  # it would",
+        f"{ENDS}::test_its_process_dies_before_it_has_the_permit",
+        f"{HOME}::test_gives_its_grant_back_if_it_had_no_permit",
+    ),
     core(
         "what follows a release follows the attempt",
         "the releaser works off its queue in order; but what failed goes to its end",

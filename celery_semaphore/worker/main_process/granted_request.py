@@ -84,7 +84,11 @@ class GrantedRequestMixin(EventsMixin):
         self.send_event("task-rejected", requeue=True)
 
     def go_home(self) -> None:
-        """Publish a rejected message into its home queue, unless that was done."""
+        """Publish a rejected message into its home queue, unless that was done; its grant ends first."""
+        if (grant := self.grant) is not None:  # it would idle while the message waits there
+            self.end_grant()
+            self._limiter.process.releaser.after(grant[0], self.go_home)
+            return
         try:
             self._goes_home.pop()  # atomic: an end may be noted twice
         except IndexError:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,6 +158,27 @@ def test_discarded_before_there_is_a_request(broker: Site, store: Store) -> None
     assert time.monotonic() - since < SWEEPS + AT_ONCE_S
     assert "KeyError" in other.log()
     assert site.counter.stats("never")["entries"] == 0
+
+
+@both
+def test_its_process_dies_before_it_has_the_permit(
+    broker: Site, store: Store, tmp_path: Path
+) -> None:
+    """It is delivered again by its home queue, where it may wait for long."""
+    site, struck = broker, tmp_path / "struck"
+    struck.touch()
+    env = {"FAULT": "child: before acquire", "FAULT_FILE": str(struck)}
+    site.start(concurrency=1, conf=CONF, env=env)
+    (dies,) = parked(site, store)
+    (following,) = parked(site, store)
+    backlog = [site.send("free", 0.5) for _ in range(60)]
+    struck.unlink()
+    store.release("outside", [ONE])
+    done([following], 15)
+    assert struck.exists()
+    assert not dies.ready()
+    site.wait_all_back(ONE, AT_ONCE_S)
+    done([dies, *backlog], 60)
 
 
 @pytest.mark.parametrize("which", ["on_decode_error", "on_unknown_task", "on_invalid_task"])

@@ -13,6 +13,7 @@ from celery import Celery
 
 from celery_semaphore.core import releaser as releaser_module
 from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
@@ -123,12 +124,21 @@ def test_is_acknowledged_when_the_broker_has_the_new_one(app: Celery, broker: Br
     assert broker.did[1:] == ["acknowledged"]
 
 
-def test_keeps_its_grant_if_it_had_no_permit(app: Celery, broker: Broker) -> None:
+def test_gives_its_grant_back_if_it_had_no_permit(
+    app: Celery, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps its place; a later release by its ticket would end the wait that it begins anew."""
+
+    def release(holder: Any, *_: Any) -> HandedOn:
+        broker.did.append(holder)
+        return HandedOn()
+
+    monkeypatch.setattr(broker.releaser._store, "release", release)
     request = broker.request(app)
     request.reject(requeue=True)
     request._ended(reported=True)
     broker.settle()
-    assert broker.did == [(X7, 0.0)]
+    assert broker.did == [request.holder, X7, (X7, 0.0)]
 
 
 def test_is_returned_if_it_cannot_be_published(app: Celery, broker: Broker) -> None:
@@ -201,6 +211,8 @@ def test_goes_home_once_though_its_end_is_told_twice(
     assert broker.did == []
     request._returned = True
     request._ended(reported=False)
+    broker.settle()
+    assert broker.did == [(None, 0.0)]
     request._ended(reported=True)
     broker.settle()
     assert broker.did == [(None, 0.0)]
