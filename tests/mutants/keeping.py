@@ -116,6 +116,14 @@ MUTANTS = [
         f"{WATCH}::test_no_broker_at_the_start",
     ),
     keeping(
+        "a broker that is away is asked with each sweep",
+        "it may be back; but each question lasts for seconds, and no overdue grant is found meanwhile",
+        "worker/messages/parking_watch",
+        "            self._look(asks=self._connected())\n",
+        "            self._look(asks=True)\n",
+        f"{WATCH}::test_a_broker_without_a_connection_is_not_asked",
+    ),
+    keeping(
         "another server keeps as much as the one before",
         "the replica has the same configuration",
         "worker/messages/parking_watch",

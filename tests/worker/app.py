@@ -348,6 +348,8 @@ if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
 if "LOOK_OFTEN" in os.environ:
     faults.look_often(float(os.environ["LOOK_OFTEN"]))
+if "LOG_LOOKS" in os.environ:
+    faults.log_looks(os.environ["LOG_LOOKS"])
 if "PUBLISH_BY" in os.environ:
     faults.publish_by(os.environ["PUBLISH_BY"])
 if "FORGETFUL" in os.environ:

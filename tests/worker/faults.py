@@ -152,6 +152,18 @@ def look_often(seconds: float) -> None:
     parking_watch.LOOK_S = seconds
 
 
+def log_looks(path: str) -> None:
+    """Let the worker write a line for each time that it asks the broker for its server."""
+    original = parking_watch.ParkingWatch._broker
+
+    def asks(self: Any) -> Any:
+        with Path(path).open("a") as log:
+            log.write("asked\n")
+        return original(self)
+
+    parking_watch.ParkingWatch._broker = asks  # type: ignore[method-assign]
+
+
 def rest_long() -> None:
     """Let the releaser read no notes of its own accord."""
     releaser.IDLE_CHECK_S = 3600.0

@@ -77,6 +77,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
                 settings,
                 lambda: self.limiter.process.measured,
                 brokers=self.limiter.brokers,
+                connected=self.limiter.queues.is_connected,
             )
             purged = bool(getattr(parent, "purge", False))  # by `celery worker --purge`
             watch.begin(waits=OnSaturated.WAIT in policies, purged=purged)

@@ -68,6 +68,10 @@ class ConsumedQueues:
         if self._said:
             self._farewell.wait(timeout)
 
+    def is_connected(self) -> bool:
+        """Return whether the worker has a connection to the broker, as far as it knows."""
+        return self._read is not None
+
     def own(self) -> frozenset[str]:
         """Return the queues that this worker consumes at this moment."""
         read = self._read

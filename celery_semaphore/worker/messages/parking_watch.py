@@ -4,6 +4,9 @@ It decides when the worker starts, when the store's server changed, and once a m
 off while workers run. A refusal between two looks obeys the older one. So after such a change messages are still parked
 for up to a minute and a pause of the sweep, and a store can have more of them than ``park_max_waiting``, by what all
 workers park in that time.
+
+A broker that is away would delay each sweep by its timeouts. So a sweep asks it only while the worker has a connection
+to it, and otherwise obeys its last answer: no message of a lost connection is parked.
 """
 
 from __future__ import annotations
@@ -49,10 +52,20 @@ class ParkingWatch:
     """Knows whether the tasks of one worker are parked when they must wait."""
 
     def __init__(
-        self, app: Celery, settings: Settings, store: Callable[[], Store], *, brokers: Brokers
+        self,
+        app: Celery,
+        settings: Settings,
+        store: Callable[[], Store],
+        *,
+        brokers: Brokers,
+        connected: Callable[[], bool] = lambda: True,
     ) -> None:
         self._app = app
         self._brokers = brokers
+        self._connected = connected  # to the broker
+        self._facts: BrokerFacts | None = (
+            None  # what the broker said last; None if it did not answer
+        )
         self._consumes = False  # whether this is a worker, and not a command that looks
         self._settings = settings
         self._store = store
@@ -86,19 +99,19 @@ class ParkingWatch:
     def current(self) -> ParkingDecision:
         """Return the decision, made anew if it is time, or if another server answers."""
         if self._is_due():
-            self._look()
+            self._look(asks=self._connected())
         return self.decision
 
     def decide_again(self) -> None:
         """Decide now, and log it if it is another decision."""
-        self._look()
+        self._look(asks=True)
         self._tell()
 
     def _is_due(self) -> bool:
         due = not self._sure or time.monotonic() - self._looked_at >= LOOK_S
         return due or self._store().epoch != self._epoch
 
-    def _look(self) -> None:
+    def _look(self, *, asks: bool) -> None:
         store, before = self._store(), self.decision
         try:
             keeping = store.keeping(self._settings.park_max_waiting)
@@ -106,11 +119,14 @@ class ParkingWatch:
         except StoreUnavailable as error:
             self.decision, self._sure = replace(before, parks=False, why=error.reason), False
             return
-        broker, self._left = self._broker(), keeping.unpurged()
+        if asks:
+            self._facts = self._broker()
+        self._left = keeping.unpurged()
         shortage = self._room.shortage(keeping, lacking=bool(before.shortage))
-        decision = decided(keeping, broker or BrokerFacts()).beside(self._brokers.own, others)
+        decision = decided(keeping, self._facts or BrokerFacts()).beside(self._brokers.own, others)
         self.decision = replace(decision, shortage=shortage)
-        self._sure, self._epoch, self._looked_at = broker is not None, store.epoch, time.monotonic()
+        self._sure = self._facts is not None
+        self._epoch, self._looked_at = store.epoch, time.monotonic()
 
     def parks(self, on_saturated: OnSaturated, size: int) -> bool:
         """Return whether a task with this option and a body of so many bytes is parked if it must wait."""

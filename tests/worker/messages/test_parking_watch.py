@@ -13,6 +13,7 @@ from celery import Celery
 from kombu import Queue
 
 from celery_semaphore.core.keeping import Keeping, Safety
+from celery_semaphore.core.parking import BrokerFacts
 from celery_semaphore.core.saturation import OnSaturated
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import SemaphoreError, StoreFull, StoreUnavailable
@@ -252,6 +253,44 @@ def test_no_broker_at_the_start(
         client.config_set("appendonly", "yes")
     proxy.cut()
     assert watch(broker, server.url).decision.parks
+
+
+def test_a_broker_without_a_connection_is_not_asked(
+    kept: Kept, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timeouts would delay each sweep; its last answer counts, and the store is asked as ever."""
+    app = Celery("away", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+    settings, connected, asked = Settings.from_app(app), list[bool](), list[float]()
+    server: list[str] = []
+
+    def facts(_: Celery) -> BrokerFacts:
+        asked.append(clock[0])
+        return BrokerFacts(server=server[0])  # or raises: it is away
+
+    monkeypatch.setattr(parking_watch, "facts_of_broker", facts)
+    kept.says = Keeping("here", Safety.UNTOLD, "it writes no AOF", server="run 1")
+    made = ParkingWatch(
+        app,
+        settings,
+        lambda: kept,
+        brokers=Brokers(app, settings, lambda: kept),
+        connected=lambda: bool(connected),
+    )
+    made.begin(waits=True)
+    made.sweep()
+    made.sweep()
+    assert (len(asked), kept.asked) == (1, 3), "it did not answer at the start"
+    server.append("run 1")
+    connected.append(True)
+    made.sweep()
+    assert (len(asked), made.decision.parks) == (2, True)
+    server.clear()
+    connected.clear()
+    for look in range(3):
+        clock[0] += LOOK_S
+        made.sweep()
+        assert (len(asked), kept.asked, made.decision.parks) == (2, 5 + look, True)
 
 
 class Kept(MemoryStore):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.worker.messages.sweeper import SWEEP_S
 from tests.stores.test_health import forbidding
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
-from tests.support.servers import RedisServer
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer, ValkeyServer
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site, valkey_only
@@ -117,6 +121,29 @@ def test_persistence_is_switched_off_while_tasks_come(
     ran_once(site, "w", before + after, 1)
     assert started(site, "w") == [result.id for result in before + after]
     site.wait_all_back(ONE, 5)
+
+
+def test_no_sweep_waits_for_a_broker_that_is_away(
+    site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy], tmp_path: Path
+) -> None:
+    """Each question would take two seconds or more."""
+    proxy, looks = start_proxy(valkey.port), tmp_path / "looks"
+    site.broker = site.broker.replace(str(valkey.port), str(proxy.port))
+    env = {"LOOK_OFTEN": "0.1", "LOG_LOOKS": str(looks)}
+    worker = site.start(concurrency=2, conf=WAIT, env=env)
+
+    def asked() -> int:
+        return looks.read_text().count("asked")
+
+    wait_until(lambda: asked() > 2, 20, "it looks with each sweep")
+    proxy.cut()
+    worker.wait_until(lambda: "Connection to broker lost" in worker.log(), 20, "it is noticed")
+    before = asked()
+    time.sleep(4 * SWEEP_S)
+    assert asked() - before <= 1, "one may have begun before"
+    proxy.restore()
+    wait_until(lambda: asked() > before + 2, 30, "it looks again")
+    assert "not parked in" not in worker.log()
 
 
 def test_two_workers_that_decide_differently(site: Site, start_valkey: StartServer) -> None:
