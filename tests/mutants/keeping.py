@@ -150,7 +150,7 @@ MUTANTS = [
     keeping(
         "each task that is not parked is a warning",
         "there are a hundred thousand of them",
-        "worker/messages/parking_watch",
+        "worker/messages/hourly_warnings",
         "        if now - self._warned.get(reason, -SILENCE_S) < SILENCE_S:\n",
         "        if False:\n",
         f"{WATCH}::test_each_reason_is_a_warning_an_hour",

@@ -20,11 +20,11 @@ from hashlib import sha256
 
 from ...core.names import new_name
 from ...core.store import Store
+from .hourly_warnings import HourlyWarnings
 
 logger = logging.getLogger(__name__)
 
 REMEMBERED_S = 1.0  # how long an answer of the store holds: a busy sender must not ask for each
-WARNED_FOR_S = 3600.0  # between two warnings about one queue
 
 
 class ConsumedQueues:
@@ -44,7 +44,7 @@ class ConsumedQueues:
         self._farewell = threading.Event()
         self._said: frozenset[str] = frozenset()
         self._answers: dict[str, tuple[float, bool]] = {}  # of the store: until when, unconsumed
-        self._warned: dict[str, float] = {}
+        self._warnings = HourlyWarnings(logger)
 
     def connected(self, read: Callable[[], Collection[str]]) -> None:
         """Say from now on which queues the worker consumes; ``read`` returns those of the present moment."""
@@ -111,15 +111,10 @@ class ConsumedQueues:
 
     def warn(self, queue: str) -> None:
         """Warn, once in an hour for each queue, that waiting tasks go back to the broker."""
-        now = time.monotonic()
-        if now < self._warned.get(queue, 0.0):
-            return
-        self._warned[queue] = now + WARNED_FOR_S
-        logger.warning(
-            "no worker consumes queue %r: its waiting tasks go back to the broker, keep their places and wait there;"
-            " start a worker with -Q %s, or purge the queue",
+        self._warnings.warn(
             queue,
-            queue,
+            f"no worker consumes queue {queue!r}: its waiting tasks go back to the broker, keep their places and wait"
+            f" there; start a worker with -Q {queue}, or purge the queue",
         )
 
 

@@ -31,11 +31,11 @@ from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 from ...settings import Settings
 from .broker import facts_of_broker
 from .brokers import Brokers
+from .hourly_warnings import HourlyWarnings
 
 logger = logging.getLogger(__name__)
 
 LOOK_S = 60.0  # between two looks
-SILENCE_S = 3600.0  # between two warnings of one reason
 
 
 class OversizedMessage(SemaphoreError):
@@ -78,7 +78,7 @@ class ParkingWatch:
         self._left = ""  # what a purge of the broker leaves, as the newest look found
         self._waits = False
         self._told: ParkingDecision | None = None
-        self._warned: dict[str, float] = {}
+        self._warnings = HourlyWarnings(logger)
 
     def begin(self, *, waits: bool, purged: bool = False) -> None:
         """Decide for the first time; ``waits`` is whether any task leaves the choice to this decision.
@@ -146,16 +146,8 @@ class ParkingWatch:
         """Warn of a message that is not parked; park no other one before the next look if the store is full."""
         if isinstance(error, StoreFull):
             self.decision = replace(self.decision, shortage=error.reason)
-        self._warn(type(error).__name__, f"task {task_id} is requeued, not parked: {error}")
-
-    def _warn(self, reason: str, text: str) -> None:
-        """Warn of a reason for which tasks are requeued, once in an hour."""
-        now = time.monotonic()
-        if now - self._warned.get(reason, -SILENCE_S) < SILENCE_S:
-            logger.debug(text)
-            return
-        self._warned[reason] = now
-        logger.warning("%s (others of this kind are logged in an hour again)", text)
+        text = f"task {task_id} is requeued, not parked: {error}"
+        self._warnings.warn(type(error).__name__, text)
 
     def _broker(self) -> BrokerFacts | None:
         try:

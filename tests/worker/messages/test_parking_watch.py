@@ -19,9 +19,10 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.errors import SemaphoreError, StoreFull, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.messages import parking_watch
+from celery_semaphore.worker.messages import hourly_warnings, parking_watch
 from celery_semaphore.worker.messages.brokers import Brokers
-from celery_semaphore.worker.messages.parking_watch import LOOK_S, SILENCE_S, ParkingWatch
+from celery_semaphore.worker.messages.hourly_warnings import SILENCE_S
+from celery_semaphore.worker.messages.parking_watch import LOOK_S, ParkingWatch
 from tests.conftest import need
 from tests.stores.test_health import SECRET, forbidding
 from tests.support.postgres import PostgresServer
@@ -316,7 +317,8 @@ def kept() -> Kept:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(parking_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for module in (hourly_warnings, parking_watch):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
