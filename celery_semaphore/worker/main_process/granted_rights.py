@@ -15,16 +15,17 @@ from typing import Any
 from kombu.entity import Queue
 
 from ..celery_types import Consumer
-from ..messages.broker import is_amqp
+from ..messages.broker import bounded, is_amqp
 
 logger = logging.getLogger(__name__)
 
 PRECONDITION_FAILED = 406
+ANSWER_S = 5.0  # for each answer of the broker: the event loop waits for it
 
 
 def permitted(c: Consumer, queues: Iterable[Queue]) -> list[Queue]:
     """Return those of these granted queues that the worker may consume; warn of each other one."""
-    with c.connection.clone() as connection:
+    with bounded(c.connection, ANSWER_S) as connection:
         return [queue for queue in queues if queue.exclusive or _may_have(c, connection, queue)]
 
 

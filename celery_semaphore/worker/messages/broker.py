@@ -81,16 +81,21 @@ def _server(app: Celery) -> str:
     return server_of(info.get("run_id"), info.get("role"))
 
 
-@contextmanager
-def connected(app: Celery, timeout: float) -> Iterator[Any]:
-    """Connect to the broker that workers read from; no answer takes longer than ``timeout`` seconds."""
-    connection = app.connection_for_read(connect_timeout=timeout)
+def bounded(connection: Any, timeout: float) -> Any:
+    """Return a connection like this one, not made yet, that waits for no answer longer than ``timeout`` seconds."""
     options: Mapping[str, Any] = {}
     if connection.transport.driver_type == "amqp":
         options = {"read_timeout": timeout, "write_timeout": timeout}
     elif connection.transport.driver_type == "redis":
         options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
-    with connection.clone(transport_options={**connection.transport_options, **options}) as made:
+    options = {**connection.transport_options, **options}
+    return connection.clone(connect_timeout=timeout, transport_options=options)
+
+
+@contextmanager
+def connected(app: Celery, timeout: float) -> Iterator[Any]:
+    """Connect to the broker that workers read from; no answer takes longer than ``timeout`` seconds."""
+    with bounded(app.connection_for_read(), timeout) as made:
         others = max(len(made.alt) - 1, 0)
         made.ensure_connection(max_retries=others, timeout=timeout)
         yield made

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import secrets
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from celery import Celery
+from kombu import Queue
 
+from celery_semaphore.worker.main_process import granted_rights
+from celery_semaphore.worker.main_process.granted_rights import permitted
 from tests.support.process import wait_until
+from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 
 from ..conftest import Site
+from ..messages.test_brokers import at_port
 from ..messages.test_parking import PARK, done, ran_once
 
 pytestmark = pytest.mark.rabbitmq
 ALL, BUT_GRANTED = ".*", r"^((?!\.granted$).)*$"
+
+
+@pytest.mark.parametrize("broker", ["redis", "amqp"])
+def test_a_broker_that_hangs_is_not_waited_for(
+    broker: str,
+    start_proxy: Callable[[int], Proxy],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The event loop waits for the answer."""
+    monkeypatch.setattr(granted_rights, "ANSWER_S", 0.3)
+    url = request.getfixturevalue("rabbitmq_url" if broker == "amqp" else "valkey")
+    url = url if isinstance(url, str) else url.url
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    proxy = start_proxy(port)
+    app = Celery("waits", broker=at_port(url, proxy.port), set_as_current=False)
+    c: Any = SimpleNamespace(app=app, connection=app.connection_for_read())
+    proxy.hang()
+    since = time.monotonic()
+    with pytest.raises(c.connection.connection_errors):
+        permitted(c, [Queue("celery.granted")])
+    assert time.monotonic() - since < 5
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ def test_no_sweep_waits_for_a_broker_that_is_away(
     site.broker = site.broker.replace(str(valkey.port), str(proxy.port))
     env = {"LOOK_OFTEN": "0.1", "LOG_LOOKS": str(looks)}
     worker = site.start(concurrency=2, conf=WAIT, env=env)
+    site.send("free").get(timeout=20)  # its loop runs
 
     def asked() -> int:
         return looks.read_text().count("asked")
