@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MIXED = "mixed"  # those with early acks are parked, those with late acks are requeued
-WAITS = ("requeue", "park", MIXED)  # limited tasks, by how they wait: a semaphore for each
+WAITS = ("wait", "requeue", "park", MIXED)  # limited tasks, by how they wait: a semaphore for each
 PLAIN = (
     "plain"  # the control group: Celery's own tasks, beside them in the same queues and processes
 )

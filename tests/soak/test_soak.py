@@ -157,7 +157,9 @@ def keep(workers: list[CeleryWorker], redis: ValkeyBroker | None) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("policies", [("requeue",) * 2, ("park",) * 2, ("requeue", "park")])
+@pytest.mark.parametrize(
+    "policies", [("wait",) * 2, ("requeue",) * 2, ("park",) * 2, ("requeue", "park")]
+)
 def test_ten_thousand_tasks_and_random_kills(
     site: Site,
     postgres: PostgresServer | None,
