@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..core.formats import FORMAT
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
-from ..worker.options.task_checks import any_parks
+from ..worker.options.task_checks import any_parks, errors_of
 from .terminal import explained, say
 from .waiting_place import WaitingPlace
 
@@ -35,9 +35,11 @@ class StoreCheck:
         None  # where waiting tasks lie, and why; None if their options say it
     )
 
+    task_errors: list[str] = field(default_factory=list)  # each keeps a worker from starting
+
     @property
     def usable(self) -> bool:
-        return not self.errors
+        return not self.errors and not self.task_errors
 
 
 def examined(store: Store, *, parks: bool) -> StoreCheck:
@@ -60,7 +62,8 @@ def _report(app: Any) -> StoreCheck:
         with closing(settings.open_store()) as store:
             found = examined(store, parks=any_parks(app.tasks.values(), settings))
             place = WaitingPlace(app, settings, store).of_any() if found.usable else None
-            return replace(found, waiting_place=place)
+            wrong = errors_of(app.tasks.values(), settings, prefork=True)  # a worker knows its pool
+            return replace(found, waiting_place=place, task_errors=[*map(str, wrong)])
     except SemaphoreError as error:
         # Raised before the store was called, or by a mistake in the options of a task.
         return StoreCheck(_release(), FORMAT, [explained(app, error)], [], None)
@@ -81,10 +84,12 @@ def told(report: StoreCheck) -> str:
     ]
     rows += [("waiting", report.waiting_place)] if report.waiting_place else []
     lines = [f"{name:<12}{value}" for name, value in rows]
-    lines += ["", *(f"Error: {each}" for each in report.errors)]
+    lines += ["", *(f"Error: {each}" for each in (*report.errors, *report.task_errors))]
     lines += [f"Warning: {each}" for each in report.warnings]
-    if not report.usable:
+    if report.errors:
         return "\n".join([*lines, "No worker can use this store."])
+    if report.task_errors:
+        return "\n".join([*lines, "No worker starts with these tasks."])
     return "\n".join([*lines, f"Workers can use this store; {len(report.warnings)} warning(s)."])
 
 
@@ -102,9 +107,9 @@ def _rows(facts: StoreFacts) -> list[tuple[str, str]]:
 @click.option("-j", "--json", "as_json", cls=CeleryOption, is_flag=True, help="As JSON.")
 @click.pass_context
 def check(ctx: click.Context, *, as_json: bool) -> None:
-    """Examine the store: its server, rights, format, durability and eviction, and what to do about each.
+    """Examine the store and the tasks: server, rights, format, durability and eviction, and what to do about each.
 
-    The exit code is 0 if workers can use it, also with warnings, and 1 if they cannot.
+    The exit code is 0 if workers can use the store and start with these tasks, also with warnings, and 1 if not.
     """
     app: Any = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which may park

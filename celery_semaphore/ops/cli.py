@@ -14,17 +14,19 @@ from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 from ..core.permit import HIGHEST
 from ..worker.main_process.inspection import add_inspect_command
 from ..worker.options.hidden_url import hide_url
+from ..worker.steps import watch_starts
 from . import check, tables
 from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
 from .metrics.command import metrics
 from .purged_broker import say_what_a_purge_leaves
-from .terminal import inspecting, known, say, say_in_force
+from .terminal import inspecting, known, refuse_unlimited, say, say_in_force
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
 add_inspect_command()
+watch_starts()
 say_what_a_purge_leaves()
 
 _name = click.argument("name")
@@ -55,10 +57,14 @@ def semaphore(ctx: click.Context, **_: Any) -> None:
 @_json
 @click.pass_context
 def list_(ctx: click.Context, *, as_json: bool) -> None:
-    """List all semaphores: limit, permits in use, waiting."""
+    """List all semaphores: limit, permits in use, waiting.
+
+    The exit code is 1 if a task declares a semaphore and is not limited.
+    """
     with inspecting(ctx) as inspector:
         views = inspector.semaphores()
     say(ctx, [asdict(view) for view in views] if as_json else tables.semaphores(views))
+    refuse_unlimited(ctx)
 
 
 @semaphore.command(cls=CeleryCommand)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
+from ..worker.options.unlimited import unlimited_of
 from . import tables
 from .inspector import Inspector
 
@@ -43,6 +44,12 @@ def explained(app: Any, error: SemaphoreError) -> str:
     # Celery's command line makes an app of this name if the user names none.
     is_unnamed = isinstance(error, ConfigurationError) and app.main == "default"
     return f"{error} Or name your app: celery -A …" if is_unnamed else str(error)
+
+
+def refuse_unlimited(ctx: click.Context) -> None:
+    """Print each task that declares a semaphore and is not limited, and end with the exit code 1 if there is one."""
+    if wrong := list(unlimited_of(ctx.obj.app.tasks.values())):
+        raise click.ClickException("\n".join(map(str, wrong)))
 
 
 def say(ctx: click.Context, what: Any) -> None:

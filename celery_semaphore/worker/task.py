@@ -13,21 +13,20 @@ from .celery_types import CeleryTask
 from .messages.header_names import KEY, WEIGHT
 from .options.hidden_url import hide_url
 from .options.options import Options
+from .options.unlimited import why_unlimited
 from .pool_process.gate import BeforeStart
 from .pool_process.permit import TaskPermit, permit_of
 from .pool_process.tracer import Trace, with_acquire
+from .steps import add_steps, watch_starts
 
 if TYPE_CHECKING:
     from .protocols import BoundTask
 
-# These are names, so that a process that only sends tasks does not import the worker's code.
-STEPS = {
-    "worker": "celery_semaphore.worker.main_process.bootstep:SemaphoreStep",
-    "consumer": "celery_semaphore.worker.main_process.bootstep:SemaphoreConsumerStep",
-}
+# A name, so that a process that only sends tasks does not import the worker's code.
 REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"
 
 hide_url()
+watch_starts()
 
 
 class LimitedTaskMixin(CeleryTask):
@@ -49,6 +48,20 @@ class LimitedTaskMixin(CeleryTask):
 
     semaphore_options: Options | None = None  # the checked options, once Celery has bound the task
     semaphore_fault: ConfigurationError | None = None  # or the error that the check raised
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise for a class in which Celery's methods go before ours."""
+        super().__init_subclass__(**options)
+        _refuse_late_mixin(cls)
+
+    @classmethod
+    def bind(cls, app: Celery) -> Celery:
+        """Bind the task to its app; raise for one that was made with ``base=LimitedTaskMixin``."""
+        if not issubclass(cls, Task):
+            cls.semaphore_fault = error = ConfigurationError(_no_task(cls))
+            add_steps(app)
+            raise error
+        return super().bind(app)
 
     @classmethod
     def on_bound(cls, app: Celery) -> None:
@@ -115,6 +128,8 @@ class LimitedTaskMixin(CeleryTask):
     def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
         if self.semaphore_fault is not None:
             raise self.semaphore_fault
+        if self.semaphore is not None and self.semaphore_options is None:
+            raise ConfigurationError(why_unlimited(cast("BoundTask", self)))
         _refuse_unknown(self, options)
         given = {KEY: key, WEIGHT: weight}
         if ours := {name: value for name, value in given.items() if value is not None}:
@@ -122,10 +137,25 @@ class LimitedTaskMixin(CeleryTask):
             options["headers"] = {**(options.get("headers") or {}), **ours}
 
 
-def add_steps(app: Celery) -> None:
-    """Add the bootsteps to this app's workers; workers that run already do not get them."""
-    for blueprint, step in STEPS.items():
-        app.steps[blueprint].add(step)
+def _refuse_late_mixin(cls: type) -> None:
+    mro = cls.__mro__
+    if Task not in mro or mro.index(Task) > mro.index(LimitedTaskMixin):
+        return
+    late = [base for base in cls.__bases__ if not issubclass(base, Task)]
+    bases = sorted(cls.__bases__, key=lambda base: base not in late)
+    first, named = mro[1].__name__, ", ".join(base.__name__ for base in bases)
+    msg = (
+        f"class {cls.__qualname__}: its tasks would not be limited, since the methods of {first} go before those"
+        f" of LimitedTaskMixin. Put the mixin first: class {cls.__name__}({named})."
+    )
+    raise ConfigurationError(msg)
+
+
+def _no_task(cls: type[LimitedTaskMixin]) -> str:
+    return (
+        f"task {cls.name}: base=LimitedTaskMixin is no task class, only a part of one. Write base=LimitedTask, or put"
+        " the mixin before a task class of your own: class MyLimitedTask(LimitedTaskMixin, MyTask)."
+    )
 
 
 def _refuse_unknown(task: LimitedTaskMixin, options: dict[str, Any]) -> None:

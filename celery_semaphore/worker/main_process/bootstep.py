@@ -31,6 +31,7 @@ from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue
 from ..messages.parking_watch import ParkingWatch
 from ..options.task_checks import check_tasks, policies_of, warnings_of
+from ..options.unlimited import refuse_unlimited
 from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
@@ -58,6 +59,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
 
     def __init__(self, parent: WorkController, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
+        refuse_unlimited(parent.app.tasks.values())  # before an error that follows from it
         self.limiter = limiter_of(parent.app)
         prefork = issubclass(parent.pool_cls, PreforkPool)
         if prefork:

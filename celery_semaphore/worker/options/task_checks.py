@@ -17,30 +17,32 @@ from ..messages.fanout import is_fanout
 from ..protocols import BoundTask
 from .misspelt import misspelt
 from .options import Options
+from .unlimited import unlimited_of
 
 
 def check_tasks(tasks: Iterable[BoundTask], settings: Settings, *, prefork: bool) -> None:
-    """Raise ``ConfigurationError`` for a task that would not be limited as it declares."""
-    for task in tasks:
-        if (fault := getattr(task, "semaphore_fault", None)) is not None:
-            raise fault
-        if getattr(task, "semaphore", None) is None:
-            continue
+    """Raise ``ConfigurationError`` for the first task that would not be limited as it declares."""
+    for error in errors_of(tasks, settings, prefork=prefork):
+        raise error
+
+
+def errors_of(
+    tasks: Iterable[BoundTask], settings: Settings, *, prefork: bool
+) -> Iterator[ConfigurationError]:
+    """Yield what is wrong with each task that would not be limited as it declares."""
+    known = list(tasks)
+    yield from unlimited_of(known)
+    for task in known:
         options = _options_of(task)
         if options is None:
-            msg = (
-                f"task {task.name}: semaphore={task.semaphore!r} is set, but the task is not limited:"
-                " its class must come from LimitedTask, and its on_bound must call super(). Declare it with"
-                ' base=LimitedTask, or make all tasks of the app so: Celery(task_cls="celery_semaphore:LimitedTask").'
-            )
-            raise ConfigurationError(msg)
-        options.policy(settings)
-        _refuse_fanout(task)
+            continue
+        if (why := _why_no_fanout(task)) is not None:
+            yield ConfigurationError(why)
         if options.terminates(settings) and not prefork:
             msg = (
                 f"task {task.name}: on_lost='terminate' needs the prefork pool; use on_lost='warn'."
             )
-            raise ConfigurationError(msg)
+            yield ConfigurationError(msg)
 
 
 def _options_of(task: BoundTask) -> Options | None:
@@ -49,17 +51,17 @@ def _options_of(task: BoundTask) -> Options | None:
     return options
 
 
-def _refuse_fanout(task: BoundTask) -> None:
-    """Raise for a task that is routed to a fanout exchange; one that comes that way all the same fails when it runs."""
+def _why_no_fanout(task: BoundTask) -> str | None:
+    """Say why the route of a task is wrong; a message that a fanout exchange brings all the same fails when it runs."""
     queue = _declared_queue(task)
-    if queue is not None and is_fanout(queue) and not is_amqp(task.app):
-        msg = (
-            f"task {task.name} is routed to {queue.alias or queue.name!r}, a queue of a fanout exchange: a limited task cannot"
-            " come this way, because this broker keeps no queue to which its message could go back when it must"
-            " wait. Route it to a queue for each worker, or let a task without a limit come this way and send the"
-            " limited one."
-        )
-        raise ConfigurationError(msg)
+    if queue is None or not is_fanout(queue) or is_amqp(task.app):
+        return None
+    return (
+        f"task {task.name} is routed to {queue.alias or queue.name!r}, a queue of a fanout exchange: a limited task cannot"
+        " come this way, because this broker keeps no queue to which its message could go back when it must"
+        " wait. Route it to a queue for each worker, or let a task without a limit come this way and send the"
+        " limited one."
+    )
 
 
 def _declared_queue(task: BoundTask) -> Any:
