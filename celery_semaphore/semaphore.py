@@ -14,9 +14,10 @@ from typing import Any, ParamSpec, TypeVar
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
+from .core.key_template import GIVE_THE_KEY, is_template
 from .core.limit import is_whole
 from .core.permit import HIGHEST, Claim, Held, Permit, Renewal
-from .core.seconds import positive
+from .core.seconds import lease_of
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .settings import Settings
@@ -67,7 +68,7 @@ class Semaphore:
             raise ConfigurationError(msg)
         if app is not None:
             _check_app(app, prefix, lease)
-        positive("lease", lease)
+        lease_of(lease)
         _check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)
         self._app = app
@@ -217,6 +218,9 @@ def _check(name: object, limit: object, key: object, weight: object) -> None:
         raise ConfigurationError(msg)
     if key is not None and not isinstance(key, str):
         msg = f"key={key!r} must be a text, or None."
+        raise ConfigurationError(msg)
+    if key is not None and is_template(key):
+        msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
         raise ConfigurationError(msg)
     for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
         if not is_whole(value) or not least <= value <= HIGHEST:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from .core.permit import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from .core.saturation import OnSaturated
-from .core.spelling import nearest
+from .core.seconds import SHORTEST_LEASE_S
+from .core.settings_names import refuse_unread
 from .core.store import Store
 from .errors import ConfigurationError
 from .stores import store_from_url
@@ -70,7 +71,7 @@ class Settings:
         # Do not use app.add_defaults: on Celery 5.7 it would hide what the user has set.
         app.conf.get("semaphore_url")  # the first access loads app.conf
         conf = app.conf
-        _refuse_unknown(conf)
+        refuse_unread(conf, [f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)])
         url, options, ssl = _where(conf) if url is None else (url, {}, None)
         visibility = _visibility_timeout(conf)
         given = {name: conf.get(f"semaphore_{name}") for name in _CONVERTERS}
@@ -123,6 +124,12 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _lease(value: Any) -> float:
+    if _seconds(value) < SHORTEST_LEASE_S:
+        raise ValueError
+    return float(value)
+
+
 def _seconds_or_zero(value: Any) -> float:
     return 0.0 if float(value) == 0 else _seconds(value)
 
@@ -161,7 +168,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "prefix": (str, "a text"),
-    "lease": (_seconds, "a number of seconds above 0"),
+    "lease": (_lease, f"a number of seconds, {SHORTEST_LEASE_S:g} or more"),
     "timeout": (_seconds, "a number of seconds above 0"),
     "on_saturated": (str, "a text"),
     "on_lost": (str, "a text"),
@@ -181,28 +188,6 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "metrics_address": (_text, "an IP address or a name of this host"),
     "eager_timeout": (_seconds_or_zero, "a number of seconds, 0 or more"),
 }
-
-
-def _refuse_unknown(conf: Any) -> None:
-    """Raise for a misspelt setting, which would silently leave the default in force."""
-    known = [f"semaphore_{name}" for name in (*_OF_THE_URL, *_CONVERTERS)]
-    for key, name in _given(conf):
-        if name in known:
-            continue
-        meant = nearest(name, known, alike=0.0)
-        as_given = meant.upper() if key.isupper() and meant else meant
-        msg = f"{key} is no setting; the nearest is {key[: len(key) - len(name)]}{as_given}."
-        raise ConfigurationError(msg)
-
-
-def _given(conf: Any) -> Iterator[tuple[str, str]]:
-    """Yield each setting of this library as written, and without a namespace such as Django's CELERY_."""
-    namespaced = f"{conf.prefix}semaphore_".lower() if conf.prefix else None
-    for key in conf:
-        if key.startswith("semaphore_"):
-            yield key, key
-        elif namespaced and key.lower().startswith(namespaced):
-            yield key, key.lower().removeprefix(conf.prefix.lower())
 
 
 def _converted(name: str, value: Any) -> Any:

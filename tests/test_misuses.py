@@ -6,18 +6,22 @@ A ``…`` of an answer stands for any text.
 from __future__ import annotations
 
 import re
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from celery import Celery, Task
 
 import celery_semaphore
-from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.errors import ConfigurationError, SemaphoreError
 from celery_semaphore.settings import Settings
 from celery_semaphore.worker.main_process.bootstep import SemaphoreStep
 from celery_semaphore.worker.options.task_checks import check_tasks
 from celery_semaphore.worker.steps import STEPS
 from tests.ops.conftest import Command
+from tests.support.servers import ValkeyServer
 
 
 class Shop(Celery):
@@ -36,7 +40,14 @@ def app() -> Celery:
 
 def run(code: str, app: Celery) -> None:
     names = {name: getattr(celery_semaphore, name) for name in celery_semaphore.__all__}
-    exec(code, {**names, "app": app, "Task": Task, "__name__": "shop"})  # noqa: S102
+    names |= {"app": app, "Task": Task, "django": partial(read_django, app), "__name__": "shop"}
+    exec(code, names)  # noqa: S102
+
+
+def read_django(app: Celery, **settings: Any) -> None:
+    """Let the app read these settings of a Django project."""
+    settings = {"CELERY_BROKER_URL": "redis://broker", **settings}
+    app.config_from_object(SimpleNamespace(**settings), namespace="CELERY")
 
 
 def answer(text: str) -> str:
@@ -147,13 +158,135 @@ def test_tasks_of_other_libraries_are_let_pass(app: Celery) -> None:
     assert not {*app.steps["worker"]} & {*STEPS.values()}
 
 
+# -- settings that nothing reads, or that cannot hold
+
+SETTINGS: list[tuple[str, str]] = [
+    ("app.conf.SEMAPHORE_URL = 'redis://x'", "SEMAPHORE_URL is not read: write semaphore_url"),
+    (
+        "app.conf.semphore_url = 'redis://x'",
+        "semphore_url is no setting; the nearest is semaphore_url",
+    ),
+    (
+        "app.conf.semaphore_leese = 5",
+        "semaphore_leese is no setting; the nearest is semaphore_lease",
+    ),
+    (
+        "app.conf.SEMAPHORE_LEESE = 5",
+        "SEMAPHORE_LEESE is no setting; the nearest is semaphore_lease",
+    ),
+    (
+        "app.conf.CELERY_SEMAPHORE_LEASE = 5",
+        "CELERY_SEMAPHORE_LEASE is not read: write semaphore_lease…namespace='CELERY'",
+    ),
+    (
+        "django(CELERY_SEMPHORE_URL='redis://x')",
+        "CELERY_SEMPHORE_URL is no setting; the nearest is CELERY_SEMAPHORE_URL",
+    ),
+    (
+        "django(CELERY_SEMAPHORE_LEESE=5)",
+        "CELERY_SEMAPHORE_LEESE is no setting; the nearest is CELERY_SEMAPHORE_LEASE",
+    ),
+    ("django(SEMAPHORE_URL='redis://x')", "SEMAPHORE_URL is not read: write CELERY_SEMAPHORE_URL"),
+    (
+        "django(); app.conf.SEMAPHORE_LEASE = 5",
+        "SEMAPHORE_LEASE is not read: write CELERY_SEMAPHORE_LEASE",
+    ),
+    (
+        "django(); app.conf.semaphore_leese = 5",
+        "semaphore_leese is no setting; the nearest is semaphore_lease",
+    ),
+    (
+        "app.conf.semaphore_lease = 0.5",
+        "semaphore_lease=0.5 must be a number of seconds, 1 or more.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), SETTINGS)
+def test_a_wrong_setting(app: Celery, code: str, text: str) -> None:
+    app.conf.semaphore_url = None
+    app.conf.broker_url = "redis://broker"  # which would keep the permits without a word
+
+    with pytest.raises(ConfigurationError, match=answer(text)):
+        declare(
+            f'{code}\n@app.task(base=LimitedTask, semaphore="api", limit=5)\ndef call(): ...', app
+        )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "app.conf.update(SEMAPHORE_URL='a', semaphore_url='redis://x')",  # a name of the module's own
+        "django(SEMAPHORE_LEESE=5)",  # of another app of the project
+        "django(SEMAPHORE_API_KEY='a')",
+        "app.conf.semaphores = 5",
+        "app.conf.worker_semaphore_url = 'a'",
+    ],
+)
+def test_a_setting_of_something_else(app: Celery, code: str) -> None:
+    run(code, app)
+    Settings.from_app(app)
+
+
 @pytest.mark.parametrize(
     "words", [("worker", "--pool=solo"), ("semaphore", "list"), ("semaphore", "check")]
 )
-def test_celery_itself_refuses_a_task_that_never_names_the_library(words: tuple[str, ...]) -> None:
+def test_celery_itself_refuses_a_task_that_never_names_the_library(
+    valkey: ValkeyServer, words: tuple[str, ...]
+) -> None:
     group, *rest = words
-    said = Command({"C_FORCE_ROOT": "1"}, group, "tests.ops.limitless", forks=False)(*rest)
+    env = {"C_FORCE_ROOT": "1", "STORE": valkey.url}
+    said = Command(env, group, "tests.ops.limitless", forks=False)(*rest)
     assert said.code == 1
     text = UNLIMITED[0][1].replace("shop.call", "tests.ops.limitless.call_api")
     assert re.search(answer(text), said.out + said.err), said
     assert "ready." not in said.err
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "api"), ("pause", "api")])
+def test_no_command_looks_into_its_own_memory(words: tuple[str, ...]) -> None:
+    said = Command({"STORE": "memory://"}, app="tests.ops.limitless")(*words)
+    assert said.code == 1
+    assert "semaphore_url='memory://' keeps permits in the memory of each process" in said.err
+    assert "Set it to a server, such as redis://" in said.err
+
+
+def test_no_worker_beside_another_one_keeps_permits_in_memory(app: Celery) -> None:
+    limited = '@app.task(base=LimitedTask, semaphore="api", limit=5)\ndef call(): ...'
+    run(limited, app)
+    with pytest.raises(ConfigurationError, match=r"memory://.*this pool has several.*Use redis"):
+        app.WorkController(app=app, pool="prefork")
+    app.conf.broker_url = "redis://broker"
+    text = answer("'memory://' holds for one process, and a@x, b@y of the same broker…Use redis://")
+    others = mock.patch.object(app.control, "ping", return_value=[{"b@y": {}}, {"a@x": {}}])
+    with others, pytest.raises(ConfigurationError, match=text):
+        app.WorkController(app=app, pool="threads")
+
+
+# -- code outside tasks, and calls
+
+OUTSIDE: list[tuple[str, str]] = [
+    (
+        "Semaphore('export', limit=2, key='{tenant_id}', url='memory://')",
+        "key='{tenant_id}' would be taken as it is…Give the key itself, as in key=str(tenant_id)",
+    ),
+    (
+        "Semaphore('api', 5, url='memory://', lease=0.5)",
+        "lease=0.5 must be a number of seconds, 1 or more",
+    ),
+    (
+        "limited.apply_async(semaphore_key='{tenant_id}')",
+        "task shop.limited: semaphore_key='{tenant_id}' would be taken as it is. Give the key itself",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), OUTSIDE)
+def test_a_wrong_call(app: Celery, code: str, text: str) -> None:
+    task = '@app.task(base=LimitedTask, semaphore="api", limit=5)\ndef limited(): ...'
+    with pytest.raises(SemaphoreError, match=answer(text)):
+        run(f"{task}\n{code}", app)
+
+
+def test_a_text_with_braces_may_be_a_key(app: Celery) -> None:
+    run("Semaphore('api', 5, url='memory://', key='{\"a\": 1}')", app)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
 from ..errors import ConfigurationError
+
+GIVE_THE_KEY = "Give the key itself, as in key=str(tenant_id) or key=f'{tenant_id}'."
+
+
+def is_template(text: str) -> bool:
+    """Return whether a text that shall be a key itself has fields, as ``"{tenant_id}"``; a JSON text has none."""
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+    except ValueError:
+        return False
+    return any(re.match(r"[^\W\d]\w*([.[]|$)", field) for field in fields)
 
 
 class NoneInKey(ValueError):

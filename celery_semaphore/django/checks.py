@@ -54,7 +54,7 @@ def _unread(app: Any) -> Iterator[CheckMessage]:
     for name in dir(project_settings):
         if not name.startswith("CELERY_SEMAPHORE_") or getattr(project_settings, name) is None:
             continue
-        if app.conf.get(name.removeprefix("CELERY_").lower()) is None:
+        if app.conf.get(name.removeprefix("CELERY_").lower()) is None and name not in app.conf:
             yield Doubt(
                 f"{name} is set, but the Celery app {app.main!r} does not read it.",
                 hint="Call app.config_from_object('django.conf:settings', namespace='CELERY').",

@@ -25,8 +25,19 @@ def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
     """Open the app's inspector; report errors in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
+    _refuse_memory(app)
     with said_in_one_line(app), closing(Inspector.of(app, timeout=timeout)) as inspector:
         yield inspector
+
+
+def _refuse_memory(app: Any) -> None:
+    """Raise where permits are kept in each process by itself: a command would show its own, which are none."""
+    if str(app.conf.get("semaphore_url") or "").startswith("memory:"):
+        msg = (
+            "semaphore_url='memory://' keeps permits in the memory of each process, which no other can look into."
+            " Set it to a server, such as redis://localhost:6379/0."
+        )
+        raise click.ClickException(msg)
 
 
 @contextmanager

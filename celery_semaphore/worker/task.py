@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery, Task
 
+from ..core.key_template import is_template
 from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
 from .celery_types import CeleryTask
@@ -176,6 +177,12 @@ def _check_call(task: LimitedTaskMixin, key: Any, weight: Any) -> None:
         raise SemaphoreError(msg)
     if key is not None and not isinstance(key, str):
         msg = f"task {task.name}: semaphore_key={key!r} must be a text."
+        raise SemaphoreError(msg)
+    if key is not None and is_template(key):
+        msg = (
+            f"task {task.name}: semaphore_key={key!r} would be taken as it is. Give the key itself, as in"
+            " semaphore_key=str(tenant_id), or leave it out: key= of the task is the template."
+        )
         raise SemaphoreError(msg)
     if weight is not None and (
         isinstance(weight, bool) or not isinstance(weight, int) or weight < 1

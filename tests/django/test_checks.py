@@ -69,12 +69,31 @@ def test_a_missing_url_is_named(make_app: MakeApp) -> None:
 
 
 def test_settings_that_the_app_does_not_read_are_named(make_app: MakeApp) -> None:
-    app = make_app(namespace=None, CELERY_SEMAPHORE_LEASE=3)
-    app.conf.semaphore_url = "memory://"
+    make_app(CELERY_SEMAPHORE_LEASE=3)
+    Celery("shop").conf.semaphore_url = "memory://"  # it reads none of the project's settings
     number, message, hint = one()
     assert number == "W002"
     assert "CELERY_SEMAPHORE_LEASE is set" in message
     assert "namespace='CELERY'" in (hint or "")
+
+
+def test_settings_that_the_app_reads_without_their_namespace_are_wrong(make_app: MakeApp) -> None:
+    app = make_app(namespace=None, CELERY_SEMAPHORE_LEASE=3)
+    app.conf.semaphore_url = "memory://"
+    number, message, _ = one()
+    assert number == "E001"
+    assert "CELERY_SEMAPHORE_LEASE is not read: write semaphore_lease instead" in message
+    assert "namespace='CELERY'" in message
+
+
+def test_a_setting_that_lacks_the_namespace_is_named(make_app: MakeApp) -> None:
+    make_app(CELERY_BROKER_URL="memory://", SEMAPHORE_URL="redis://localhost")
+    number, message, _ = one()
+    assert number == "E001"
+    assert "SEMAPHORE_URL is not read: write CELERY_SEMAPHORE_URL instead." in message
+    # Where the right one is set, this one belongs to something else.
+    make_app(CELERY_SEMAPHORE_URL="memory://", SEMAPHORE_URL="redis://localhost")
+    assert said() == []
 
 
 def test_a_setting_may_be_none_for_its_default(make_app: MakeApp) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...core.facts import StoreFacts
 
+ALONE = "This store holds for one process: each worker would have the whole limit. Use redis://... for several."
 LOST = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
 
 
@@ -13,4 +14,5 @@ def about() -> StoreFacts:
         server="memory of this process",
         address="not reached by other processes",
         durability="none: all is lost at the end of the process",
+        notes=(ALONE,),
     )

@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 from celery import bootsteps
-from celery.concurrency.prefork import TaskPool as PreforkPool
 from celery.worker import WorkController
 from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
 from ...core.saturation import OnSaturated
-from ...errors import ConfigurationError, StoreUnavailable
+from ...errors import StoreUnavailable
 from ..celery_internals import pool_size, tags_by_queue
 from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
@@ -40,6 +39,7 @@ from .discarded import watch_discards
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .inspection import add_inspect_command
+from .processes import check_processes, forks
 from .worker_metrics import metrics_of
 
 logger = logging.getLogger(__name__)
@@ -61,9 +61,8 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         super().__init__(parent, **kwargs)
         refuse_unlimited(parent.app.tasks.values())  # before an error that follows from it
         self.limiter = limiter_of(parent.app)
-        prefork = issubclass(parent.pool_cls, PreforkPool)
-        if prefork:
-            _check_prefork(parent, self.limiter)
+        prefork = forks(parent)
+        check_processes(parent, self.limiter.settings)
         tasks, settings = parent.app.tasks.values(), self.limiter.settings
         check_tasks(tasks, settings, prefork=prefork)
         policies = policies_of(tasks, settings)
@@ -278,21 +277,6 @@ def _cease_to_consume(c: Consumer) -> None:
     if c.connection is not None:
         ignore_errors(c, c.task_consumer.cancel)
         give_back_unread(c.connection)
-
-
-def _check_prefork(parent: WorkController, limiter: Limiter) -> None:
-    if limiter.settings.url.startswith("memory:"):
-        msg = (
-            "semaphore_url='memory://' holds for one process, and this pool has several: each would"
-            " have the whole limit. Use redis://..., or --pool=threads."
-        )
-        raise ConfigurationError(msg)
-    if getattr(parent, "pool_start_method", "fork") != "fork":
-        msg = (
-            f"worker_pool_start_method={parent.pool_start_method!r}: the pool's processes must be forked,"
-            " to inherit the pipe by which they report their permits."
-        )
-        raise ConfigurationError(msg)
 
 
 def _check_store(limiter: Limiter, *, parks: bool) -> None:
