@@ -112,6 +112,11 @@ class Settings:
         return store_from_url(self.url, options)
 
 
+def is_local(url: str) -> bool:
+    """Return whether this URL names the memory of each process by itself."""
+    return url.startswith("memory:")
+
+
 def _visibility_timeout(conf: Any) -> float:
     """Return the seconds after which the broker redelivers an unacknowledged message; 0 if not set."""
     return float((conf.get("broker_transport_options") or {}).get("visibility_timeout") or 0)

@@ -9,8 +9,11 @@ from typing import Any
 from django.conf import settings as project_settings
 from django.core.checks import CheckMessage, Error, Warning as Doubt, register
 
+from ..core.facts import DescribedStore
+from ..core.store import Store
 from ..errors import ConfigurationError, StoreUnavailable
-from ..settings import Settings
+from ..ops.waiting_place import WaitingPlace
+from ..settings import Settings, is_local
 from ..worker.options.task_checks import any_parks, check_tasks, warnings_of
 from .project import celery_app, with_tasks
 
@@ -39,7 +42,10 @@ def check_store(**_: Any) -> list[CheckMessage]:
     except Exception:  # noqa: BLE001 - the other check reports it
         return []
     try:
-        return [Doubt(said, id=f"{TAG}.W004") for said in store.check(parks=parks)]
+        warnings = [*store.check(parks=parks)]
+        if parks or WaitingPlace(app, settings, store).parks() or is_local(settings.url):
+            warnings += _notes(store)
+        return [Doubt(said, id=f"{TAG}.W004") for said in warnings]
     except StoreUnavailable as error:
         waits = f"limited tasks wait until the store of semaphores can be reached: {error}"
         return [Doubt(waits, hint=_hint("semaphore_url"), id=f"{TAG}.W005")]
@@ -47,6 +53,11 @@ def check_store(**_: Any) -> list[CheckMessage]:
         return [Error(str(error), id=f"{TAG}.E003")]
     finally:
         store.close()
+
+
+def _notes(store: Store) -> Iterator[str]:
+    """Return what the server says of itself that endangers waiting tasks and what operators set."""
+    yield from store.about().notes if isinstance(store, DescribedStore) else ()
 
 
 def _unread(app: Any) -> Iterator[CheckMessage]:

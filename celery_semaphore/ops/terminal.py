@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
+from ..settings import is_local
 from ..worker.options.unlimited import unlimited_of
 from . import tables
 from .inspector import Inspector
@@ -32,7 +33,7 @@ def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
 
 def _refuse_memory(app: Any) -> None:
     """Raise where permits are kept in each process by itself: a command would show its own, which are none."""
-    if str(app.conf.get("semaphore_url") or "").startswith("memory:"):
+    if is_local(str(app.conf.get("semaphore_url") or "")):
         msg = (
             "semaphore_url='memory://' keeps permits in the memory of each process, which no other can look into."
             " Set it to a server, such as redis://localhost:6379/0."

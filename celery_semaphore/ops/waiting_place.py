@@ -26,6 +26,10 @@ class WaitingPlace:
         """Return a sentence, or None if the options of its tasks say where they wait."""
         return str(self._watch.current()) if semaphore_of(resource) in self._open else None
 
+    def parks(self) -> bool:
+        """Return whether tasks that leave it open are parked when they must wait."""
+        return bool(self._open) and self._watch.current().parks
+
     def of_any(self) -> str | None:
         """Return the same for any semaphore of the app."""
         return str(self._watch.current()) if self._open else None

@@ -13,10 +13,12 @@ from celery import Celery
 from celery.signals import import_modules
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.stores.redis.facts import FORGETS
 from tests.conftest import StartServer
 from tests.django.conftest import ENVIRONMENT, MakeApp
 from tests.support.process import ROOT, free_port
 from tests.support.python import python
+from tests.support.servers import ValkeyServer
 
 
 def said(*, deploy: bool = False) -> list[Any]:
@@ -152,6 +154,35 @@ def test_the_store_is_asked_only_for_a_deployment(
     number, message, _ = one(deploy=True)
     assert number == "E003"
     assert "allkeys-lru" in message
+
+
+def test_a_server_that_keeps_nothing_is_named_where_tasks_park(
+    make_app: MakeApp, valkey: ValkeyServer
+) -> None:
+    """As `celery semaphore check` does; its other warnings are for operators, not for each deployment."""
+
+    def check(**settings: str) -> list[Any]:
+        app = make_app(CELERY_SEMAPHORE_URL=valkey.url, **settings)
+
+        @app.task(shared=False, base=LimitedTask, semaphore="api", limit=1, name="call_api")
+        def call_api() -> None: ...
+
+        return said(deploy=True)
+
+    assert check(CELERY_BROKER_URL="memory://") == []  # there tasks are held
+    [(number, message, _)] = check(CELERY_BROKER_URL=valkey.url)
+    assert (number, message) == ("W004", FORGETS)
+    found = check(CELERY_BROKER_URL="memory://", CELERY_SEMAPHORE_ON_SATURATED="park")
+    assert {number for number, *_ in found} == {"W004"}
+    assert FORGETS in [message for _, message, _ in found]
+
+
+def test_a_deployment_on_the_memory_of_each_process_is_named(make_app: MakeApp) -> None:
+    make_app(CELERY_SEMAPHORE_URL="memory://")
+    assert said() == []
+    number, message, _ = one(deploy=True)
+    assert number == "W004"
+    assert "holds for one process" in message
 
 
 def test_a_project_without_a_celery_app_is_told_how_to_get_one(tmp_path: Path) -> None:

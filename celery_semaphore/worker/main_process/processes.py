@@ -9,7 +9,7 @@ from celery.concurrency.prefork import TaskPool as PreforkPool
 from celery.worker import WorkController
 
 from ...errors import ConfigurationError
-from ...settings import Settings
+from ...settings import Settings, is_local
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def forks(worker: WorkController) -> bool:
 
 def check_processes(worker: WorkController, settings: Settings) -> None:
     """Raise ``ConfigurationError`` where each of several processes would have the whole limit, or none reports."""
-    if settings.url.startswith("memory:"):
+    if is_local(settings.url):
         _check_memory(worker)
     if forks(worker) and getattr(worker, "pool_start_method", "fork") != "fork":
         msg = (
