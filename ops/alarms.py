@@ -59,7 +59,7 @@ ALARMS = (
         "5m",
         "warning",
         "A task of {{ $labels.semaphore }} has waited for {{ $value | humanizeDuration }}.",
-        "Is the semaphore paused, its limit too low, or a permit held for very long? `celery semaphore show` tells.",
+        "Is the semaphore paused, its limit too low, or a permit held for very long? `celery semaphore list --sort oldest` names it, `show` the rest.",
     ),
     Alarm(
         "SemaphoreOutboxStuck",

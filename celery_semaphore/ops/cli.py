@@ -21,7 +21,7 @@ from .inspector import ASK
 from .install import install, upgrade
 from .metrics.command import metrics
 from .purged_broker import say_what_a_purge_leaves
-from .terminal import inspecting, known, refuse_unlimited, say, say_in_force
+from .terminal import inspecting, refuse_unlimited, say, say_idle, say_in_force
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
@@ -54,15 +54,28 @@ def semaphore(ctx: click.Context, **_: Any) -> None:
 
 
 @semaphore.command(name="list", cls=CeleryCommand)
+@click.option(
+    "-s",
+    "--sort",
+    cls=CeleryOption,
+    type=click.Choice(["name", "oldest"]),
+    default="name",
+    show_default=True,
+    help="By name, or the one with the oldest wait first.",
+)
 @_json
 @click.pass_context
-def list_(ctx: click.Context, *, as_json: bool) -> None:
-    """List all semaphores: limit, permits in use, waiting.
+def list_(ctx: click.Context, sort: str, *, as_json: bool) -> None:
+    """List all semaphores: limit, permits in use, waiting, and for how long the oldest wait has lasted.
 
     The exit code is 1 if a task declares a semaphore and is not limited.
     """
     with inspecting(ctx) as inspector:
         views = inspector.semaphores()
+    if sort == "oldest":
+        views.sort(
+            key=lambda view: -1.0 if view.oldest_wait is None else view.oldest_wait, reverse=True
+        )
     say(ctx, [asdict(view) for view in views] if as_json else tables.semaphores(views))
     refuse_unlimited(ctx)
 
@@ -85,18 +98,21 @@ def list_(ctx: click.Context, *, as_json: bool) -> None:
 def show(
     ctx: click.Context, name: str, key: str | None, waiters: int, timeout: float, *, as_json: bool
 ) -> None:
-    """Show one semaphore, or one KEY of it: its permits, and its waiters in order."""
+    """Show one semaphore, or one KEY of it: its permits, and its waiters in order.
+
+    The exit code is 3 for a KEY at which nothing holds a permit or waits.
+    """
     with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
         keys = [] if key is not None else inspector.keys(resource)
         view = inspector.resource(resource, waiters=waiters)
+        nearest = inspector.nearest_key(resource) if key is not None and view.is_idle else None
     if as_json:
-        say(ctx, asdict(view) | {"keys": [asdict(each) for each in keys]})
-        return
-    parts = [tables.resource(view)] if view.occupied or view.waiting or not keys else []
-    if keys:
-        parts += [tables.keys(keys, KEYS), "--key shows the permits and waiters of one key."]
-    say(ctx, "\n\n".join(parts))
+        say(ctx, asdict(view.with_keys(keys)) | {"keys": [asdict(each) for each in keys]})
+    elif key is None or not view.is_idle:
+        say(ctx, tables.whole(view, keys, KEYS))
+    if key is not None and view.is_idle:
+        say_idle(ctx, view, nearest)
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -119,9 +135,7 @@ def limit(
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")
     with inspecting(ctx) as inspector:
-        resource = inspector.find(name, key)
-        if clear or not force:
-            inspector.check(resource)
+        resource = inspector.find(name, key, create=force and not clear)
         inspector.set_limit(limit, resource)
         say_in_force(ctx, inspector, resource)
 
@@ -136,7 +150,7 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
     A key that has a limit of its own is not paused with its semaphore: name it with --key.
     """
     with inspecting(ctx) as inspector:
-        resource = known(inspector, name, key)
+        resource = inspector.find(name, key)
         inspector.pause(resource)
         say_in_force(ctx, inspector, resource)
 
@@ -151,7 +165,7 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
     For one key, the limit that was set for the whole semaphore is in force then, else what the tasks declare.
     """
     with inspecting(ctx) as inspector:
-        resource = known(inspector, name, key)
+        resource = inspector.find(name, key)
         inspector.resume(resource)
         say_in_force(ctx, inspector, resource)
 
@@ -168,7 +182,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
     The task is not stopped: while it runs, one task more than the limit may run.
     """
     with inspecting(ctx) as inspector:
-        resource = known(inspector, name, key)
+        resource = inspector.find(name, key)
         permit = inspector.releasable(holder, resource)
         if not force:
             click.confirm(
@@ -188,7 +202,7 @@ def release(ctx: click.Context, name: str, holder: str, key: str | None, *, forc
 def next_(ctx: click.Context, name: str, task_ids: tuple[str, ...], key: str | None) -> None:
     """Let waiting tasks run next, before all other waiters."""
     with inspecting(ctx) as inspector:
-        inspector.promote(task_ids, known(inspector, name, key))
+        inspector.promote(task_ids, inspector.find(name, key))
     say(ctx, f"Next: {', '.join(task_ids)}.")
 
 
@@ -210,7 +224,7 @@ def drop(
 ) -> None:
     """Revoke waiting tasks: they end without having run."""
     with inspecting(ctx, timeout) as inspector:
-        resource = known(inspector, name, key)
+        resource = inspector.find(name, key)
         waiting = inspector.tasks(task_ids, resource)
         if not force:
             click.confirm(
@@ -233,7 +247,7 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
     that no worker has received does not wait for the semaphore yet, and stays: `celery purge` deletes it.
     """
     with inspecting(ctx) as inspector:
-        resource = known(inspector, name, key)
+        resource = inspector.find(name, key)
         if not force:
             click.confirm(
                 f"{describe(resource)}: {inspector.waiting(resource)} wait there. Their tasks will never run. Purge them?",

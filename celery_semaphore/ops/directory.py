@@ -42,6 +42,14 @@ class Directory:
         whole = _meant(resource_name(semaphore, None), self.semaphores)
         return whole if key is None else _meant(whole + resource_name("", key), self._resources)
 
+    def nearest_key(self, resource: str) -> str | None:
+        """Return the key that was probably meant by this one, which is not in use; None if none is alike."""
+        semaphore, key = semaphore_of(resource), names_of(resource)[1] or ""
+        others = (name for name in self._resources() if name.startswith(f"{semaphore}/"))
+        return nearest(
+            key, {names_of(name)[1] or "" for name in others if name != resource}, alike=0.5
+        )
+
     def _resources(self) -> Iterator[str]:
         return chain(self._declared, self._store.resources(), self._store.limits())
 

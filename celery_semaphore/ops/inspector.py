@@ -89,17 +89,15 @@ class Inspector:
         limits, names = self._store.limits(), sorted(self._directory.semaphores())
         of_store = found or list(self._store.snapshots(names[:1]))  # all have the same grace
         recovering = max(filter(None, map(recovering_for, of_store)), default=None)
-        of = partial(SemaphoreView.of, limits=limits, recovering=recovering)
+        oldest = self._reader.oldest(found)
+        of = partial(SemaphoreView.of, limits=limits, recovering=recovering, oldest=oldest)
         views = [of(name, seen.get(name, []), declared=self._declared.get(name)) for name in names]
         return [replace(view, waiting_place=self._place(view.resource)) for view in views]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
         """List the keys in use or limited by an operator, without their waiters; most waiters first."""
         self.check(semaphore)
-        known = {*self._store.resources(), *self._store.limits()}
-        found = [name for name in known if name.startswith(f"{semaphore}/")]
-        views = map(ResourceView.of, self._store.snapshots(found))
-        return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
+        return self._reader.keys(semaphore)
 
     def resource(self, resource: str, *, waiters: int = 100, skip: int = 0) -> ResourceView:
         """Show one key, or a semaphore without keys: its permits, and so many waiters after the first ``skip``."""
@@ -174,9 +172,20 @@ class Inspector:
         """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
         self._directory.check(resource)
 
-    def find(self, semaphore: str, key: str | None = None) -> str:
-        """Return the resource of these names. A long name may be given as it is shown, while it is known."""
-        return self._directory.find(semaphore, key)
+    def find(self, semaphore: str, key: str | None = None, *, create: bool = False) -> str:
+        """Return the resource of these names; raise ``UnknownSemaphore`` for a name that is likely to be misspelt.
+
+        With ``create`` the name may be new: a semaphore that is used outside tasks only is known while it is in use.
+        A long name may be given as it is shown, while it is known.
+        """
+        resource = self._directory.find(semaphore, key)
+        if not create:
+            self.check(resource)
+        return resource
+
+    def nearest_key(self, resource: str) -> str | None:
+        """Return the known key of the same semaphore with a name most like this one's; None if none is alike."""
+        return self._directory.nearest_key(resource)
 
     # -- changing
 

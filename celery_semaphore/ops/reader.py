@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..core.key import semaphore_of
-from ..core.store import Store
+from ..core.permit import Snapshot
+from ..core.store import TOTALLED, Store
 from ..errors import SemaphoreError
 from .directory import describe
 from .views import ResourceView, WaiterView
@@ -26,10 +27,28 @@ class Reader:
         return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
 
     def resource(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
-        view = ResourceView.of(self._store.snapshot(resource, waiters, skip))
+        seen = self._store.snapshot(resource, waiters, skip)
+        view = ResourceView.of(seen, self.oldest([seen]))
         if view.limit is None:
             view = replace(view, limit=self._declared.get(semaphore_of(resource)))
         return view
+
+    def oldest(self, seen: Sequence[Snapshot]) -> dict[str, float]:
+        """Return how long the oldest wait has lasted, for each of these resources that has one."""
+        found, names = dict[str, float](), [each.resource for each in seen if each.waiting]
+        for start in range(0, len(names), TOTALLED):
+            for totals in self._store.totals(names[start : start + TOTALLED]):
+                if totals.oldest_wait is not None:
+                    found[totals.resource] = totals.oldest_wait
+        return found
+
+    def keys(self, semaphore: str) -> list[ResourceView]:
+        """List the keys in use or limited by an operator, without their waiters; most waiters first."""
+        known = {*self._store.resources(), *self._store.limits()}
+        seen = list(self._store.snapshots(n for n in known if n.startswith(f"{semaphore}/")))
+        oldest = self.oldest(seen)
+        views = [ResourceView.of(each, oldest) for each in seen]
+        return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def why_not_paused(self, resource: str) -> str:
         limits = self._store.limits()

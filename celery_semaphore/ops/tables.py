@@ -25,10 +25,11 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
             str(view.keys) if view.keys else NOTHING,
             str(view.occupied),
             str(view.waiting),
+            duration(view.oldest_wait),
         )
         for view in views
     ]
-    text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING"), rows)
+    text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"), rows)
     places = dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
     return text + "".join(f"\n\n{sentence(place)}" for place in places) + _recovering(views)
 
@@ -56,11 +57,25 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
             limit_of(view),
             str(view.occupied),
             str(view.waiting),
+            duration(view.oldest_wait),
         )
         for view in views[:most]
     ]
-    text = table(("KEY", "LIMIT", "IN USE", "WAITING"), rows)
+    text = table(("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows)
     return text + _more(len(views) - len(rows), "keys") + _recovering(views)
+
+
+def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str:
+    """Show a resource, and the keys of a semaphore that has keys."""
+    if not of_keys:
+        return resource(view)
+    total = view.with_keys(of_keys)
+    parts = [f"{place(view)}: {total.occupied} in use, {_waiting(total)}, all keys together"]
+    if view.occupied or view.waiting:  # tasks without a key
+        parts.append(resource(view))
+    return "\n\n".join(
+        [*parts, keys(of_keys, most), "--key shows the permits and waiters of one key."]
+    )
 
 
 def resource(view: ResourceView) -> str:
@@ -128,9 +143,9 @@ def purged(found: Purged) -> str:
 
 def in_force(view: ResourceView, own: Mapping[str, int]) -> str:
     if view.limit is None:
-        text = f"{_place(view)}: no limit is set, or declared by a task of this app."
+        text = f"{place(view)}: no limit is set, or declared by a task of this app."
     else:
-        text = f"{_place(view)}: the limit is {limit_of(view)}."
+        text = f"{place(view)}: the limit is {limit_of(view)}."
     return f"{text}\n{others}" if (others := excepted(own, view.limit)) else text
 
 
@@ -169,11 +184,15 @@ def printable(text: str) -> str:
 
 def _headline(view: ResourceView) -> str:
     lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
-    usage = f"{view.occupied} of {limit_of(view)} in use, {view.waiting} waiting"
-    return f"{_place(view)}: {usage}{lately}"
+    return f"{place(view)}: {view.occupied} of {limit_of(view)} in use, {_waiting(view)}{lately}"
 
 
-def _place(view: ResourceView) -> str:
+def _waiting(view: ResourceView) -> str:
+    oldest = "" if view.oldest_wait is None else f", the oldest for {duration(view.oldest_wait)}"
+    return f"{view.waiting} waiting{oldest}"
+
+
+def place(view: ResourceView) -> str:
     name = printable(view.semaphore)
     return name if view.key is None else f"{name} at key {printable(view.key)}"
 

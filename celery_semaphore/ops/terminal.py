@@ -15,6 +15,9 @@ from ..settings import is_local
 from ..worker.options.unlimited import unlimited_of
 from . import tables
 from .inspector import Inspector
+from .views import ResourceView
+
+IDLE = 3  # the exit code where nothing is to be seen
 
 
 class _Unavailable(click.ClickException):
@@ -75,8 +78,8 @@ def say_in_force(ctx: click.Context, inspector: Inspector, resource: str) -> Non
         say(ctx, "The whole semaphore is paused: resume that, or set a limit for this key.")
 
 
-def known(inspector: Inspector, name: str, key: str | None) -> str:
-    """Return the resource of these names; raise an error if its semaphore seems to be misspelt."""
-    resource = inspector.find(name, key)
-    inspector.check(resource)
-    return resource
+def say_idle(ctx: click.Context, view: ResourceView, nearest: str | None) -> None:
+    """Say that nothing uses this key, with the key that was probably meant, and end with a code of its own."""
+    hint = "" if nearest is None else f"; the nearest key is {tables.printable(nearest)}"
+    click.echo(f"{tables.place(view)}: no permits and no waits{hint}.", err=True)
+    ctx.exit(IDLE)

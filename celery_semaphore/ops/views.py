@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..core.key import names_of, semaphore_of
@@ -23,6 +23,7 @@ class Where(StrEnum):
     IN_TRANSIT = "in transit"
 
 
+NONE_WAITS: Mapping[str, float] = {}
 _REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.BLOCK: Where.CALLING}
 
 
@@ -42,6 +43,9 @@ class SemaphoreView:
     waiting_place: str | None = (
         None  # where its waiting tasks lie, and why; None if their options say it
     )
+    oldest_wait: float | None = (
+        None  # how long the oldest of its waits has lasted; None without one
+    )
 
     @classmethod
     def of(
@@ -50,7 +54,9 @@ class SemaphoreView:
         seen: Sequence[Snapshot],
         limits: Mapping[str, int],
         declared: int | None,
+        *,
         recovering: float | None = None,
+        oldest: Mapping[str, float] = NONE_WAITS,
     ) -> SemaphoreView:
         """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
@@ -67,7 +73,10 @@ class SemaphoreView:
             sum("/" in each.resource for each in seen),
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
-            recovering,
+            recovering=recovering,
+            oldest_wait=max(
+                (oldest[at.resource] for at in seen if at.resource in oldest), default=None
+            ),
         )
 
 
@@ -147,9 +156,27 @@ class ResourceView:
     waiting_place: str | None = (
         None  # where its waiting tasks lie, and why; None if their options say it
     )
+    oldest_wait: float | None = (
+        None  # how long the oldest of all its waits has lasted; None without one
+    )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to show: no permit, no wait, and no limit of its own."""
+        return not (self.occupied or self.waiting or self.set_by_operator)
+
+    def with_keys(self, keys: Sequence[ResourceView]) -> ResourceView:
+        """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""
+        waits = [each.oldest_wait for each in (self, *keys) if each.oldest_wait is not None]
+        return replace(
+            self,
+            occupied=self.occupied + sum(each.occupied for each in keys),
+            waiting=self.waiting + sum(each.waiting for each in keys),
+            oldest_wait=max(waits, default=None),
+        )
 
     @classmethod
-    def of(cls, seen: Snapshot) -> ResourceView:
+    def of(cls, seen: Snapshot, oldest: Mapping[str, float] = NONE_WAITS) -> ResourceView:
         return cls(
             seen.resource,
             *names_of(seen.resource),
@@ -161,6 +188,7 @@ class ResourceView:
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
             tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
             recovering=recovering_for(seen),
+            oldest_wait=oldest.get(seen.resource),
         )
 
 

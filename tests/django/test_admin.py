@@ -36,6 +36,21 @@ def test_the_list_shows_what_is_in_use_and_what_is_declared(client: Login, store
     rows = {each.semaphore: each for each in page.context["semaphores"].rows}
     assert (rows["api"].occupied, rows["api"].waiting, rows["api"].limits) == (2, 1, (2,))
     assert rows["export"].limits == (1,)
+    text = page.content.decode()
+    assert re.findall('data-label="Oldest wait">([0-9]|\u2013)', text) == ["0", "\u2013"]
+
+
+def test_the_oldest_wait_is_shown_of_a_semaphore_and_of_each_key(
+    client: Login, store: Store
+) -> None:
+    occupy(store, API, ["one:1", "two:1", "three:1"])
+    occupy(store, Claim("export", "7", 1), ["four:1", "five:1"])
+    browser = client()
+    text = browser.get(address("api")).content.decode()
+    assert re.search(r"<strong>1</strong> waiting, the oldest for \d\.\d s", text)
+    assert re.search(
+        r'data-label="Oldest wait">\d\.\d s<', browser.get(address("export")).content.decode()
+    )
 
 
 def test_a_semaphores_page_shows_permits_and_waiters(client: Login, store: Store) -> None:

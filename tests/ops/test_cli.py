@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
 from tests.support.process import free_port, wait_until
 from tests.worker.conftest import Site
 
@@ -57,7 +58,7 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     assert [w["where"] for w in seen["waiters"]] == ["held", "held"]
     assert [w["worker"] for w in seen["waiters"]] == [worker.hostname] * 2
     text = semaphore.says("show", "one", "--timeout", "0")
-    assert text.startswith("one: 1 of 1 in use, 2 waiting\n")
+    assert re.match(r"one: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
     assert re.search(rf"\n0 +{waiting[0].id}  - +held +- +1 ", text)
 
 
@@ -132,16 +133,49 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     lines = semaphore.says("list").splitlines()
     cells = [re.split(" {2,}", line) for line in lines]
     rows = {name: others for name, *others in cells}
-    assert rows["api"] == ["5", "-", "0", "0"]
-    assert rows["tenant"] == ["2", "3", "3", "0"]
-    assert rows["idle"] == ["0 (paused)", "-", "0", "0"]
+    assert rows["SEMAPHORE"] == ["LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"]
+    assert rows["api"] == ["5", "-", "0", "0", "-"]
+    assert rows["tenant"] == ["2", "3", "3", "0", "-"]
+    assert rows["idle"] == ["0 (paused)", "-", "0", "0", "-"]
     assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
     store.set_limit(0, "tenant/9")
-    keys = semaphore.says("show", "tenant").splitlines()
+    total, _, *keys = semaphore.says("show", "tenant").splitlines()
+    assert total == "tenant: 3 in use, 0 waiting, all keys together"
     assert [line.split()[0] for line in keys[1:5]] == [r"'\x1b[2J'", "7", "8", "9"]
-    assert keys[4].split()[1:] == ["0", "(paused)", "0", "0"]  # or nobody would find it again
+    assert keys[4].split()[1:] == ["0", "(paused)", "0", "0", "-"]  # or nobody would find it again
     assert semaphore.json("show", "tenant", "--key", "7")["occupied"] == 1
     store.close()
+
+
+def test_the_oldest_wait_and_the_sums(site: Site, semaphore: Command) -> None:
+    site.lease = 60.0  # nobody renews these permits, and each command takes seconds
+    with closing(site.store()) as store:
+        for key, tasks in (("7", 3), ("8", 2)):
+            for n in range(tasks):
+                store.acquire([Claim("tenant", key, 1)], f"t{key}{n}:1", Wait(Kind.REQUEUE))
+        store.acquire([Claim("api", None, 5)], "a:1")
+    names = [view["semaphore"] for view in semaphore.json("list", "--sort", "oldest")]
+    assert names[0] == "tenant"
+    assert names[1:] == sorted(names[1:])
+    whole = semaphore.json("show", "tenant", "--timeout", "0")
+    assert (whole["occupied"], whole["waiting"]) == (2, 3)
+    assert whole["oldest_wait"] == max(key["oldest_wait"] for key in whole["keys"]) > 0
+    text = semaphore.says("show", "tenant", "--key", "7", "--timeout", "0")
+    assert re.match(r"tenant at key 7: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
+
+
+def test_a_key_at_which_nothing_is(site: Site, semaphore: Command) -> None:
+    site.lease = 60.0
+    with closing(site.store()) as store:
+        store.acquire([Claim("tenant", "acme", 1)], "t1:1")
+    said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
+    here = "tenant at key acne: no permits and no waits; the nearest key is acme.\n"
+    assert (said.code, said.out, said.err) == (3, "", here)
+    said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0", "--json")
+    assert (said.code, said.err) == (3, here)
+    assert json.loads(said.out)["occupied"] == 0
+    semaphore.says("limit", "tenant", "3", "--key", "acne")
+    assert "0 of 3 (set) in use" in semaphore.says("show", "tenant", "--key", "acne")
 
 
 def test_also_what_a_worker_would_import(site: Site) -> None:

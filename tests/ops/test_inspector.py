@@ -67,7 +67,9 @@ def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> N
     assert inspector.semaphores() == [
         SemaphoreView("api", "api", (5,), (), keys=0, occupied=0, waiting=0),
         SemaphoreView("called", "called", (), (), keys=0, occupied=0, waiting=0),
-        SemaphoreView("export", "export", (2, 4), (4,), keys=2, occupied=3, waiting=1),
+        SemaphoreView(
+            "export", "export", (2, 4), (4,), keys=2, occupied=3, waiting=1, oldest_wait=0.0
+        ),
         SemaphoreView("idle", "idle", (7,), (), keys=0, occupied=0, waiting=0),
         SemaphoreView("paused", "paused", (0,), (0,), keys=0, occupied=0, waiting=0),
     ]
@@ -357,10 +359,45 @@ def test_a_long_key_may_be_given_as_it_is_shown(
     assert not list(store.resources())
     with pytest.raises(SemaphoreError, match="must be given in full"):
         inspector.find("export", view.key)
-    inspector.set_limit(3, inspector.find("export", long))
+    inspector.set_limit(3, inspector.find("export", long, create=True))
     assert inspector.find("export", view.key) == view.resource, "it is limited"
     hold(store, "t2:1", claims("export", long))
     assert inspector.resource(view.resource).limit == 3
+
+
+def test_a_name_that_is_not_known_is_found_only_to_be_made(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    """Else a misspelt one would stay in the list, and be suggested for the next."""
+    for key in (None, "7"):
+        with pytest.raises(UnknownSemaphore, match="the nearest is 'api'"):
+            inspector.find("apii", key)
+    assert inspector.find("apii", create=True) == "apii"
+    assert inspector.find("apii", "7", create=True) == "apii/7"
+    assert [view.semaphore for view in inspector.semaphores()] == ["api", "called", "idle"]
+
+
+def test_the_oldest_wait_is_told(store: MemoryStore, inspector: Inspector, clock: Clock) -> None:
+    for key, waits in (("x", 2), ("y", 1), ("z", 0)):
+        hold(store, f"h{key}:1", claims("export", key, limit=1))
+        for n in range(waits):
+            clock.advance(9)
+            wait(store, f"w{key}{n}:1", wanted=claims("export", key, limit=1))
+    oldest = {view.semaphore: view.oldest_wait for view in inspector.semaphores()}
+    assert oldest == {"api": None, "called": None, "export": 18, "idle": None}
+    keys = inspector.keys("export")
+    assert {view.key: view.oldest_wait for view in keys} == {"x": 18, "y": 0, "z": None}
+    assert inspector.resource("export/x").oldest_wait == 18
+    whole = inspector.resource("export").with_keys(keys)
+    assert (whole.occupied, whole.waiting, whole.oldest_wait) == (3, 3, 18)
+
+
+def test_the_nearest_key(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1", claims("export", "tenant-7"))
+    hold(store, "t2:1", claims("api", "tenant-8"))
+    assert inspector.nearest_key("export/tennant-8") == "tenant-7"
+    assert inspector.nearest_key("export/tenant-7") is None
+    assert inspector.nearest_key("export/q") is None
 
 
 def test_a_long_semaphore_is_one_with_its_declaration(store: MemoryStore) -> None:
