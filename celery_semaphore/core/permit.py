@@ -10,6 +10,7 @@ from .ticket import Ticket
 
 SHORTEST_DELAY_S = 0.1  # of a refused task that comes back by itself
 LONGEST_DELAY_S = 300.0
+UNKNOWN_HOLD_S = 1.0  # how long a permit is taken to be held where none was released yet
 HIGHEST = 2**31 - 1  # limit or weight: every server counts these, and their sums, exactly
 
 

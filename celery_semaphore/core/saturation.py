@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import isclose
 
-from .permit import Kind, Wait
+from .permit import SHORTEST_DELAY_S, UNKNOWN_HOLD_S, Kind, Refusal, Wait
 from .ticket import Ticket
+
+ALIKE = 1e-4  # relative: a store counts in whole microseconds
 
 
 class OnSaturated(StrEnum):
@@ -28,17 +31,19 @@ class WaitPolicy:
     shortest: float
     longest: float
     timeout: float | None
+    jitter: float | None = None  # of the delay of one attempt; None draws one
 
     def settled(self, *, parks: bool | None) -> WaitPolicy:
         """Return the policy of one attempt, for which its worker decided whether the task parks if it must wait.
 
         Without a decision, as a worker of an older release makes none, a task is parked only if it says so itself.
         """
+        settled = replace(self, jitter=_jitter())
         if self.on_saturated not in {OnSaturated.WAIT, OnSaturated.PARK}:
-            return self
+            return settled
         if parks is None:
             parks = self.on_saturated is OnSaturated.PARK
-        return replace(self, on_saturated=OnSaturated.PARK if parks else OnSaturated.REQUEUE)
+        return replace(settled, on_saturated=OnSaturated.PARK if parks else OnSaturated.REQUEUE)
 
     def wait(
         self, ticket: Ticket | None, priority: int, session: str = "", keeps: float = 0.0
@@ -50,7 +55,7 @@ class WaitPolicy:
         """
         if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
             return None
-        jitter = random.uniform(0.6, 0.8)  # noqa: S311 - not a secret
+        jitter = self.jitter or _jitter()
         kind = Kind(self.on_saturated)
         if kind is not Kind.REQUEUE:
             session = ""
@@ -66,7 +71,27 @@ class WaitPolicy:
             keeps,
         )
 
+    def estimate(self, refusal: Refusal) -> float | None:
+        """Return in how many seconds this attempt may get its permit; None where no permit was released yet.
+
+        A store that knows no hold assumes one of ``UNKNOWN_HOLD_S``. Its answer does not say so, but the same sum does.
+        A delay that only the default bound makes is no estimate either.
+        """
+        delay = min(max(refusal.retry_after, self.shortest), self.longest)
+        guess = (
+            (self.jitter or 0.0) * (refusal.position + 1) / max(refusal.limit, 1) * UNKNOWN_HOLD_S
+        )
+        if self.shortest <= SHORTEST_DELAY_S:
+            guess = max(guess, self.shortest)
+        return (
+            None if isclose(refusal.retry_after, min(guess, self.longest), rel_tol=ALIKE) else delay
+        )
+
     def unanswered(self) -> float:
         """Return the seconds until the task comes back if the store did not answer at all."""
         delay = random.uniform(1.0, 5.0)  # noqa: S311 - not a secret
         return min(max(delay, self.shortest), self.longest)
+
+
+def _jitter() -> float:
+    return random.uniform(0.6, 0.8)  # noqa: S311 - not a secret

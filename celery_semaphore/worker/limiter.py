@@ -181,14 +181,15 @@ class Limiter:
             self._store,
             self.mover.bring_back,
             self._sessions,
-            self._watch_parking,
+            self._watch,
             self._say_queues,
         )
 
     def _store(self) -> Store:
         return self.process.measured
 
-    def _watch_parking(self) -> None:
+    def _watch(self) -> None:
+        self.worker.saturation.tell(self._store())
         if (watch := self.worker.parking) is not None:
             watch.sweep()
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from .holding.held_messages import HeldMessages
 from .holding.lost_messages import LostMessages
 from .messages.parking_watch import ParkingWatch
+from .messages.saturation_watch import SaturationWatch
 
 
 class Metrics(Protocol):
@@ -36,6 +37,7 @@ class WorkerState:
     held: HeldMessages | None = None  # of the current connection
     lost: LostMessages = field(default_factory=LostMessages)  # of earlier connections
     metrics: Metrics | None = None  # if they are on
+    saturation: SaturationWatch = field(default_factory=SaturationWatch)
     granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now
     # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next

@@ -281,11 +281,13 @@ def _cease_to_consume(c: Consumer) -> None:
 
 def _check_store(limiter: Limiter, *, parks: bool) -> None:
     try:
-        for warning in limiter.process.measured.check(parks=parks):
+        store = limiter.process.measured
+        for warning in store.check(parks=parks):
             logger.warning(warning)
+        logger.info("permits are kept in %s", store.keeping(0).place)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.
-        limiter.process.measured.reap()
+        store.reap()
     except StoreUnavailable as error:
         # Start anyway: tasks without a limit can run, and the store may come back.
         logger.critical(

@@ -141,6 +141,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
         dropped = refused.disposition is Disposition.DROP
+        self._limiter.worker.saturation.refused(refused.semaphore, refused.claims)
         self._move(refused)
         self.grant = None  # the store was asked for it, or the wait goes on by another message
         if not (dropped or self.may_be_moved()):

@@ -166,9 +166,19 @@ def _acquire(
         raise _sent_away(task, limiter, answer, claims, policy)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
     observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
+    _tell_end_of_wait(task, headers, claims, waited)
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer
+
+
+def _tell_end_of_wait(
+    task: BoundTask, headers: Headers, claims: Sequence[Claim], waited: float
+) -> None:
+    if headers.ticket is None:  # it did not wait
+        return
+    name, of = f"{task.name}[{task.request.id}]", ", ".join(repr(each.semaphore) for each in claims)
+    logger.info("task %s got its permit of %s after %.1f s", name, of, waited)
 
 
 def _answered(

@@ -17,6 +17,8 @@ from .result import tell_dropped
 
 logger = logging.getLogger(__name__)
 
+UNESTIMATED = " (no estimate yet)"
+
 
 def refusal_of(
     task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
@@ -58,7 +60,8 @@ def _requeued(
     in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
     # The end of a pause, or of a weight above the limit, is unknown.
     unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
-    about = "" if unknown else f" about {delay:.2f} s"
+    estimate = None if unknown else policy.estimate(refusal)
+    about = f" about {estimate:.2f} s" if estimate is not None else "" if unknown else UNESTIMATED
     logger.info("task %s[%s] waits%s: %s", task.name, task.request.id, about, text)
     return RefusedAttempt(
         reason=text,

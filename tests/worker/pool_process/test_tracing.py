@@ -63,7 +63,7 @@ class Traced:
     def attempts(self, worker: Any, result: AsyncResult) -> int:
         """How often it came to a process of the pool, by its log."""
         log = worker.log()
-        waits = f"[{result.id}] waits about ", f"[{result.id}] is parked: "
+        waits = f"[{result.id}] waits ", f"[{result.id}] is parked: "
         return 1 + sum(log.count(each) for each in waits)
 
 

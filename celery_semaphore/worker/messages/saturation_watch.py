@@ -1,0 +1,67 @@
+"""SaturationWatch: say once a minute which semaphores stay saturated, how many tasks wait there, and for how long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...core.permit import Claim
+from ...core.store import Store
+
+logger = logging.getLogger(__name__)
+
+EACH_S = 60.0  # between two lines about one semaphore
+KEYS = 100  # of a semaphore that are counted; one call of a store counts more
+SEMAPHORES = 1000  # names that are remembered: a sender may invent them
+
+
+@dataclass(slots=True)
+class _Saturated:
+    """A semaphore that refused tasks of this worker."""
+
+    told_at: float
+    resources: set[str] = field(default_factory=set)
+
+
+class SaturationWatch:
+    """Remembers where tasks of this worker were refused, until no task waits there.
+
+    The event loop adds to it; the sweeper's thread asks the store.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._known: dict[str, _Saturated] = {}
+
+    def refused(self, semaphore: str, claims: Sequence[Claim]) -> None:
+        """Remember the keys of these claims at which a task was refused, and waits now."""
+        resources = {claim.resource for claim in claims if claim.semaphore == semaphore}
+        if not resources or (semaphore not in self._known and len(self._known) >= SEMAPHORES):
+            return
+        known = self._known.setdefault(semaphore, _Saturated(self._now()))
+        if len(known.resources) < KEYS:
+            known.resources = (
+                known.resources | resources
+            )  # a new set: another thread reads the old one
+
+    def tell(self, store: Store) -> None:
+        """Log each semaphore at which tasks still wait a minute after the last word about it."""
+        now = self._now()
+        for semaphore, known in list(self._known.items()):
+            if now - known.told_at < EACH_S:
+                continue
+            found = [each for each in store.totals(sorted(known.resources)) if each.waiting]
+            if not found:
+                self._known.pop(semaphore, None)
+                continue
+            known.told_at, known.resources = now, {each.resource for each in found}
+            where = f" at {len(found)} of its keys" if "/" in found[0].resource else ""
+            logger.info(
+                "semaphore %r stays saturated%s: %d wait, the oldest for %.0f s",
+                semaphore,
+                where,
+                sum(each.waiting for each in found),
+                max(each.oldest_wait or 0.0 for each in found),
+            )
