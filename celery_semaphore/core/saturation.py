@@ -75,17 +75,15 @@ class WaitPolicy:
         """Return in how many seconds this attempt may get its permit; None where no permit was released yet.
 
         A store that knows no hold assumes one of ``UNKNOWN_HOLD_S``. Its answer does not say so, but the same sum does.
-        A delay that only the default bound makes is no estimate either.
+        A delay that only the default lower bound makes is no estimate either; the upper bound is told as it is.
         """
-        delay = min(max(refusal.retry_after, self.shortest), self.longest)
-        guess = (
-            (self.jitter or 0.0) * (refusal.position + 1) / max(refusal.limit, 1) * UNKNOWN_HOLD_S
-        )
+        turn = (self.jitter or 0.0) * (refusal.position + 1) / max(refusal.limit, 1)
+        guess = turn * UNKNOWN_HOLD_S
         if self.shortest <= SHORTEST_DELAY_S:
             guess = max(guess, self.shortest)
-        return (
-            None if isclose(refusal.retry_after, min(guess, self.longest), rel_tol=ALIKE) else delay
-        )
+        if isclose(refusal.retry_after, guess, rel_tol=ALIKE):
+            return None
+        return min(max(refusal.retry_after, self.shortest), self.longest)
 
     def unanswered(self) -> float:
         """Return the seconds until the task comes back if the store did not answer at all."""

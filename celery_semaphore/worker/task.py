@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery, Task
 
-from ..core.key_template import is_template
-from ..core.spelling import nearest
 from ..errors import ConfigurationError, SemaphoreError
 from .celery_types import CeleryTask
 from .messages.header_names import KEY, WEIGHT
+from .options.call_options import check_options, refuse_unknown, take_up_options
 from .options.hidden_url import hide_url
 from .options.options import Options
 from .options.unlimited import why_unlimited
@@ -28,6 +27,7 @@ REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"
 
 hide_url()
 watch_starts()
+take_up_options()
 
 
 class LimitedTaskMixin(CeleryTask):
@@ -131,11 +131,20 @@ class LimitedTaskMixin(CeleryTask):
             raise self.semaphore_fault
         if self.semaphore is not None and self.semaphore_options is None:
             raise ConfigurationError(why_unlimited(cast("BoundTask", self)))
-        _refuse_unknown(self, options)
+        refuse_unknown(self.name, options)
         given = {KEY: key, WEIGHT: weight}
         if ours := {name: value for name, value in given.items() if value is not None}:
-            _check_call(self, key, weight)
+            self._check(key, weight)
             options["headers"] = {**(options.get("headers") or {}), **ours}
+
+    def _check(self, key: object, weight: object) -> None:
+        try:
+            check_options(
+                self.semaphore_options.limits if self.semaphore_options else (), key, weight
+            )
+        except SemaphoreError as error:
+            msg = f"task {self.name}: {error}"
+            raise SemaphoreError(msg) from None
 
 
 def _refuse_late_mixin(cls: type) -> None:
@@ -157,38 +166,6 @@ def _no_task(cls: type[LimitedTaskMixin]) -> str:
         f"task {cls.name}: base=LimitedTaskMixin is no task class, only a part of one. Write base=LimitedTask, or put"
         " the mixin before a task class of your own: class MyLimitedTask(LimitedTaskMixin, MyTask)."
     )
-
-
-def _refuse_unknown(task: LimitedTaskMixin, options: dict[str, Any]) -> None:
-    """Raise for a misspelt option: Celery would make it a property of the message, without any effect."""
-    for name in options:
-        if name.startswith("sem"):  # no option of Celery does; a cheap check, as each call runs it
-            meant = nearest(name, (KEY, WEIGHT), alike=0.0)
-            msg = f"task {task.name}: {name}= is no option of a call; the nearest is {meant}=."
-            raise SemaphoreError(msg)
-
-
-def _check_call(task: LimitedTaskMixin, key: Any, weight: Any) -> None:
-    limits = task.semaphore_options.limits if task.semaphore_options else ()
-    if len(limits) != 1:
-        msg = (
-            f"task {task.name}: semaphore_key and semaphore_weight need a task with one semaphore."
-        )
-        raise SemaphoreError(msg)
-    if key is not None and not isinstance(key, str):
-        msg = f"task {task.name}: semaphore_key={key!r} must be a text."
-        raise SemaphoreError(msg)
-    if key is not None and is_template(key):
-        msg = (
-            f"task {task.name}: semaphore_key={key!r} would be taken as it is. Give the key itself, as in"
-            " semaphore_key=str(tenant_id), or leave it out: key= of the task is the template."
-        )
-        raise SemaphoreError(msg)
-    if weight is not None and (
-        isinstance(weight, bool) or not isinstance(weight, int) or weight < 1
-    ):
-        msg = f"task {task.name}: semaphore_weight={weight!r} must be a whole number, 1 or more."
-        raise SemaphoreError(msg)
 
 
 def _limited(request: Any) -> Any:

@@ -10,7 +10,9 @@ import pytest
 from celery import chain, chord, group
 from celery.exceptions import ChordError, TaskRevokedError
 
+from celery_semaphore import SemaphoreError
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.worker.options.call_options import take_up_options
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
@@ -219,3 +221,23 @@ def _normal(seen: dict[str, Any], own: str) -> str:
         properties.pop(volatile, None)
     seen = {**seen, "properties": properties, "expires": bool(seen["expires"])}
     return repr(sorted(seen.items())).replace(own, "<id>")
+
+
+@pytest.mark.parametrize("broker", ["site", "rabbit_site"])
+def test_a_call_by_name_takes_its_options_along(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """RabbitMQ drops a property that it does not know."""
+    take_up_options()  # as the import of LimitedTask does
+    site: Site = request.getfixturevalue(broker)
+    site.start(concurrency=2)
+    store = site.store()
+    store.set_limit(0, "tenant/vip")
+    waits = site.send("export", "a", semaphore_key="vip")
+    site.send("export", "a").get(timeout=20)
+    wait_until(lambda: site.waiting("tenant/vip") == 1, 20, "it waits under its own key")
+    store.set_limit(None, "tenant/vip")
+    waits.get(timeout=20)
+    store.close()
+    with pytest.raises(SemaphoreError, match=r"header semaphore_kye.* nearest is semaphore_key"):
+        site.send("export", "a", semaphore_kye="vip").get(timeout=20)

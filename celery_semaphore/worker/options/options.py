@@ -16,6 +16,7 @@ from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.seconds import positive
 from ...errors import ConfigurationError, SemaphoreError
 from ...settings import Settings
+from .call_options import check_options
 from .misspelt import misspelt
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Options:
         if key is None and weight is None and self._constant is not None:
             return self._constant
         try:
+            check_options(self.limits, key, weight)
             call = self._call(args, kwargs)
             return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)
         except SemaphoreError as error:

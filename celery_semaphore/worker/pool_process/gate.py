@@ -24,6 +24,7 @@ from ...errors import SemaphoreError, StoreUnavailable
 from ..limiter import Limiter, limiter_of
 from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE, PERMIT
 from ..messages.headers import Headers
+from ..options.call_options import refuse_misspelt
 from ..protocols import BoundTask
 from ..signals import permit_acquired
 from .acquired import Acquired, seconds_waited
@@ -101,7 +102,7 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
     request = task.request
     if request.called_directly or permit_of(request) is not None:
         return
-    _refuse_fanout(task)
+    _refuse_headers(task)
     options, limiter = task.semaphore_options, limiter_of(task.app)
     headers = Headers.taken_from(request, limiter.settings.copies_expire)
     claims = options.claims(args, kwargs, headers.key, headers.weight)
@@ -120,7 +121,12 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
         request.__dict__[OUTCOME] = Acquired.by(permit, headers.ticket, headers.refusals)
 
 
-def _refuse_fanout(task: BoundTask) -> None:
+def _refuse_headers(task: BoundTask) -> None:
+    try:
+        refuse_misspelt([*task.request.__dict__, *(task.request.headers or ())])
+    except SemaphoreError as error:
+        msg = f"task {task.name}: {error}"
+        raise SemaphoreError(msg) from None
     if (exchange := task.request.__dict__.get(FANOUT)) is not None:
         msg = (
             f"task {task.name} came by the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"

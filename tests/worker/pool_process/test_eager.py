@@ -108,7 +108,7 @@ class TestLeavesNothing:
         assert occupied(app) == 0
 
     def test_it_is_renewed_while_it_runs(self, app: Celery) -> None:
-        app.conf.semaphore_lease = 0.5
+        app.conf.semaphore_lease = 1.0
 
         def body(self: LimitedTask) -> None:
             def expires() -> float:
@@ -121,7 +121,7 @@ class TestLeavesNothing:
 
     def test_what_is_overdue_ends_while_it_runs(self, app: Celery) -> None:
         """No worker may be there that sweeps."""
-        app.conf.semaphore_lease = 0.5
+        app.conf.semaphore_lease = 1.0
         reaped = threading.Event()
         reap = store_of(app).reap
 
