@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from math import inf
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
-from .core.key_template import GIVE_THE_KEY, is_template
-from .core.limit import is_whole
-from .core.permit import HIGHEST, Claim, Held, Permit, Renewal
+from .core.permit import Claim, Held, Permit, Renewal
 from .core.seconds import lease_of
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
+from .semaphore_checks import check, check_app, check_function, check_permit, seconds
 from .settings import Settings
 from .stores import store_from_url
 from .stores.options import StoreOptions
@@ -67,14 +65,14 @@ class Semaphore:
             msg = "Semaphore needs one of app=, url= and store=: where permits are kept."
             raise ConfigurationError(msg)
         if app is not None:
-            _check_app(app, prefix, lease)
+            check_app(app, prefix, lease)
         lease_of(lease)
-        _check(name, limit, key, weight)
+        check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)
         self._app = app
         self._is_given = store is not None
         self._kept_in = _shared_store(url, prefix, lease) if url is not None else store
-        self._timeout = inf if timeout is None else _seconds(timeout)
+        self._timeout = inf if timeout is None else seconds(timeout)
         self._on_lost = on_lost
 
     def acquire(self, timeout: float | None = None) -> Permit:
@@ -84,18 +82,19 @@ class Semaphore:
         timeout, as the interrupted code may hold the permit. In the thread of a running asyncio loop only a timeout of
         0 is allowed, as a wait would stop the loop; ``release`` may be called there.
         """
-        seconds = self._timeout if timeout is None else _seconds(timeout)
-        if seconds > 0:
+        longest = self._timeout if timeout is None else seconds(timeout)
+        if longest > 0:
             self._refuse_to_stop_a_loop()
         held_permits = held_permits_in(self._store)
         permit, since = BlockingWaiter(
-            self._store, (self._claim,), seconds, ready=held_permits.check
+            self._store, (self._claim,), longest, ready=held_permits.check
         ).acquire()
         held_permits.add(permit, since, self._on_lost)
         return permit
 
     def release(self, permit: Permit) -> None:
         """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
+        check_permit("release", permit)
         held_permits = held_permits_in(self._store)
         if not held_permits.take(permit):
             return
@@ -109,6 +108,7 @@ class Semaphore:
 
     def extend(self, permit: Permit) -> None:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
+        check_permit("extend", permit)
         if not held_permits_in(self._store).has(permit):
             msg = f"{permit.holder}: this process does not hold the permit"
             raise PermitLost(msg)
@@ -173,9 +173,17 @@ class Semaphore:
         _entered.set(tuple(pair for pair in pairs if pair is not mine))
         self.release(mine[1])
 
+    if not TYPE_CHECKING:  # else a type checker would let `async with` pass
+
+        async def __aenter__(self) -> Permit:
+            self._refuse_to_stop_a_loop()
+
+        async def __aexit__(self, *_: object) -> None:
+            """Do nothing: ``async with`` never enters."""
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function: each call of it holds a permit."""
-        _check_function(function)
+        check_function(function)
 
         @wraps(function)
         def limited(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -187,55 +195,6 @@ class Semaphore:
 
 # Each thread, greenlet and asyncio task has its own, so that each releases the permit that it entered with.
 _entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
-
-
-def _check_function(function: object) -> None:
-    """Raise for an async or generator function: its body would run after the call, without the permit."""
-    later = (
-        inspect.iscoroutinefunction,
-        inspect.isasyncgenfunction,
-        inspect.isgeneratorfunction,
-    )
-    if not callable(function) or any(is_later(function) for is_later in later):
-        msg = f"Semaphore decorates functions that are neither async nor generators, not {function!r}."
-        raise ConfigurationError(msg)
-
-
-def _check_app(app: Any, prefix: str, lease: float) -> None:
-    """Raise for what is no Celery app, without a look at its settings, and for what only its settings say."""
-    if not callable(getattr(app, "config_from_object", None)):
-        msg = f"app={app!r} must be a Celery app."
-        raise ConfigurationError(msg)
-    if (prefix, lease) != (StoreOptions.prefix, StoreOptions.lease):
-        msg = "prefix= and lease= are for url=: with app=, its settings semaphore_prefix and semaphore_lease say them."
-        raise ConfigurationError(msg)
-
-
-def _check(name: object, limit: object, key: object, weight: object) -> None:
-    # Annotations do not bind a user.
-    if not isinstance(name, str) or not name:
-        msg = f"name={name!r} must be a semaphore's name."
-        raise ConfigurationError(msg)
-    if key is not None and not isinstance(key, str):
-        msg = f"key={key!r} must be a text, or None."
-        raise ConfigurationError(msg)
-    if key is not None and is_template(key):
-        msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
-        raise ConfigurationError(msg)
-    for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
-        if not is_whole(value) or not least <= value <= HIGHEST:
-            msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
-            raise ConfigurationError(msg)
-    if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
-        msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
-        raise ConfigurationError(msg)
-
-
-def _seconds(timeout: object) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-        msg = f"timeout={timeout!r} must be a number of seconds, 0 or more, or None."
-        raise ConfigurationError(msg)
-    return float(timeout)
 
 
 def _store_of(app: Any) -> Store:

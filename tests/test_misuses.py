@@ -16,7 +16,9 @@ from celery import Celery, Task
 
 import celery_semaphore
 from celery_semaphore.errors import ConfigurationError, SemaphoreError
+from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.settings import Settings
+from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.main_process.bootstep import SemaphoreStep
 from celery_semaphore.worker.options.task_checks import check_tasks
 from celery_semaphore.worker.steps import STEPS
@@ -40,6 +42,7 @@ def app() -> Celery:
 
 def run(code: str, app: Celery) -> None:
     names = {name: getattr(celery_semaphore, name) for name in celery_semaphore.__all__}
+    names["inspector"] = Inspector(MemoryStore(), declared={"api": 5})
     names |= {"app": app, "Task": Task, "django": partial(read_django, app), "__name__": "shop"}
     exec(code, names)  # noqa: S102
 
@@ -263,6 +266,51 @@ def test_no_worker_beside_another_one_keeps_permits_in_memory(app: Celery) -> No
         app.WorkController(app=app, pool="threads")
 
 
+# -- options of a task
+
+OPTIONS: list[tuple[str, str]] = [
+    (
+        "limit=lambda order, day, region: 5",
+        "limit=shop.<lambda> takes (order, day, region), and no call of the task fits that",
+    ),
+    (
+        "limit=5, key=lambda *, tenant: tenant",
+        "key=shop.<lambda> takes (*, tenant), and no call of the task fits that",
+    ),
+    (
+        "limit=5, weight=lambda order, day, n: 1",
+        "it gets the task's own arguments, (order, day=1), or none if it takes none",
+    ),
+    ("limit=dict", "limit=builtins.dict does not tell its parameters: wrap it in a function."),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), OPTIONS)
+def test_a_wrong_option(app: Celery, code: str, text: str) -> None:
+    task = f'@app.task(base=LimitedTask, semaphore="api", {code})\ndef call(order, day=1): ...'
+    with pytest.raises(ConfigurationError, match=answer(text)) as raised:
+        declare(task, app)
+    assert str(raised.value).startswith("task shop.call: ")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "limit=lambda: 5",
+        "limit=lambda order: 5",
+        "limit=lambda *_, **__: 5",
+        "limit=lambda order, day: 5",
+        "limit=lambda order, *, day: 5",
+        "limit=lambda day, order: 5",
+        "limit=5, key=lambda *, order: order",
+    ],
+)
+def test_a_callable_that_some_call_fits(app: Celery, code: str) -> None:
+    declare(
+        f'@app.task(base=LimitedTask, semaphore="api", {code})\ndef call(order, day=1): ...', app
+    )
+
+
 # -- code outside tasks, and calls
 
 OUTSIDE: list[tuple[str, str]] = [
@@ -278,14 +326,37 @@ OUTSIDE: list[tuple[str, str]] = [
         "limited.apply_async(semaphore_key='{tenant_id}')",
         "task shop.limited: semaphore_key='{tenant_id}' would be taken as it is. Give the key itself",
     ),
+    (
+        "import asyncio\nasync def use():\n    async with api: ...\nasyncio.run(use())",
+        "semaphore 'api': waiting here stops the asyncio loop…run_in_executor(executor, semaphore.acquire)",
+    ),
+    (
+        "@api\nasync def use(): ...",
+        "neither async nor generators, not <function use…run_in_executor(executor, semaphore.acquire)",
+    ),
+    ("@api\ndef use():\n    yield", "neither async nor generators…`with semaphore:` in its body"),
+    ("api.release(None)", "release(None): give it the permit that acquire() returned."),
+    ("api.extend('api')", "extend('api'): give it the permit that acquire() returned."),
+    ("inspector.release(None, 'api')", "holder=None must be a text: the id of a task"),
+    ("inspector.release('7', None)", "resource=None must be a text: Inspector.find() returns it."),
+    ("inspector.resource(None)", "resource=None must be a text: find() returns it."),
+    ("inspector.find(None)", "semaphore=None must be a text"),
+    ("inspector.find('api', 7)", "key=7 must be a text: a task's template makes it."),
+    (
+        "inspector.find('apii')",
+        "no semaphore 'apii' is in use, limited, or declared…nearest is 'api'",
+    ),
+    ("inspector.promote('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
+    ("inspector.drop('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
 ]
 
 
 @pytest.mark.parametrize(("code", "text"), OUTSIDE)
 def test_a_wrong_call(app: Celery, code: str, text: str) -> None:
     task = '@app.task(base=LimitedTask, semaphore="api", limit=5)\ndef limited(): ...'
+    api = "api = Semaphore('api', 5, url='memory://')"
     with pytest.raises(SemaphoreError, match=answer(text)):
-        run(f"{task}\n{code}", app)
+        run(f"{task}\n{api}\n{code}", app)
 
 
 def test_a_text_with_braces_may_be_a_key(app: Celery) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from ..errors import ConfigurationError, SemaphoreError
-from .call import Call
+from .call import Call, may_fit
 from .key_template import KeyTemplate, NoneInKey
 from .permit import HIGHEST, Claim
 
@@ -50,6 +50,10 @@ class Limit:
                 f"key={self.key!r} must be a format string such as '{{tenant_id}}', or a callable."
             )
             raise ConfigurationError(msg)
+
+        for option, asked in (("limit", self.limit), ("key", self.key), ("weight", self.weight)):
+            if callable(asked):
+                _check_parameters(option, asked, signature)
 
     def claim(self, call: Call, *, key: str | None = None, weight: int | None = None) -> Claim:
         """Return the claim of this call; a ``key`` or ``weight`` given with the call overrides the limit's.
@@ -136,6 +140,23 @@ def _check_number(option: str, value: object, *, least: int) -> None:
 def _check_fits(weight: int, limit: int) -> None:
     if limit and weight > limit:  # a limit of 0 is a pause, which ends some day
         msg = f"weight={weight} is above limit={limit}: the task could never run."
+        raise ConfigurationError(msg)
+
+
+def _check_parameters(option: str, function: Callable[..., Any], task: inspect.Signature) -> None:
+    """Raise if no call of the task fits the function, which would fail at each of them."""
+    given = f"{option}={_named(function)}"
+    try:
+        wanted = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        msg = f"{given} does not tell its parameters: wrap it in a function."
+        raise ConfigurationError(msg) from error
+    if wanted.parameters and not may_fit(wanted, task):
+        parameters = ", ".join(str(each) for each in task.parameters.values())
+        msg = (
+            f"{given} takes {wanted}, and no call of the task fits that: it gets the task's own arguments,"
+            f" ({parameters}), or none if it takes none."
+        )
         raise ConfigurationError(msg)
 
 

@@ -28,6 +28,7 @@ class Directory:
 
     def check(self, resource: str) -> None:
         """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
+        check_text("resource", resource, "find() returns it")
         known = self.semaphores()
         if semaphore_of(resource) in known:
             return
@@ -39,6 +40,9 @@ class Directory:
 
     def find(self, semaphore: str, key: str | None) -> str:
         """Return the resource of these names. A long name may be given as it is shown, while it is known."""
+        check_text("semaphore", semaphore, "it is the name of one")
+        if key is not None:
+            check_text("key", key, "a task's template makes it")
         whole = _meant(resource_name(semaphore, None), self.semaphores)
         return whole if key is None else _meant(whole + resource_name("", key), self._resources)
 
@@ -62,6 +66,13 @@ def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
         for limit in options.limits if options else ():
             declared[limit.semaphore] = limit.limit if isinstance(limit.limit, int) else None
     return declared
+
+
+def check_text(name: str, value: object, why: str) -> None:
+    """Raise for a value of another type: annotations do not bind a user."""
+    if not isinstance(value, str):
+        msg = f"{name}={value!r} must be a text: {why}."
+        raise SemaphoreError(msg)
 
 
 def describe(resource: str) -> str:

@@ -13,7 +13,7 @@ from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import ask_workers, revoke
-from .directory import Directory, declared_by, describe
+from .directory import Directory, check_text, declared_by, describe
 from .reader import PAGE, Reader
 from .replies import Replies, named
 from .views import (
@@ -109,6 +109,7 @@ class Inspector:
 
     def releasable(self, holder: str, resource: str) -> PermitView:
         """Return the permit of this holder, or of this task; raise an error if it cannot be released."""
+        check_text("holder", holder, "the id of a task, or a holder as it is shown")
         mine = [
             p
             for p in self._reader.resource(resource, 0).permits

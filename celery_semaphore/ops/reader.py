@@ -9,7 +9,7 @@ from ..core.key import semaphore_of
 from ..core.permit import Snapshot
 from ..core.store import TOTALLED, Store
 from ..errors import SemaphoreError
-from .directory import describe
+from .directory import check_text, describe
 from .views import ResourceView, WaiterView
 
 PAGE = 1000  # waiters in one call
@@ -27,6 +27,7 @@ class Reader:
         return [name for name in self._store.resources() if resource in (name, semaphore_of(name))]
 
     def resource(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
+        check_text("resource", resource, "Inspector.find() returns it")
         seen = self._store.snapshot(resource, waiters, skip)
         view = ResourceView.of(seen, self.oldest([seen]))
         if view.limit is None:
@@ -66,6 +67,9 @@ class Reader:
 
     def waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Return these waiting tasks; raise an error for the first that does not wait."""
+        if isinstance(task_ids, str):
+            msg = f"task_ids={task_ids!r} must be a list of ids."
+            raise SemaphoreError(msg)
         waiting = self._waiting(task_ids, resource)
         for task_id in task_ids:
             if task_id not in waiting:

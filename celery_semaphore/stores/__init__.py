@@ -11,10 +11,10 @@ from .options import DEFAULTS, StoreOptions
 if TYPE_CHECKING:
     from ..core.store import Store
 
-# scheme → module, and the driver's package for pip, which does not depend on how this library was installed
+# scheme → module, and the extras of this package that bring its driver
 _MEMORY = ("memory", "")
-_REDIS = ("redis", "'celery[redis]'")
-_POSTGRESQL = ("postgresql", "'psycopg[binary]'")
+_REDIS = ("redis", "redis")
+_POSTGRESQL = ("postgresql", "postgresql")
 _STORES = {
     "memory": _MEMORY,
     "redis": _REDIS,
@@ -31,19 +31,19 @@ _STORES = {
     "sentinel": _REDIS,
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
-    "django": ("django", "django 'psycopg[binary]'"),
+    "django": ("django", "django,postgresql"),
 }
 
 
 def store_from_url(url: str, options: StoreOptions = DEFAULTS) -> Store:
     """Make the store that this URL names; it connects when it is used."""
-    module, package = _found(url)
+    module, extras = _found(url)
     try:
         stores = import_module(f"{__name__}.{module}")
     except ImportError as error:
         if error.name and error.name.startswith(__name__):
             raise
-        msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install {package}"
+        msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install 'celery-semaphore[{extras}]'"
         raise ConfigurationError(msg) from error
     return cast("Store", stores.from_url(url, options))
 

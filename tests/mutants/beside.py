@@ -89,7 +89,7 @@ MUTANTS = [
         "nothing may be asked in an event loop",
         "each call of the store blocks",
         "semaphore",
-        "        if seconds > 0:\n            self._refuse",
+        "        if longest > 0:\n            self._refuse",
         "        if seconds >= 0:\n            self._refuse",
         f"{LOOPS}::TestInTheLoop::test_it_may_ask_once_and_release",
     ),

@@ -201,7 +201,7 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("celery_semaphore.stores.redis")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'celery\[redis\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'celery-semaphore\[redis\]'"):
         store_from_url("redis://host")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ...core.saturation import OnSaturated, WaitPolicy
 from ...core.seconds import positive
 from ...errors import ConfigurationError, SemaphoreError
 from ...settings import Settings
+from ..celery_internals import converter_of
 from .call_options import check_options
 from .misspelt import misspelt
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 MOST_LIMITS = 8  # a note to the main process lists them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")
+
+
+Convert = Callable[[Any, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Options:
     wait_timeout: float | None
     requeue_delay: float | None
     requeue_max_delay: float | None
+    convert: Convert | None = None  # of the arguments to models, as of a task with pydantic=True
 
     @classmethod
     def of(cls, task: type[DeclaredTask]) -> Options | None:
@@ -71,6 +77,7 @@ class Options:
             _seconds("wait_timeout", task.wait_timeout),
             _seconds("requeue_delay", task.requeue_delay),
             _seconds("requeue_max_delay", task.requeue_max_delay),
+            _converter(task),
         )
 
     @cached_property
@@ -89,11 +96,24 @@ class Options:
             return self._constant
         try:
             check_options(self.limits, key, weight)
-            call = self._call(args, kwargs)
+            call = self._call(*self._converted(args, kwargs))
             return tuple(limit.claim(call, key=key, weight=weight) for limit in self.limits)
         except SemaphoreError as error:
             msg = f"task {self.task}: {error}"
             raise SemaphoreError(msg) from error.__cause__
+
+    def _converted(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments as the body gets them."""
+        if self.convert is None:
+            return args, kwargs
+        try:
+            return self.convert(args, kwargs)
+        except TypeError:  # of a call that does not fit, which is told next
+            return args, kwargs
+        except Exception as error:
+            # Show only the error's type: its text may contain the task's arguments.
+            msg = f"the arguments do not fit the models of the task's parameters ({type(error).__name__})"
+            raise SemaphoreError(msg) from error
 
     def _call(self, args: Any, kwargs: Any) -> Call:
         try:
@@ -131,6 +151,20 @@ def _signature(task: type[DeclaredTask]) -> inspect.Signature:
         return inspect.signature(run.__func__)
     parameters = list(inspect.signature(run).parameters.values())
     return inspect.Signature(parameters[1:])
+
+
+def _converter(task: type[DeclaredTask]) -> Convert | None:
+    run = inspect.getattr_static(task, "run")
+    is_bound = not isinstance(run, staticmethod)  # it takes the task itself first
+    convert = converter_of(run if is_bound else run.__func__, getattr(task, "app", None))
+    if convert is None:
+        return None
+
+    def converted(args: Any, kwargs: Any) -> tuple[Any, Any]:
+        found, named = convert(*([task, *args] if is_bound else args), **kwargs)
+        return (found[1:] if is_bound else found), named
+
+    return converted
 
 
 def _limits(task: type[DeclaredTask]) -> tuple[Limit, ...]:

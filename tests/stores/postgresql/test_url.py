@@ -167,4 +167,4 @@ def test_without_the_driver() -> None:
         "store_from_url('postgresql://h/d')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'psycopg[binary]'" in done.stderr
+    assert "pip install 'celery-semaphore[postgresql]'" in done.stderr

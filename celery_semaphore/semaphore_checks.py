@@ -1,0 +1,71 @@
+"""Check what a user gives to a Semaphore: annotations do not bind at run time."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from .core.key_template import GIVE_THE_KEY, is_template
+from .core.limit import is_whole
+from .core.permit import HIGHEST, Permit
+from .errors import ConfigurationError
+from .stores.options import StoreOptions
+
+
+def check_permit(method: str, permit: object) -> None:
+    if not isinstance(permit, Permit):
+        msg = f"{method}({permit!r}): give it the permit that acquire() returned."
+        raise ConfigurationError(msg)
+
+
+def check_function(function: object) -> None:
+    """Raise for an async or generator function: its body would run after the call, without the permit."""
+    later = (
+        inspect.iscoroutinefunction,
+        inspect.isasyncgenfunction,
+        inspect.isgeneratorfunction,
+    )
+    if not callable(function) or any(is_later(function) for is_later in later):
+        msg = (
+            f"Semaphore decorates functions that are neither async nor generators, not {function!r}. In a coroutine"
+            " wait in a thread: permit = await loop.run_in_executor(executor, semaphore.acquire), and release it in a"
+            " finally. In a generator use `with semaphore:` in its body."
+        )
+        raise ConfigurationError(msg)
+
+
+def check_app(app: Any, prefix: str, lease: float) -> None:
+    """Raise for what is no Celery app, without a look at its settings, and for what only its settings say."""
+    if not callable(getattr(app, "config_from_object", None)):
+        msg = f"app={app!r} must be a Celery app."
+        raise ConfigurationError(msg)
+    if (prefix, lease) != (StoreOptions.prefix, StoreOptions.lease):
+        msg = "prefix= and lease= are for url=: with app=, its settings semaphore_prefix and semaphore_lease say them."
+        raise ConfigurationError(msg)
+
+
+def check(name: object, limit: object, key: object, weight: object) -> None:
+    # Annotations do not bind a user.
+    if not isinstance(name, str) or not name:
+        msg = f"name={name!r} must be a semaphore's name."
+        raise ConfigurationError(msg)
+    if key is not None and not isinstance(key, str):
+        msg = f"key={key!r} must be a text, or None."
+        raise ConfigurationError(msg)
+    if key is not None and is_template(key):
+        msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
+        raise ConfigurationError(msg)
+    for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
+        if not is_whole(value) or not least <= value <= HIGHEST:
+            msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
+            raise ConfigurationError(msg)
+    if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
+        msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
+        raise ConfigurationError(msg)
+
+
+def seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        msg = f"timeout={timeout!r} must be a number of seconds, 0 or more, or None."
+        raise ConfigurationError(msg)
+    return float(timeout)
