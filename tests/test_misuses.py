@@ -63,6 +63,15 @@ def answer(text: str) -> str:
 UNLIMITED: list[tuple[str, str]] = [
     (
         """
+app.conf.task_annotations = {"shop.call": {"semaphore": "crm", "limit": 3}}
+
+@app.task()
+def call(): ...
+""",
+        "task shop.call: semaphore='crm' is set, but the task is not limited…base=LimitedTask",
+    ),
+    (
+        """
 @app.task(semaphore="api", limit=5)
 def call(): ...
 """,
@@ -126,10 +135,12 @@ def declare(code: str, app: Celery) -> None:
     """Declare tasks, as a module of the user's does, and check them as a worker does that starts."""
     run(code, app)
     app.finalize()
-    check_tasks(app.tasks.values(), Settings.from_app(app), prefork=True)
+    settings = Settings.from_app(app)
+    settings.open_store().close()
+    check_tasks(app.tasks.values(), settings, prefork=True)
 
 
-@pytest.mark.parametrize(("code", "text"), UNLIMITED[:3])
+@pytest.mark.parametrize(("code", "text"), UNLIMITED[:4])
 def test_no_worker_starts_with_it(app: Celery, code: str, text: str) -> None:
     run(code, app)
     with pytest.raises(ConfigurationError, match=answer(text)):
@@ -137,7 +148,7 @@ def test_no_worker_starts_with_it(app: Celery, code: str, text: str) -> None:
 
 
 def test_a_call_of_a_task_that_forgot_super_is_refused(app: Celery) -> None:
-    run(UNLIMITED[2][0], app)
+    run(UNLIMITED[3][0], app)
     for call in ("delay", "apply"):
         with pytest.raises(ConfigurationError, match=r"does not call super\(\)"):
             getattr(app.tasks["shop.call"], call)()
@@ -145,7 +156,7 @@ def test_a_call_of_a_task_that_forgot_super_is_refused(app: Celery) -> None:
 
 def test_no_worker_starts_although_another_reader_swallowed_the_error(app: Celery) -> None:
     """As Django's checks do, which bind the tasks of a worker first."""
-    run(UNLIMITED[4][0], app)
+    run(UNLIMITED[5][0], app)
     with pytest.raises(ConfigurationError):
         app.finalize()
     assert SemaphoreStep.__name__ in str(app.steps["worker"])
@@ -164,6 +175,19 @@ def test_tasks_of_other_libraries_are_let_pass(app: Celery) -> None:
 # -- settings that nothing reads, or that cannot hold
 
 SETTINGS: list[tuple[str, str]] = [
+    ("app.conf.semaphore_lease = 0", "semaphore_lease=0 must be a number of seconds, 1 or more"),
+    ("app.conf.semaphore_lease = 'soon'", "semaphore_lease='soon' must be a number of seconds"),
+    ("app.conf.semaphore_timeout = 'inf'", "semaphore_timeout='inf' must be a number of seconds"),
+    (
+        "app.conf.semaphore_on_saturated = 'pray'",
+        "semaphore_on_saturated='pray' is unknown; it is one of wait, requeue, park, drop, fail",
+    ),
+    (
+        "app.conf.semaphore_on_lost = 'die'",
+        "semaphore_on_lost='die' is unknown; it is one of warn, terminate",
+    ),
+    ("app.conf.broker_url = 'amqp://b'", "semaphore_url is not set…for instance redis://localhost"),
+    ("app.conf.semaphore_url = 'reddis://b'", "semaphore_url has the scheme 'reddis'; known are"),
     ("app.conf.SEMAPHORE_URL = 'redis://x'", "SEMAPHORE_URL is not read: write semaphore_url"),
     (
         "app.conf.semphore_url = 'redis://x'",
@@ -241,7 +265,7 @@ def test_celery_itself_refuses_a_task_that_never_names_the_library(
     env = {"C_FORCE_ROOT": "1", "STORE": valkey.url}
     said = Command(env, group, "tests.ops.limitless", forks=False)(*rest)
     assert said.code == 1
-    text = UNLIMITED[0][1].replace("shop.call", "tests.ops.limitless.call_api")
+    text = UNLIMITED[1][1].replace("shop.call", "tests.ops.limitless.call_api")
     assert re.search(answer(text), said.out + said.err), said
     assert "ready." not in said.err
 
@@ -268,29 +292,119 @@ def test_no_worker_beside_another_one_keeps_permits_in_memory(app: Celery) -> No
 
 # -- options of a task
 
+TASK = "@app.task(base=LimitedTask, "
+BODY = 'def export(tenant, region="eu"): ...'
+
 OPTIONS: list[tuple[str, str]] = [
+    ('semaphore="", limit=5', "semaphore=''"),
+    ("semaphore=7, limit=5", "semaphore=7"),
+    ('semaphore="s"', "needs a limit"),
+    ('semaphore="s", limits=2', "limits=2 is no option; did you mean limit"),
+    ('semaphore="s", limit=5, keys="{tenant}"', "keys='{tenant}' is no option; did you mean key"),
+    ('semaphore="s", limit=5, weights=3', "weights=3 is no option; did you mean weight"),
+    ('semaphore="s", limit=-1', "limit=-1"),
+    ('semaphore="s", limit=1.5', "limit=1.5"),
+    ('semaphore="s", limit=True', "limit=True"),
+    ('semaphore="s", limit="5"', "limit='5'"),
     (
-        "limit=lambda order, day, region: 5",
-        "limit=shop.<lambda> takes (order, day, region), and no call of the task fits that",
+        'semaphore="s", limit=2**40',
+        "limit=1099511627776 must be a whole number from 0 to 2147483647",
+    ),
+    ('semaphore="s", limit=2**31 - 1, weight=2**31', "weight=2147483648 must"),
+    ('semaphore=[Limit("s", 2**40)]', "limit=1099511627776 must"),
+    ('semaphore="s", limit=5, weight=0', "weight=0"),
+    ('semaphore="s", limit=5, weight=6', "weight=6 is above limit=5"),
+    ('semaphore="s", limit=5, key="{tenat}"', "names tenat"),
+    ('semaphore="s", limit=5, key="tenant"', "key='tenant'"),
+    ('semaphore="s", limit=5, key="{"', "key='{'"),
+    ('semaphore="s", limit=5, key=7', "key=7"),
+    ('semaphore="s", limit=5, on_saturated="pray"', "on_saturated='pray'"),
+    ('semaphore="s", limit=5, on_lost="die"', "on_lost='die'"),
+    ('semaphore="s", limit=5, wait_timeout=-1', "wait_timeout=-1"),
+    ('semaphore="s", limit=5, wait_timeout="1"', "wait_timeout='1'"),
+    ('semaphore="s", limit=5, requeue_delay=0', "requeue_delay=0"),
+    ('semaphore="s", limit=5, requeue_max_delay=True', "requeue_max_delay=True"),
+    ('semaphore=[Limit("a", 1)], limit=5', "into each Limit"),
+    ("semaphore=[]", "semaphore=[]"),
+    ('semaphore=["a"]', "semaphore=['a']"),
+    ('semaphore=[Limit("a", 1), Limit("a", 2)]', "twice: a, a"),
+    ('semaphore=[Limit(f"{n}", 1) for n in range(9)]', "lists 9 limits"),
+    ("limit=5", "limit=5 does nothing"),
+    (
+        'semaphore="s", limit=5, on_saturate="drop"',
+        "on_saturate='drop' is no option; did you mean on_saturated?",
     ),
     (
-        "limit=5, key=lambda *, tenant: tenant",
-        "key=shop.<lambda> takes (*, tenant), and no call of the task fits that",
+        'semaphore="s", limit=5, wait_timout=3',
+        "wait_timout=3 is no option; did you mean wait_timeout?",
+    ),
+    ('limit=5, semaphor="api"', "semaphor='api' is no option; did you mean semaphore?"),
+    (
+        'semaphore="s", limit=5, semaphore_limit=3',
+        "semaphore_limit=3 is no option; did you mean limit?",
     ),
     (
-        "limit=5, weight=lambda order, day, n: 1",
-        "it gets the task's own arguments, (order, day=1), or none if it takes none",
+        "semaphore='s', limit=lambda tenant, region, day: 5",
+        "limit=shop.<lambda> takes (tenant, region, day), and no call of the task fits that",
     ),
-    ("limit=dict", "limit=builtins.dict does not tell its parameters: wrap it in a function."),
+    (
+        "semaphore='s', limit=5, key=lambda *, order: order",
+        "key=shop.<lambda> takes (*, order), and no call of the task fits that",
+    ),
+    (
+        "semaphore='s', limit=5, weight=lambda a, b, c: 1",
+        "it gets the task's own arguments, (tenant, region='eu'), or none if it takes none",
+    ),
+    (
+        "semaphore='s', limit=dict",
+        "limit=builtins.dict does not tell its parameters: wrap it in a function.",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("code", "text"), OPTIONS)
 def test_a_wrong_option(app: Celery, code: str, text: str) -> None:
-    task = f'@app.task(base=LimitedTask, semaphore="api", {code})\ndef call(order, day=1): ...'
     with pytest.raises(ConfigurationError, match=answer(text)) as raised:
-        declare(task, app)
-    assert str(raised.value).startswith("task shop.call: ")
+        declare(f"{TASK}{code})\n{BODY}", app)
+    assert str(raised.value).startswith("task shop.export: ")
+
+
+CALLS: list[tuple[str, str]] = [
+    ('semaphore="s", limit=5, key=lambda tenant: None', "shop.<lambda> returned None"),
+    ('semaphore="s", limit=5, key=lambda tenant: 1 // 0', "shop.<lambda> raised ZeroDivisionError"),
+    (
+        'semaphore="s", limit=5, key="{tenant[x]}"',
+        "key='{tenant[x]}' needs tenant[x], which the call lacks (TypeError)",
+    ),
+    (
+        'semaphore="s", limit=5, key="{tenant.id}"',
+        "needs tenant.id, which the call lacks (AttributeError)",
+    ),
+    (
+        'semaphore="s", limit=5, key="{region}{tenant[9]}"',
+        "needs tenant[9], which the call lacks (IndexError)",
+    ),
+    ('semaphore="s", limit=5, key="{tenant:d}"', "key='{tenant:d}' raised ValueError"),
+    ('semaphore="s", limit=lambda: "many"', "limit='many'"),
+    ('semaphore="s", limit=lambda: 1 // 0', "limit= raised ZeroDivisionError"),
+    (
+        'semaphore="s", limit=lambda: 2**40',
+        "limit=1099511627776 must be a whole number from 0 to 2147483647",
+    ),
+    ('semaphore="s", limit=2**31 - 1, weight=lambda tenant: 2**31', "weight=2147483648 must"),
+    ('semaphore="s", limit=5, weight=lambda tenant: 0', "weight=0"),
+    ('semaphore="s", limit=5, weight=lambda tenant: 6', "above limit=5"),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), CALLS)
+def test_a_call_that_gets_no_claim(app: Celery, code: str, text: str) -> None:
+    """It fails with the reason, and without its arguments."""
+    declare(f"{TASK}{code})\n{BODY}", app)
+    with pytest.raises(SemaphoreError, match=answer(text)) as raised:
+        app.tasks["shop.export"].semaphore_options.claims(("secret",), {})
+    assert str(raised.value).startswith("task shop.export: semaphore 's': ")
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +451,55 @@ OUTSIDE: list[tuple[str, str]] = [
     ("@api\ndef use():\n    yield", "neither async nor generators…`with semaphore:` in its body"),
     ("api.release(None)", "release(None): give it the permit that acquire() returned."),
     ("api.extend('api')", "extend('api'): give it the permit that acquire() returned."),
+    ("Semaphore('api', 1.5, url='memory://')", "limit=1.5 must be a whole number from 0 to"),
+    ("Semaphore('api', True, url='memory://')", "limit=True must be a whole number"),
+    ("Semaphore('api', -1, url='memory://')", "limit=-1 must be a whole number"),
+    ("Semaphore('api', '5', url='memory://')", "limit='5' must be a whole number"),
+    (
+        "Semaphore('api', 2**31, url='memory://')",
+        "limit=2147483648 must be a whole number from 0 to 2147483647",
+    ),
+    ("Semaphore('api', 2**70, weight=2**64, url='memory://')", "from 0 to 2147483647"),
+    ("Semaphore('api', 2**31 - 1, weight=2**31, url='memory://')", "weight=2147483648 must"),
+    ("Semaphore('api', 5, weight=0, url='memory://')", "weight=0 must be a whole number from 1"),
+    (
+        "Semaphore('api', 5, weight=6, url='memory://')",
+        "weight=6 is above limit=5: there could never be a permit",
+    ),
+    ("Semaphore('', 5, url='memory://')", "name='' must be a semaphore's name"),
+    ("Semaphore(7, 5, url='memory://')", "name=7 must be a semaphore's name"),
+    ("Semaphore('api', 5, key=7, url='memory://')", "key=7 must be a text, or None"),
+    ("Semaphore('api', 5, timeout=-1, url='memory://')", "timeout=-1 must be a number of seconds"),
+    ("Semaphore('api', 5, timeout='5', url='memory://')", "timeout='5' must be a number"),
+    ("Semaphore('api', 5, timeout=float('nan'), url='memory://')", "timeout=nan must be"),
+    ("Semaphore('api', 5, lease='x', url='memory://')", "lease='x' must be a number of seconds"),
+    ("Semaphore('api', 5, lease=0, url='memory://')", "lease=0 must be a number of seconds"),
+    ("Semaphore('api', 5, lease=float('nan'), url='memory://')", "lease=nan must be a number"),
+    ("Semaphore('api', 5)", "Semaphore needs one of app=, url= and store="),
+    (
+        "Semaphore('api', 5, app=app, url='memory://')",
+        "Semaphore needs one of app=, url= and store=",
+    ),
+    ("Semaphore('api', 5, app='shop')", "app='shop' must be a Celery app"),
+    (
+        "Semaphore('api', 5, app=app, lease=9)",
+        "prefix= and lease= are for url=: with app=, its settings",
+    ),
+    ("Semaphore('api', 5, url='mongo://x')", "semaphore_url has the scheme 'mongo'; known are"),
+    ("Semaphore('api', 5, url='redis://x/y')", "redis://x/y"),
+    ("api('no function')", "neither async nor generators, not 'no function'"),
+    ("@api\nasync def use():\n    yield", "neither async nor generators, not <function use"),
+    (
+        "limited.apply_async(semaphore_keyy='x')",
+        "task shop.limited: semaphore_keyy= is no option of a call; the nearest is semaphore_key=",
+    ),
+    ("limited.apply(sempahore_key='x')", "sempahore_key= is no option…nearest is semaphore_key="),
+    ("limited.s().set(semaphore='x').apply_async()", "semaphore= is no option of a call"),
+    ("limited.apply_async(semaphore_key=7)", "task shop.limited: semaphore_key=7 must be a text"),
+    (
+        "limited.apply_async(semaphore_weight=0)",
+        "semaphore_weight=0 must be a whole number, 1 or more",
+    ),
     ("inspector.release(None, 'api')", "holder=None must be a text: the id of a task"),
     ("inspector.release('7', None)", "resource=None must be a text: Inspector.find() returns it."),
     ("inspector.resource(None)", "resource=None must be a text: find() returns it."),
@@ -361,3 +524,30 @@ def test_a_wrong_call(app: Celery, code: str, text: str) -> None:
 
 def test_a_text_with_braces_may_be_a_key(app: Celery) -> None:
     run("Semaphore('api', 5, url='memory://', key='{\"a\": 1}')", app)
+
+
+# -- commands
+
+COMMANDS: list[tuple[str, int, str]] = [
+    ("show aip", 1, "no semaphore 'aip' is in use, limited, or declared…the nearest is 'api'."),
+    ("limit ap 3", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("pause ap", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("next ap x", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("drop ap x -f", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("limit api", 2, "give a LIMIT or --clear, and not both."),
+    ("limit api 2147483648", 2, "2147483648 is not in the range 0<=x<=2147483647"),
+    ("limit api -1", 2, "-1"),
+    ("list --sort age", 2, "'age' is not one of 'name', 'oldest'"),
+    ("show tenant --key acne -t 0", 3, "tenant at key acne: no permits and no waits."),
+    ("release api 7c1e -f", 1, "semaphore 'api': 7c1e has no permit."),
+    ("resume api", 1, "semaphore 'api' is not paused."),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "text"), COMMANDS)
+def test_a_wrong_command(valkey: ValkeyServer, words: str, code: int, text: str) -> None:
+    env = {"BROKER": valkey.url, "BACKEND": valkey.url, "STORE": valkey.url, "CONF": "{}"}
+    said = Command(env)(*words.split())
+    assert (said.code, said.out) == (code, "")
+    assert re.search(answer(text), said.err), said

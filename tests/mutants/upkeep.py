@@ -97,7 +97,7 @@ REFUSING = (
 )
 
 HEALTH = "tests/stores/test_health.py"
-OPTIONS = "tests/worker/options/test_options.py"
+OPTIONS = "tests/test_misuses.py"
 
 CHECKING = (
     upkeep(

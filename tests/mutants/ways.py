@@ -128,7 +128,7 @@ BROKERS = [
         "worker/options/misspelt",
         "                surely = surely or _is_plural(task, name, option)\n",
         "",
-        f"{OPTIONS}::test_wrong_options",
+        "tests/test_misuses.py::test_a_wrong_option",
     ),
     worker(
         "an option that was given was meant by what looks like it",
