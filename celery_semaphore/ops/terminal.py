@@ -29,7 +29,6 @@ def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
     """Open the app's inspector; report errors in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
-    _refuse_memory(app)
     with said_in_one_line(app), closing(Inspector.of(app, timeout=timeout)) as inspector:
         yield inspector
 
@@ -46,6 +45,7 @@ def _refuse_memory(app: Any) -> None:
 
 @contextmanager
 def said_in_one_line(app: Any) -> Iterator[None]:
+    _refuse_memory(app)
     try:
         yield
     except StoreUnavailable as error:
