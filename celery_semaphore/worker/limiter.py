@@ -189,9 +189,9 @@ class Limiter:
         return self.process.measured
 
     def _watch(self) -> None:
-        self.worker.saturation.tell(self._store())
         if (watch := self.worker.parking) is not None:
             watch.sweep()
+        self.worker.saturation.tell(self._store())  # it raises where the store is away
 
     def _say_queues(self) -> None:
         """Say which queues the worker consumes, and empty granted queues that neither it nor another one does."""
