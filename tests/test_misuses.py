@@ -270,7 +270,9 @@ def test_celery_itself_refuses_a_task_that_never_names_the_library(
     assert "ready." not in said.err
 
 
-@pytest.mark.parametrize("words", [("list",), ("show", "api"), ("pause", "api"), ("metrics", "--once")])
+@pytest.mark.parametrize(
+    "words", [("list",), ("show", "api"), ("pause", "api"), ("metrics", "--once")]
+)
 def test_no_command_looks_into_its_own_memory(words: tuple[str, ...]) -> None:
     said = Command({"STORE": "memory://"}, app="tests.ops.limitless")(*words)
     assert said.code == 1
