@@ -58,8 +58,9 @@ class Semaphore:
     ) -> None:
         """Keep permits in the store of a Celery ``app``, of ``url``, or in ``store``; exactly one of them is required.
 
-        The settings of the app are read at the first use. ``prefix`` and ``lease`` apply to ``url`` only, and must
-        equal the workers' ``semaphore_prefix`` and ``semaphore_lease``.
+        The settings of the app are read at the first use. ``prefix`` and ``lease`` apply to ``url`` only. ``prefix``
+        must equal the workers' ``semaphore_prefix``. The store keeps one lease for all, that of its first caller; if
+        ``lease`` is another one, a warning is logged once.
         """
         if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
             msg = "Semaphore needs one of app=, url= and store=: where permits are kept."

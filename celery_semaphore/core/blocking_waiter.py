@@ -46,7 +46,7 @@ class BlockingWaiter:
         self._ready = ready
         self._on_answer = on_answer
         self._releases = holder is None
-        self._longest_pause = min(longest_pause, store.lease / ASKS)
+        self._longest_pause = longest_pause
         self._deadline = time.monotonic() + timeout
         self._holder = holder or new_name()
         self._ticket: Ticket | None = None
@@ -103,7 +103,8 @@ class BlockingWaiter:
     def _how(self) -> Wait | None:
         if self._timeout <= 0:
             return None
-        timeout, again = None if self._timeout == inf else self._timeout, self._longest_pause
+        timeout = None if self._timeout == inf else self._timeout
+        again = min(self._longest_pause, self._store.lease / ASKS)
         return Wait(
             Kind.BLOCK,
             self._ticket,

@@ -16,6 +16,9 @@ class StoreFacts:
     server: str  # its name and version
     address: str  # where it was reached
     format: int | None = None  # of its records; None while there are none, too
+    lease: float | None = (
+        None  # the one that it keeps for all callers, in seconds; None while there is none
+    )
     tables: int | None = None  # the installed version of tables and functions, if it has any
     role: str | None = None  # primary or replica
     durability: str | None = None  # what a restart or a crash leaves

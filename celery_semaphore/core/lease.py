@@ -26,6 +26,7 @@ RETRY_DELAY_S = 1.0  # between two attempts while the store fails
 class _Kept:
     permit: Permit
     confirmed: float  # monotonic time before the last successful renewal or the acquire
+    lease: float  # for how long that was; the store's lease may change since
     gone: Callable[[], bool] | None  # whether its process has ended; None: this process holds it
     lost: bool = False
     missed: float | None = None  # monotonic time when the store first did not know it
@@ -61,7 +62,9 @@ class LeaseKeeper:
         self._thread = BackgroundThread(
             "celery-semaphore-leases", self._wait_then_tick, self._stopped.is_set
         )
-        self._due = clock()
+        self._beaten = self._due = (
+            clock()
+        )  # when all were renewed last, and when they must be again
         self._warned = False  # whether the current outage was logged
 
     def start(self) -> None:
@@ -84,7 +87,11 @@ class LeaseKeeper:
         ``since`` is the monotonic time before it was acquired.
         """
         confirmed = self._clock() if since is None else since
-        self._kept.setdefault(permit.holder, _Kept(permit, confirmed, gone))
+        lasts = (
+            permit.expires_at - permit.acquired_at
+        )  # the process that acquired it may know of a newer lease
+        lease = lasts if 0 < lasts < self._store.lease else self._store.lease
+        self._kept.setdefault(permit.holder, _Kept(permit, confirmed, lease, gone))
 
     def discard(self, holder: str) -> None:
         """Stop renewing; a renewal that has begun may still end after this call."""
@@ -92,8 +99,9 @@ class LeaseKeeper:
 
     def tick(self) -> None:
         """Renew if it is time, and announce lost permits."""
-        if self._clock() >= self._due:
-            self._due = self._clock() + self._beat()
+        if self._clock() >= min(self._due, self._beaten + self._shortest_lease() / BEATS):
+            self._beaten = self._clock()
+            self._due = self._beaten + self._beat()
         for kept in list(self._kept.values()):
             if kept.missed is not None and self._clock() - kept.missed >= RETRY_DELAY_S:
                 self._give_up(kept)
@@ -114,6 +122,10 @@ class LeaseKeeper:
             logger.warning("the store answers again, permits are renewed")
             self._warned = False
         return self._store.lease / BEATS if all_answered else self._soon()
+
+    def _shortest_lease(self) -> float:
+        """Return the shortest lease of all permits: the store's, and the one that each was renewed for last."""
+        return min([self._store.lease, *(kept.lease for kept in self._kept.copy().values())])
 
     def _soon(self) -> float:
         """Return a delay short enough to fall into the grace of a store that comes back without its data."""
@@ -143,10 +155,10 @@ class LeaseKeeper:
             if each.gone is not None and each.gone():
                 self.discard(holder)
         kept = {name: each for name, each in self._kept.copy().items() if each.missed is None}
-        before = self._clock()
+        before, lease = self._clock(), self._store.lease
         renewals = self._answers([each.permit for each in kept.values()])
         for holder, renewal in renewals.items():
-            self._take(kept[holder], renewal, before)
+            self._take(kept[holder], renewal, before, min(lease, self._store.lease))
         return len(renewals) == len(kept)
 
     def _answers(self, permits: Sequence[Permit]) -> Renewals:
@@ -162,9 +174,9 @@ class LeaseKeeper:
             middle = len(permits) // 2
             return self._answers(permits[:middle]) | self._answers(permits[middle:])
 
-    def _take(self, kept: _Kept, renewal: Renewal, before: float) -> None:
+    def _take(self, kept: _Kept, renewal: Renewal, before: float, lease: float) -> None:
         if renewal is not Renewal.LOST:
-            kept.confirmed, kept.lost = before, False
+            kept.confirmed, kept.lease, kept.lost = before, lease, False
             if renewal is Renewal.RESTORED:
                 self._announce(PermitRestoredEvent(kept.permit))
             return
@@ -178,8 +190,8 @@ class LeaseKeeper:
             self._announce(PermitLostEvent(kept.permit, reason, Loss.ENDED))
 
     def _is_overdue(self, kept: _Kept) -> bool:
-        return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * self._store.lease
+        return not kept.lost and self._clock() - kept.confirmed > LOST_AFTER * kept.lease
 
     def _wait_then_tick(self) -> None:
-        if not self._stopped.wait(min(RETRY_DELAY_S / 2, self._store.lease / 12)):
+        if not self._stopped.wait(min(RETRY_DELAY_S / 2, self._shortest_lease() / 12)):
             self.tick()

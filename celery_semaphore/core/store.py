@@ -40,8 +40,18 @@ class Store(Protocol):
     followed by a ``release``.
     """
 
-    lease: float  # seconds a permit lives unrenewed; one length for the whole store
     epoch: int | None  # the newest one that this client, or its parent process, has seen
+    in_force: tuple[
+        int, int
+    ]  # lease and take-up that it brings, in microseconds; as its parent process knew them
+
+    @property
+    def lease(self) -> float:
+        """The seconds that a permit lives without a renewal: one length for the whole store.
+
+        It is the store's own, which its first caller or ``set_lease`` set, as soon as a call of this client has learnt
+        it: every call that brings another one is refused without an effect, and the client repeats it.
+        """
 
     def check(self, *, parks: bool = False) -> list[str]:
         """Connect, verify that the server can keep permits, and return the warnings to log.
@@ -193,6 +203,13 @@ class Store(Protocol):
 
         It is kept in the store: a store that lost its data has lost limits and pauses, too. Raise ``ValueError`` for an
         invalid limit or an invalid name of a resource.
+        """
+
+    def set_lease(self, lease: float, take_up: float | None = None) -> None:
+        """Change the lease of the whole store, and how long the grant of a sent message lasts (None: one lease).
+
+        Each client learns it by its next call. Until the longer of both leases is over, nothing may end or be cut that
+        a client may still renew by the old one. Raise ``ValueError`` for what is no duration.
         """
 
     def processes(self) -> dict[int, int]:

@@ -96,6 +96,8 @@ def told(report: StoreCheck) -> str:
 def _rows(facts: StoreFacts) -> list[tuple[str, str]]:
     rows = [("server", facts.server), ("address", facts.address)]
     rows += [("role", facts.role or UNKNOWN), ("durability", facts.durability or UNKNOWN)]
+    if facts.lease is not None:
+        rows += [("lease", f"{facts.lease:g} s")]
     if facts.tables is None:
         rows += [("eviction", facts.eviction or UNKNOWN)]
     else:

@@ -19,6 +19,7 @@ from . import check, tables
 from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
+from .lease import lease
 from .metrics.command import metrics
 from .purged_broker import say_what_a_purge_leaves
 from .terminal import inspecting, refuse_unlimited, say, say_idle, say_in_force
@@ -259,4 +260,5 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
 semaphore.add_command(install)
 semaphore.add_command(upgrade)
 semaphore.add_command(check.check)
+semaphore.add_command(lease)
 semaphore.add_command(metrics)

@@ -127,9 +127,9 @@ def check_consumed(worker: str, queues: Iterable[str]) -> None:
         check_name("queue", queue)
 
 
-def consumed_for(lease: float) -> int:
+def consumed_for(lease: int) -> int:
     """Return for how many microseconds a worker counts as a consumer after it said so."""
-    return microseconds(max(CONSUMED_FOR_S, lease))
+    return max(microseconds(CONSUMED_FOR_S), lease)
 
 
 def check_totalled(resources: Sequence[str]) -> None:

@@ -246,13 +246,13 @@ class Limiter:
 
     def _forked(self) -> None:
         # Make everything new: a lock that another thread held at the fork would stay locked for ever, and the sockets
-        # belong to the parent. Only the store's epoch is taken over.
-        epoch = self._process.store.epoch if self._process is not None else None
+        # belong to the parent. Only the store's epoch is taken over, and the durations in force with it.
+        parent, self._process = self._process, None
         self._lock = threading.Lock()
-        self._process = None
-        if epoch is not None:
+        if parent is not None and parent.store.epoch is not None:
             self._process = self._new()
-            self._process.store.epoch = epoch
+            self._process.store.epoch = parent.store.epoch
+            self._process.store.in_force = parent.store.in_force
 
 
 def _kill(pid: int, runs: Callable[[], bool]) -> None:

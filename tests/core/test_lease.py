@@ -325,3 +325,60 @@ def test_a_renewal_counts_from_before_it_was_sent() -> None:
     clock.now += 2
     keeper.tick()
     assert len(events) == 1
+
+
+def test_a_lease_that_became_shorter_is_renewed_by_before_it_counts(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    """Another call of this process learns it: what was renewed for longer lasts longer, and is renewed at once."""
+    store.lease = 300.0
+    keeper.add(Permit("a", 1, (), 0.0, 300.0, 1))
+    passes(keeper, clock, 100)
+    asked = len(store.renewed)
+    clock.now += 50
+    store.lease, store.fails = 3.0, True
+    keeper.tick()
+    assert events == []
+    store.fails = False
+    passes(keeper, clock, 5)
+    assert len(store.renewed) >= asked + 4
+    assert events == []
+    store.fails = True
+    passes(keeper, clock, 3)
+    assert len(events) == 1
+
+
+def test_a_permit_with_a_shorter_lease_than_this_process_knows_is_renewed_in_time(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    """A pool process acquired it, and learnt the lease of the store by that."""
+    keeper.add(Permit("a", 1, (), 100.0, 103.0, 1))
+    passes(keeper, clock, 1)
+    assert store.renewed[-1] == ["a"]
+    store.fails = True
+    passes(keeper, clock, 1)
+    assert events == []
+    store.fails = False
+    asked = len(store.renewed)
+    passes(keeper, clock, 9)
+    assert len(store.renewed) == asked + 1  # from then on by the lease that it was renewed for
+    assert events == []
+
+
+def test_a_lease_that_became_longer_while_it_was_renewed_counts_from_the_next_renewal(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    """It is not known by which of both it was renewed."""
+    keeper.add(permit("a"))
+    renew = store.renew
+
+    def renewed_meanwhile(permits: Iterable[Permit]) -> dict[str, Renewal]:
+        answers = renew(permits)
+        store.lease = 300.0
+        return answers
+
+    store.renew = renewed_meanwhile  # type: ignore[method-assign]
+    passes(keeper, clock, 10)
+    store.renew, store.fails = renew, True  # type: ignore[method-assign]
+    passes(keeper, clock, 28)
+    assert len(events) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -25,13 +26,16 @@ from celery_semaphore.core.permit import (
 )
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import HandedOn, Outgoing, Store
+from celery_semaphore.stores.encoding import microseconds
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
 from .task import CALLER, CLAIMS, SESSIONS, WAITS, Task
-from .trio import Trio, in_order
+from .trio import Learnt, Trio, in_order
 
 Answer = TypeVar("Answer")
+KEPT = Learnt(None, (microseconds(LEASE), microseconds(TAKE_UP)))  # by a first caller
+OTHER = Learnt(None, (microseconds(LEASE / 10), microseconds(TAKE_UP / 10)))
 RESOURCES = ("api", "disk")
 QUEUES = ("celery", "celery.granted")
 MANY = 6  # deliveries: before so many there is not much that a fault could take
@@ -81,7 +85,8 @@ class Stores(RuleBasedStateMachine):
         self.trio.forget()
         self.clock = self.trio.clock
         self.begun = self.clock.now = BEGINNING
-        self.epochs: dict[str, int | None] = {"x": None, "y": None}
+        self.learnt = dict.fromkeys("xy", KEPT)
+        self.unused = True  # no call since the stores were empty
         self.client = "x"
         self.deliveries = 0  # since a server forgot
         self.tasks: dict[str, Task] = {}
@@ -94,14 +99,15 @@ class Stores(RuleBasedStateMachine):
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask as the present client, and look at all resources in the same instant."""
-        (answer, seen, totals), self.epochs[self.client] = self.trio.ask(
+        (answer, seen, totals), self.learnt[self.client] = self.trio.ask(
             lambda store: (
                 question(store),
                 [store.snapshot(name) for name in RESOURCES],
                 store.totals(RESOURCES),
             ),
-            self.epochs[self.client],
+            self.learnt[self.client],
         )
+        self.unused = False
         for each, counts in zip(seen, totals, strict=True):
             self.promises.check(each)
             assert (counts.held + counts.granted, counts.waiting) == (each.occupied, each.waiting)
@@ -239,7 +245,7 @@ class Stores(RuleBasedStateMachine):
         permit back on one store and not on another. Nobody has it by then.
         """
         assert task.permit
-        newest = max((epoch for epoch in self.epochs.values() if epoch), default=0)
+        newest = max(each.epoch or 0 for each in self.learnt.values())
         return task.permit.epoch == newest or self.clock.now < task.given_up_at
 
     @precondition(lambda self: self.tasks)
@@ -353,6 +359,11 @@ class Stores(RuleBasedStateMachine):
     def set_limit(self, limit: int | None, name: str) -> None:
         self.hand_on(lambda store: store.set_limit(limit, name))
 
+    @rule(take_up=st.sampled_from([TAKE_UP / 4, TAKE_UP]))
+    def set_take_up(self, take_up: float) -> None:
+        """Not another lease: memory and the servers take that of different moments for a place in transit."""
+        self.ask(lambda store: store.set_lease(LEASE, take_up))
+
     # Time and faults.
 
     @rule(seconds=st.sampled_from([0.25, 0.25, 1.0, 1.0, 5.0, 10.0, TAKE_UP, LEASE]))
@@ -367,10 +378,10 @@ class Stores(RuleBasedStateMachine):
     @precondition(lambda self: self.deliveries >= MANY)
     @rule(restarted=st.booleans())
     def another_client(self, restarted: bool) -> None:
-        """Go on as the other client, perhaps one that has not seen any epoch."""
+        """Go on as the other client, perhaps one that has not seen any epoch, and is set to another lease."""
         self.client = "y" if self.client == "x" else "x"
         if restarted:
-            self.epochs[self.client] = None
+            self.learnt[self.client] = KEPT if self.unused else OTHER
 
     @precondition(lambda self: self.deliveries >= MANY)
     @rule()
@@ -379,6 +390,9 @@ class Stores(RuleBasedStateMachine):
         # A token is at least the server's time: it does not grow over a restart that takes less than a microsecond.
         self.clock.advance(ODD_S)
         self.trio.forget()
+        self.unused = True
+        for client, learnt in self.learnt.items():  # each was started with this lease
+            self.learnt[client] = replace(learnt, in_force=KEPT.in_force)
         self.promises.over.clear()  # their tombstones are lost too
         self.sent_for.clear()
         self.parked.clear()
@@ -391,8 +405,8 @@ class Stores(RuleBasedStateMachine):
         Then the client knows a newer epoch than the store.
         """
         self.deliveries = 0
-        known = [epoch for epoch in self.epochs.values() if epoch]
-        self.epochs[self.client] = 1 + max(known, default=0)
+        newest = max(each.epoch or 0 for each in self.learnt.values())
+        self.learnt[self.client] = replace(self.learnt[self.client], epoch=1 + newest)
 
     def teardown(self) -> None:
         if sys.exception() is None:

@@ -15,6 +15,14 @@ ROUNDING_S = 1e-4  # Redis rounds the mean time that permits are held, the other
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """What a client has learnt of a store: its epoch, and its durations, or else the client's own."""
+
+    epoch: int | None
+    in_force: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Server:
     """A store, and how its server loses all data."""
 
@@ -45,18 +53,16 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
 class Trio:
     """Asks each store; the first one, the reference, gives the answer.
 
-    All stores share one connection for all clients: what tells clients apart is the epoch that each has seen.
+    All stores share one connection for all clients: what tells clients apart is what each has learnt.
     """
 
     def __init__(self, servers: Mapping[str, Server], clock: Clock) -> None:
         self._servers = servers
         self.clock = clock
 
-    def ask(
-        self, question: Callable[[Store], Answer], epoch: int | None
-    ) -> tuple[Answer, int | None]:
-        """Ask each store as a client that has seen ``epoch``; return the answer, and the epoch seen."""
-        answers = {name: self._ask(each, question, epoch) for name, each in self._servers.items()}
+    def ask(self, question: Callable[[Store], Answer], learnt: Learnt) -> tuple[Answer, Learnt]:
+        """Ask each store as a client that has learnt this; return the answer, and what the client knows then."""
+        answers = {name: self._ask(each, question, learnt) for name, each in self._servers.items()}
         (reference, expected), *others = answers.items()
         found = [
             f"{reference} and {name}, at {difference}"
@@ -68,11 +74,12 @@ class Trio:
         return expected
 
     def _ask(
-        self, server: Server, question: Callable[[Store], Answer], epoch: int | None
-    ) -> tuple[Answer, int | None]:
-        server.store.epoch = epoch
-        answer = question(server.store)
-        return answer, server.store.epoch
+        self, server: Server, question: Callable[[Store], Answer], learnt: Learnt
+    ) -> tuple[Answer, Learnt]:
+        store = server.store
+        store.epoch, store.in_force = learnt.epoch, learnt.in_force
+        answer = question(store)
+        return answer, Learnt(store.epoch, store.in_force)
 
     def forget(self) -> None:
         for server in self._servers.values():

@@ -22,15 +22,15 @@ IN_STORES = [
     on_memory(
         *LONG_AGO,
         "consumed_queues",
-        "if abs(now - at) < self.lasts}",
-        "if at - now < self.lasts}",
+        "if abs(now - at) < lasts}",
+        "if at - now < lasts}",
         noticed_by="test_a_worker_that_says_no_more_is_forgotten",
     ),
     on_memory(
         *AHEAD,
         "consumed_queues",
-        "if abs(now - at) < self.lasts}",
-        "if now - at < self.lasts}",
+        "if abs(now - at) < lasts}",
+        "if now - at < lasts}",
         noticed_by="test_no_worker_counts_for_the_length_of_a_step_back",
     ),
     on_memory(

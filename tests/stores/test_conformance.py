@@ -29,7 +29,14 @@ GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
 class TestMemoryStore(StoreConformance):
     @pytest.fixture
     def open_store(self) -> Any:
-        return lambda **options: MemoryStore(StoreOptions(**options))
+        clients: list[MemoryStore] = []
+
+        def open_store(**options: Any) -> MemoryStore:
+            first = clients[0] if clients else None
+            clients.append(MemoryStore(StoreOptions(**options), beside=first))
+            return clients[-1]
+
+        return open_store
 
     def forget(self, store: MemoryStore) -> None:
         store.forget()

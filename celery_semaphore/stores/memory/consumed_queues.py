@@ -18,26 +18,26 @@ BROKER_FOR = microseconds(BROKER_FOR_S)
 class ConsumedQueues:
     """Keeps for each queue when each worker said last that it consumes it."""
 
-    lasts: int
     said: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def consume(
-        self, now: int, worker: str, queues: Collection[str], left: Collection[str]
+        self, now: int, lasts: int, worker: str, queues: Collection[str], left: Collection[str]
     ) -> None:
+        """Note what a worker consumes and has left; each note ``lasts`` so many microseconds."""
         for queue in queues:
             self.said.setdefault(queue, {})[worker] = now  # K1
         for queue in left:
             self.said.get(queue, {}).pop(worker, None)
-        counted = {queue: self._counted(queue, now) for queue in self.said}  # K2
+        counted = {queue: self._counted(queue, now, lasts) for queue in self.said}  # K2
         self.said = {queue: workers for queue, workers in counted.items() if workers}
 
-    def unconsumed(self, now: int, queues: Collection[str]) -> frozenset[str]:
-        return frozenset(queue for queue in queues if not self._counted(queue, now))  # K3
+    def unconsumed(self, now: int, lasts: int, queues: Collection[str]) -> frozenset[str]:
+        return frozenset(queue for queue in queues if not self._counted(queue, now, lasts))  # K3
 
-    def _counted(self, queue: str, now: int) -> dict[str, int]:
+    def _counted(self, queue: str, now: int, lasts: int) -> dict[str, int]:
         """K2: return the workers that count; a time further ahead is of before the clock stepped back."""
         said = self.said.get(queue, {})
-        return {name: at for name, at in said.items() if abs(now - at) < self.lasts}
+        return {name: at for name, at in said.items() if abs(now - at) < lasts}
 
 
 @dataclass

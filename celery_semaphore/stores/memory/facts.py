@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from ...core.facts import StoreFacts
+from ..encoding import seconds
 
 ALONE = "This store holds for one process: each worker would have the whole limit. Use redis://... for several."
 LOST = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
 
 
-def about() -> StoreFacts:
-    """Return what is true of each store in memory."""
+def about(lease: int) -> StoreFacts:
+    """Return what is true of each store in memory; ``lease`` is in microseconds, 0 while it keeps none."""
     return StoreFacts(
         server="memory of this process",
         address="not reached by other processes",
+        lease=seconds(lease) if lease else None,
         durability="none: all is lost at the end of the process",
         notes=(ALONE,),
     )

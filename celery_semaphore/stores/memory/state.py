@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ...core.session import GRANT_S
-from ..encoding import ResourceClaim, consumed_for, microseconds, seconds
+from ..encoding import ResourceClaim, microseconds
 from .consumed_queues import Brokers, ConsumedQueues
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
@@ -28,8 +28,6 @@ GRANT = microseconds(GRANT_S)
 class MemoryState:
     """The state of a store. ``enter`` sets the instant of a call; all other methods use it."""
 
-    lease: int
-    take_up: int
     resources: dict[str, Resource] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)  # set by operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
@@ -38,21 +36,21 @@ class MemoryState:
     now: int = 0
 
     def __post_init__(self) -> None:
-        self.epoch = Epoch(self.lease)
-        self.consumed_queues = ConsumedQueues(consumed_for(seconds(self.lease)))
+        self.epoch = Epoch()
+        self.consumed_queues = ConsumedQueues()
         self.brokers = Brokers()
 
-    def enter(self, now: int, known: int | None) -> int:
+    def enter(self, now: int, known: int | None, durations: tuple[int, int]) -> int:
         self.now = now
-        return self.epoch.enter(now, known or 0, self._furthest)
+        return self.epoch.enter(now, known or 0, durations)
 
     @property
-    def _furthest(self) -> int:
-        """The latest time that a lease or a grant can end; later ones are cut, for the clock stepped back.
+    def lease(self) -> int:
+        return self.epoch.lease
 
-        It allows three times the longest duration, as on the other stores, where leases may differ for a while.
-        """
-        return self.now + 3 * max(self.lease, self.take_up)
+    @property
+    def take_up(self) -> int:
+        return self.epoch.take_up
 
     @property
     def in_grace(self) -> bool:
@@ -72,7 +70,7 @@ class MemoryState:
 
     def end_overdue(self, wanted: Sequence[ResourceClaim]) -> None:
         for at in [self.at(claim.resource) for claim in wanted]:
-            at.cut(self._furthest)
+            at.cut(self.epoch.furthest(self.now))
             if not self.in_grace:  # else the store was away: no holder could renew or come back
                 for lapsed in at.end_overdue(self.now, self.lease, self.take_up):
                     self._not_taken_up(at, lapsed)

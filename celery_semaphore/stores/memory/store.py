@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, NewerFormat, format_warnings
@@ -21,6 +22,7 @@ from ...core.permit import (
 )
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
+from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
     check_consumed,
@@ -28,6 +30,7 @@ from ..encoding import (
     check_limit,
     check_name,
     check_totalled,
+    consumed_for,
     microseconds,
     resource_claims,
 )
@@ -52,6 +55,7 @@ from .view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from ...core.facts import StoreFacts
     from ...core.keeping import Keeping
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
@@ -59,20 +63,39 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
 
-class MemoryStore:
+@dataclass
+class Kept:
+    """Holds the state for all clients of one store in memory."""
+
+    lock: NonReentrantLock = field(default_factory=lambda: NonReentrantLock(LOCK_TIMEOUT_S))
+    state: MemoryState = field(default_factory=MemoryState)
+
+
+class MemoryStore(BringsDurations):
     """Keeps permits in this process."""
 
-    about = staticmethod(about)
-
-    def __init__(self, options: StoreOptions = DEFAULTS) -> None:
-        self.lease = options.lease
+    def __init__(
+        self, options: StoreOptions = DEFAULTS, *, beside: MemoryStore | None = None
+    ) -> None:
+        """Make a store of its own, or another client of the store ``beside``: for tests."""
         self.epoch: int | None = None
-        self._lock = NonReentrantLock(LOCK_TIMEOUT_S)
-        self._state = MemoryState(microseconds(self.lease), microseconds(options.grant_lease))
+        self._durations = Durations(options)
+        self.kept: Kept = beside.kept if beside else Kept()
+        self._lock = self.kept.lock
         self._clock = options.now or time.time
 
+    @property
+    def _state(self) -> MemoryState:
+        return self.kept.state
+
     def check(self, *, parks: bool = False) -> list[str]:
-        return [LOST] * parks + format_warnings(self._state.epoch.format)
+        epoch = self._state.epoch
+        in_force = (epoch.lease, epoch.take_up) if epoch.lease else None
+        warnings = [LOST] * parks + format_warnings(epoch.format)
+        return warnings + self._durations.examine(in_force)
+
+    def about(self) -> StoreFacts:
+        return about(self._state.epoch.lease)
 
     def keeping(self, most: int) -> Keeping:
         with self._lock:
@@ -194,12 +217,14 @@ class MemoryStore:
         check_consumed(worker, [*queues, *left])
         with self._lock:
             state = self._entered()
-            state.consumed_queues.consume(state.now, worker, queues, left)
+            lasts = consumed_for(state.lease)
+            state.consumed_queues.consume(state.now, lasts, worker, queues, left)
 
     def unconsumed(self, queues: Collection[str]) -> frozenset[str]:
         with self._lock:
             state = self._entered()
-            return state.consumed_queues.unconsumed(state.now, queues)
+            lasts = consumed_for(state.lease)
+            return state.consumed_queues.unconsumed(state.now, lasts, queues)
 
     def brokers(self, own: str = "") -> frozenset[str]:
         check_name("broker", own)
@@ -242,6 +267,13 @@ class MemoryStore:
         with self._lock:
             return dict(self._state.limits)
 
+    def set_lease(self, lease: float, take_up: float | None = None) -> None:
+        in_force = new_durations(lease, take_up)
+        with self._lock:
+            state = self._entered()
+            state.epoch.set_durations(state.now, in_force)
+        self._durations.examine(in_force)
+
     def processes(self) -> dict[int, int]:
         return {FORMAT: 1}
 
@@ -251,7 +283,7 @@ class MemoryStore:
     def forget(self) -> None:
         """Lose everything, like a server that restarts without its data."""
         with self._lock:
-            self._state = MemoryState(self._state.lease, self._state.take_up)
+            self.kept.state = MemoryState()
 
     def remember(self) -> Callable[[], None]:
         """Return a function that loses all later changes, like a failover to a replica that lags."""
@@ -261,7 +293,7 @@ class MemoryStore:
 
         def lose_the_rest() -> None:
             with self._lock:
-                self._state = kept
+                self.kept.state = kept
 
         return lose_the_rest
 
@@ -271,8 +303,10 @@ class MemoryStore:
             self._state.epoch.format = number
 
     def _entered(self) -> MemoryState:
-        self.epoch = self._state.enter(microseconds(self._clock()), self.epoch)
-        return self._state
+        state = self._state
+        self.epoch = state.enter(microseconds(self._clock()), self.epoch, self._durations.in_force)
+        self._durations.adopt((state.lease, state.take_up))  # A16
+        return state
 
     def _handed_on(self, wanted: Sequence[ResourceClaim]) -> HandedOn:
         return hand_on(self._state, [claim.resource for claim in wanted])  # R7

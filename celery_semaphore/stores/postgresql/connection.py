@@ -15,6 +15,7 @@ from psycopg import errors, pq
 
 from ...core.formats import NewerFormat
 from ...errors import SemaphoreError, StoreFull, StoreUnavailable
+from ..durations import OtherLease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,7 @@ _OF_ONE = (*_FINAL, "21", "23", "40", "55P03", "57014", "P0", "XX")
 # Errors while the schema is missing, or too old for a call.
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 NEWER = "CS002"  # the code of v1_check_format
+OTHER_LEASE = "CS003"  # the code of v1_check_lease
 INSTALL = "celery -A <your app> semaphore install"
 
 
@@ -185,6 +187,9 @@ def translated() -> Iterator[None]:
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
         if error.sqlstate == NEWER:
             raise NewerFormat("the store", int(reason)) from error
+        if error.sqlstate == OTHER_LEASE:
+            lease, take_up = reason.split()
+            raise OtherLease(int(lease), int(take_up)) from error
         if isinstance(error, _NOT_INSTALLED):
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         what = "refused the call" if error.sqlstate else "did not answer"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...core.facts import StoreFacts
+from ..encoding import seconds
 from .connection import Connection
-from .schema import SchemaName, format_of, installed
+from .schema import SchemaName, durations_of, format_of, installed
 
 # current_setting() takes settings that a role may not see, or an older server does not have, as unknown.
 _SETTINGS = """
@@ -23,11 +24,13 @@ def facts_of(connection: Connection, place: SchemaName) -> StoreFacts:
     """Return what the server behind this connection says of itself."""
     ((version, standby, fsync, commit, standbys),) = connection.query(_SETTINGS)
     tables = installed(connection, place)
+    in_force = durations_of(connection, place) if tables else None
     waits = bool(standbys) and commit not in {"local", "off"}
     return StoreFacts(
         server=f"PostgreSQL {version}",
         address=f"{connection.address}, schema {place.schema}",
         format=format_of(connection, place) if tables else None,
+        lease=None if in_force is None else seconds(in_force[0]),
         tables=tables,
         role="standby" if standby == "t" else "primary",
         durability=f"fsync {fsync}, synchronous_commit {commit},"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.store import HandedOn
 from ...errors import SemaphoreError
+from ..durations import REPEATS, OtherLease
 from ..encoding import ROUNDS, microseconds
 from .answers import texts
 from .broken import Broken
@@ -13,7 +14,10 @@ from .connection import Composite, Parameter, Row, is_one_resources, passed_over
 from .names import original
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...core.store import Outgoing
+    from ..durations import Durations
     from ..options import StoreOptions
     from .link import Link
     from .schema import SchemaName
@@ -25,9 +29,11 @@ SHORTEST_MS = 20  # to wait for a lock of another call
 class Runner:
     """Calls functions over a link, and notes the store's epoch from their answers."""
 
-    def __init__(self, link: Link, place: SchemaName, options: StoreOptions) -> None:
+    def __init__(
+        self, link: Link, place: SchemaName, options: StoreOptions, durations: Durations
+    ) -> None:
         self.epoch: int | None = None
-        self._durations = [microseconds(options.lease), microseconds(options.grant_lease)]
+        self._durations = durations
         self.lock_timeout = round(link.timeout * 1000)  # milliseconds to wait for a lock
         self._link = link
         self._place = place
@@ -77,10 +83,20 @@ class Runner:
     def run(
         self, operation: str, *parameters: Parameter, lock_timeout: int | None = None
     ) -> list[Row]:
-        """Call an operation with what every call brings, a ``v1_call``."""
+        """Call an operation with what every call brings, a ``v1_call``; repeat it with the store's durations (A16)."""
+        for _ in range(REPEATS):
+            try:
+                return self._run(operation, parameters, lock_timeout)
+            except OtherLease as error:
+                self._durations.adopt(error.in_force)
+        return self._run(operation, parameters, lock_timeout)
+
+    def _run(
+        self, operation: str, parameters: Sequence[Parameter], lock_timeout: int | None
+    ) -> list[Row]:
         clock = None if self._now is None else microseconds(self._now())
         waits = self._lock_timeout_of(lock_timeout)
-        call = Composite((clock, *self._durations, self.epoch, waits))
+        call = Composite((clock, *self._durations.in_force, self.epoch, waits))
         return self.call(operation, call, *parameters)
 
     def _lock_timeout_of(self, given: int | None) -> int:

@@ -116,6 +116,12 @@ def format_of(connection: Connection, place: SchemaName) -> int | None:
     return int(found[0][0]) if found else None
 
 
+def durations_of(connection: Connection, place: SchemaName) -> tuple[int, int] | None:
+    """Return the lease and the take-up that the store keeps, in microseconds; None if the tables are empty."""
+    found = connection.query(f"SELECT lease, take_up FROM {place.named('epoch_before')}")  # noqa: S608 - checked and quoted
+    return (int(found[0][0]), int(found[0][1])) if found else None
+
+
 def install(link: Link, place: SchemaName) -> list[int]:
     """Bring the schema up to this version; return the versions that were missing.
 

@@ -142,10 +142,18 @@ CREATE UNLOGGED TABLE celery_semaphore.epoch (
     started timestamptz NOT NULL, -- when the server started
     created bigint NOT NULL,
     grace_until bigint NOT NULL,
-    format int NOT NULL -- see epoch_before
+    format int NOT NULL, -- this and the following: see epoch_before
+    lease bigint NOT NULL,
+    take_up bigint NOT NULL,
+    slow bigint NOT NULL,
+    slow_until bigint NOT NULL
 ) WITH (fillfactor = 50);
 CREATE TABLE celery_semaphore.epoch_before (
     one bool PRIMARY KEY DEFAULT true CHECK (one),
     id bigint NOT NULL,
-    format int NOT NULL -- of the rows in all tables: functions of an older format do not write them
+    format int NOT NULL, -- of the rows in all tables: functions of an older format do not write them
+    lease bigint NOT NULL, -- in force for all callers: of the first one, or as an operator set it
+    take_up bigint NOT NULL, -- so is this: how long the grant of a sent message lasts
+    slow bigint NOT NULL DEFAULT 0, -- the longest lease that some may still renew by, until `slow_until`
+    slow_until bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);

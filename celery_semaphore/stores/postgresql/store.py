@@ -21,6 +21,7 @@ from ...core.permit import (
 )
 from ...core.session import SessionReply, Standing
 from ...core.store import HandedOn
+from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ROUNDS,
     check_holder,
@@ -49,7 +50,7 @@ from .names import stored
 from .questions import acquisition, brought_by, columns, published
 from .renewals import Renewer
 from .runner import BATCH, Runner
-from .schema import SchemaName, install
+from .schema import SchemaName, durations_of, install
 from .sessions import Sessions
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
 
 
-class PostgresStore:
+class PostgresStore(BringsDurations):
     """Keeps permits in one database of a PostgreSQL server.
 
     ``place`` is its schema, by default that of the options. ``keeps`` returns whether connections stay open between
@@ -83,10 +84,10 @@ class PostgresStore:
         origin: str = "semaphore_url",
         keeps: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.lease = options.lease
+        self._durations = Durations(options)
         self._link = Link(parameters, options.timeout, origin=origin, keeps=keeps)
         self._place = place or SchemaName.of(options.prefix, options.transport_options)
-        self._runner = Runner(self._link, self._place, options)
+        self._runner = Runner(self._link, self._place, options, self._durations)
         self._renewer = Renewer(self._runner)
         self._process = ThisProcess()
         self._sessions = Sessions(self._runner)
@@ -102,7 +103,9 @@ class PostgresStore:
         self._runner.epoch = epoch
 
     def check(self, *, parks: bool = False) -> list[str]:
-        return examine(self._link, self._place, parks=parks)
+        warnings = examine(self._link, self._place, parks=parks)
+        in_force = self._link.ask(partial(durations_of, place=self._place))
+        return warnings + self._durations.examine(in_force)
 
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, place=self._place))
@@ -254,6 +257,12 @@ class PostgresStore:
         check_limit(limit, resource)
         ((concerned,),) = self._runner.call("set_limit", resource, limit)
         return self._runner.reap(texts(concerned))
+
+    def set_lease(self, lease: float, take_up: float | None = None) -> None:
+        in_force = new_durations(lease, take_up)
+        ((epoch,),) = self._runner.run("set_lease", *in_force)
+        self.epoch = int(epoch)
+        self._durations.examine(in_force)
 
     def processes(self) -> dict[int, int]:
         return by_format(str(name) for (name,) in self._runner.run("processes"))

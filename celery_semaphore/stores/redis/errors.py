@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
+OTHER_LEASE = "OTHERLEASE "  # begins the error of a script that was given other durations than the store keeps
 
 # After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
@@ -69,6 +70,14 @@ def is_of_handshake(error: redis.TimeoutError) -> bool:
     while cause and "handshake operation timed out" not in str(cause):
         cause = cause.__cause__ or cause.__context__
     return cause is not None
+
+
+def durations_in(answer: object) -> tuple[int, int] | None:
+    """Return the durations that the store keeps, if this is the error of a call that brought others."""
+    if not isinstance(answer, redis.ResponseError) or not str(answer).startswith(OTHER_LEASE):
+        return None
+    lease, take_up = str(answer).removeprefix(OTHER_LEASE).split()
+    return int(lease), int(take_up)
 
 
 @contextmanager

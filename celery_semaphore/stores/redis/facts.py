@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.facts import StoreFacts
+from ..encoding import seconds
 from .connection import is_node, plain
 from .health import appends, config, info_of, policy_of
 
@@ -24,14 +25,22 @@ def format_of(connection: Any, epoch: str) -> int | None:
     return int(found) if found and found.isdigit() else None
 
 
+def durations_of(connection: Any, epoch: str) -> tuple[int, int] | None:
+    """Return the lease and the take-up of the epoch's record, in microseconds; None if there are none."""
+    lease, take_up = plain(connection, ("HMGET", epoch, "lease", "take_up"))
+    return (int(lease), int(take_up)) if lease and take_up else None
+
+
 def facts_of(connection: Any, epoch: str) -> StoreFacts:
     """Return what the server behind this connection says of itself."""
     info = info_of(connection)
     durability, notes = _durability(connection, info)
+    in_force = durations_of(connection, epoch)
     return StoreFacts(
         server=_server(info),
         address=_address(connection),
         format=format_of(connection, epoch),
+        lease=None if in_force is None else seconds(in_force[0]),
         role=_role(info),
         durability=durability,
         eviction=policy_of(connection, info),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import NoScriptError
 
+from ..durations import REPEATS
 from ..encoding import ResourceClaim, microseconds
 from .answers import figures
 from .connection import Word, exchanged, pack, run_id_of
-from .errors import is_final, said
+from .errors import durations_in, is_final, said
 from .keys import Keys
 from .link import Link
 from .scripts import PARTS, Script
@@ -19,6 +20,7 @@ from .scripts import PARTS, Script
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..durations import Durations
     from ..options import StoreOptions
 
 COMMON = ("epoch", "limits", "index", "names", "sessions", "grants", "ends", "rooms")
@@ -38,11 +40,11 @@ logger = logging.getLogger(__name__)
 class Runner:
     """Runs scripts over a link, and notes the store's epoch from their answers."""
 
-    def __init__(self, link: Link, keys: Keys, options: StoreOptions) -> None:
+    def __init__(self, link: Link, keys: Keys, options: StoreOptions, durations: Durations) -> None:
         self.epoch: int | None = None
         self._link = link
         self._keys = keys
-        self._durations = pack([microseconds(options.lease), microseconds(options.grant_lease)])
+        self._durations = durations
         self._now = options.now
         self._common = pack([keys.common(name) for name in COMMON])
         # Cache the packed words that most calls share with earlier ones.
@@ -78,17 +80,7 @@ class Runner:
 
     def _run_batch(self, script: Script, calls: Sequence[Call], *, lenient: bool) -> list[Any]:
         def exchange(connection: Any) -> list[Any]:
-            commands = [self._command(script, connection, *call) for call in calls]
-            found = exchanged(connection, commands)
-            while unknown := [
-                n for n, answer in enumerate(found) if isinstance(answer, NoScriptError)
-            ]:
-                commands[unknown[0]] = self._command(
-                    script, connection, *calls[unknown[0]], whole=True
-                )
-                again = exchanged(connection, [commands[n] for n in unknown])
-                for n, answer in zip(unknown, again, strict=True):
-                    found[n] = answer
+            found = self._exchanged(script, connection, calls)
             return [_read(answer, lenient=lenient) for answer in found]
 
         answers = self._link.ask(exchange)
@@ -96,6 +88,28 @@ class Runner:
             if answer is not None:
                 self.epoch = answer[0]
         return answers
+
+    def _exchanged(self, script: Script, connection: Any, calls: Sequence[Call]) -> list[Any]:
+        """Return the answers; repeat the calls that changed nothing, as the server lacked the script or for A16."""
+        found = dict.fromkeys(range(len(calls)))
+        left, whole = list(found), False
+        for _ in range(1 + REPEATS):
+            commands = [
+                self._command(script, connection, *calls[n], whole=whole and n == left[0])
+                for n in left
+            ]
+            found.update(zip(left, exchanged(connection, commands), strict=True))
+            left = [n for n in left if self._must_be_repeated(found[n])]
+            if not left:
+                break
+            whole = isinstance(found[left[0]], NoScriptError)
+        return list(found.values())
+
+    def _must_be_repeated(self, answer: Any) -> bool:
+        in_force = durations_in(answer)
+        if in_force is not None:
+            self._durations.adopt(in_force)
+        return in_force is not None or isinstance(answer, NoScriptError)
 
     def _command(
         self,
@@ -117,7 +131,8 @@ class Runner:
         start = script.start(
             len(COMMON) + count * len(PARTS) + behind[0], FIXED + count + len(words), whole=whole
         )
-        return b"".join((start, keys, behind[1], self._durations, now, known, names, pack(words)))
+        durations = self._known(*self._durations.in_force)
+        return b"".join((start, keys, behind[1], durations, now, known, names, pack(words)))
 
     def _packed_resource(self, resource: str) -> tuple[bytes, bytes]:
         """Return the keys of a resource, and its name."""

@@ -19,6 +19,7 @@ from ...core.permit import (
     Wait,
 )
 from ...core.store import HandedOn
+from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
     check_holder,
@@ -36,7 +37,7 @@ from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import pack
 from .consumed_queues import ConsumedQueues
-from .facts import facts_of, format_of
+from .facts import durations_of, facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
@@ -60,17 +61,17 @@ if TYPE_CHECKING:
     from .link import Link
 
 
-class RedisStore:
+class RedisStore(BringsDurations):
     """Keeps permits in one server of the Redis family.
 
     A store can be shared between threads and greenlets, and across a fork.
     """
 
     def __init__(self, link: Link, options: StoreOptions = DEFAULTS) -> None:
-        self.lease = options.lease
+        self._durations = Durations(options)
         self._keys = Keys(options.prefix)
         self._link = link
-        self._runner = Runner(link, self._keys, options)
+        self._runner = Runner(link, self._keys, options, self._durations)
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])
         self._index = Index(link, self._keys)
@@ -89,11 +90,13 @@ class RedisStore:
         self._runner.epoch = epoch
 
     def check(self, *, parks: bool = False) -> list[str]:
-        absent = self._keys.common("check")
+        absent, epoch = self._keys.common("check"), self._keys.common("epoch")
         with denied_is_misconfigured(absent):
             warnings = self._link.ask(partial(examine, key=absent, parks=parks))
-            found = self._link.ask(partial(format_of, epoch=self._keys.common("epoch")))
-        return warnings + format_warnings(FORMAT if found is None else found)
+            found = self._link.ask(partial(format_of, epoch=epoch))
+            in_force = self._link.ask(partial(durations_of, epoch=epoch))
+        warnings += format_warnings(FORMAT if found is None else found)
+        return warnings + self._durations.examine(in_force)
 
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
@@ -251,6 +254,11 @@ class RedisStore:
         return self._hand_on.reap_all(
             [n for n in self._index.names(f"{resource}*") if semaphore_of(n) == resource]
         )
+
+    def set_lease(self, lease: float, take_up: float | None = None) -> None:
+        in_force = new_durations(lease, take_up)
+        self._runner.run(scripts.SET_LEASE, [], in_force)
+        self._durations.examine(in_force)
 
     def processes(self) -> dict[int, int]:
         _, names = self._runner.run(scripts.PROCESSES, [], [], (1, self._processes))

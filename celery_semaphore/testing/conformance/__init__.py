@@ -19,7 +19,8 @@
         def set_format(self, store, number):
             ...
 
-Each test calls ``open_store`` once; it returns a store that was never used, with ``now`` as its server's clock.
+A test first calls ``open_store`` for a store that was never used, with ``now`` as its server's clock; each further call
+opens another client of the same server.
 ``forget`` makes the server lose all its data, like a restart; the store itself stays. ``remember`` returns a
 function that makes the server lose all later changes, like a failover to a replica that lags, or a crash before the
 last commits reached the disk. If a server can lose everything but never its last moments alone, set

@@ -33,6 +33,7 @@ ELSE: dict[str, Callable[[Store], object]] = {
     "end": lambda store: store.end(["c"]),
     "promote": lambda store: store.promote([TICKET], "api"),
     "set_limit": lambda store: store.set_limit(7, "api"),
+    "set_lease": lambda store: store.set_lease(7),
     "ask": lambda store: store.ask("s"),
     "name": lambda store: store.name("s", [HeldWait(TICKET, tuple(claim()))]),
     "sleep": lambda store: store.sleep("s"),

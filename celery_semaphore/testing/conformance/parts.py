@@ -22,6 +22,7 @@ from .room import Room
 from .session_grants import SessionGrants
 from .session_line import SessionLine
 from .sessions import Sessions
+from .store_lease import StoreLease
 from .timeouts import Timeouts
 from .waiting import Waiting
 from .waits_after_losses import WaitsAfterLosses
@@ -48,6 +49,13 @@ class SessionWaits(
 
 
 class Losses(
-    Epochs, LateReturns, Failovers, WaitsAfterLosses, LostHandOvers, RepeatedLosses, ClockSteps
+    Epochs,
+    StoreLease,
+    LateReturns,
+    Failovers,
+    WaitsAfterLosses,
+    LostHandOvers,
+    RepeatedLosses,
+    ClockSteps,
 ):
     """Holds the tests of lost data, and of clocks that step."""

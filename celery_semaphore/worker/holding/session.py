@@ -57,7 +57,6 @@ class Session:
         self.epoch = epoch  # the last one known, first that of an earlier connection
         self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
-        self.lease = store.lease
         self._store = store
         self._in_loop = in_loop
         self._found = found
@@ -79,6 +78,11 @@ class Session:
         self._thread = BackgroundThread(
             "celery-semaphore-grants", self._ask_then_rest, lambda: self._ended, self._sleep
         )
+
+    @property
+    def lease(self) -> float:
+        """The lease in force, which an operator may change."""
+        return self._store.lease
 
     # -- for the loop
 

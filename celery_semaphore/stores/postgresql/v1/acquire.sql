@@ -53,7 +53,7 @@ BEGIN
                 FILTER (WHERE p.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
-    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
     AND r.name = home AND r.declared = _a.limits[1]
     AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
@@ -83,7 +83,7 @@ BEGIN
     THEN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
         RETURN celery_semaphore.v1_refuse( -- A13 by C4
-            _a, ARRAY[at], 1, 'saturated', NULL, (_now, answer.epoch, 0, false, _call.lease, _call.take_up));
+            _a, ARRAY[at], 1, 'saturated', NULL, (_now, answer.epoch, 0, false, _call.lease, _call.take_up, _call.lease));
     END IF;
     RETURN NULL;
 END $$;
@@ -101,7 +101,7 @@ BEGIN
     SET holder = _a.holder, granted = false, urgency = NULL, place = NULL, since = _now, ends = _now + _call.lease,
         restored = false
     FROM celery_semaphore.epoch AS e
-    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
     AND p.resource = home AND p.holder = celery_semaphore.v1_grant_name(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
     AND ( -- the declared limit is unchanged

@@ -53,7 +53,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     awake bigint;
     known bigint;
-    furthest bigint := celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up);
+    furthest bigint := celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up);
 BEGIN
     SELECT count(*) FILTER (WHERE s.asked > _m.now - _m.lease AND s.asked <= furthest), count(*)
     INTO awake, known FROM celery_semaphore.session AS s;

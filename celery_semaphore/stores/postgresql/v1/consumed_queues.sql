@@ -17,7 +17,7 @@ DECLARE
     asked text;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
-    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    PERFORM celery_semaphore.v1_check_call(_call);
     asked := set_config('synchronous_commit', 'off', true);
     now := celery_semaphore.v1_now(_call.clock);
     INSERT INTO celery_semaphore.consumer AS c (queue, worker, said)
@@ -42,7 +42,7 @@ DECLARE
     now bigint := celery_semaphore.v1_now(_call.clock);
     kept bigint := celery_semaphore.v1_consumed_for(_call.lease);
 BEGIN
-    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    PERFORM celery_semaphore.v1_check_call(_call);
     RETURN ARRAY(
         SELECT each.queue FROM unnest(_queues) AS each (queue) WHERE NOT EXISTS (
             SELECT FROM celery_semaphore.consumer AS c
@@ -64,7 +64,7 @@ DECLARE
     asked text;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
-    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    PERFORM celery_semaphore.v1_check_call(_call);
     now := celery_semaphore.v1_now(_call.clock);
     IF _own <> '' THEN
         asked := set_config('synchronous_commit', 'off', true);

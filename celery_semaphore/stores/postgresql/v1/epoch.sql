@@ -6,15 +6,16 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_other, hashtextextended(_n
 -- What every call brings. To call a function in psql: '(,30000000,30000000,,2000)' with leases of 30 s.
 CREATE TYPE celery_semaphore.v1_call AS (
     clock bigint, -- the time, in tests; null: the server's clock counts
-    lease bigint, -- how long a permit lives without a renewal
-    take_up bigint, -- how long the grant of a sent message lasts
+    lease bigint, -- how long a permit lives without a renewal, as the caller knows it (A16)
+    take_up bigint, -- how long the grant of a sent message lasts, likewise
     known_epoch bigint, -- the newest epoch that the caller knows; null: none
     lock_timeout int -- how long to wait for the lock of another call, in milliseconds
 );
 
 -- The instant of a call, on which all its functions agree.
 CREATE TYPE celery_semaphore.v1_moment AS (
-    now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint
+    now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint,
+    slowest bigint -- the longest lease that some may still renew by
 );
 
 -- Serialize all calls at these resources until the end of the transaction. The locks are always taken in the same
@@ -73,9 +74,34 @@ BEGIN
     END IF;
 END $$;
 
+-- A16: raise an error if the call brings other durations than the store keeps; it is rolled back, and the caller repeats
+-- it with these. So no caller's own ones count for the permits of others.
+CREATE FUNCTION celery_semaphore.v1_check_lease(
+    _lease bigint, _take_up bigint, _call celery_semaphore.v1_call
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF _lease <> _call.lease OR _take_up <> _call.take_up THEN
+        RAISE EXCEPTION '% %', _lease, _take_up USING ERRCODE = 'CS003';
+    END IF;
+END $$;
+
+-- A1, A16: check the format and the durations for a call that begins no epoch. A store without an epoch has neither.
+CREATE FUNCTION celery_semaphore.v1_check_call(_call celery_semaphore.v1_call) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM celery_semaphore.v1_check_format(b.format), celery_semaphore.v1_check_lease(b.lease, b.take_up, _call)
+    FROM celery_semaphore.epoch_before AS b;
+END $$;
+
+-- Return the longest lease that some may still renew by: after the lease became shorter, holders may renew by the
+-- longer one until their next call (A16).
+CREATE FUNCTION celery_semaphore.v1_slowest(_epoch celery_semaphore.epoch, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN _now < _epoch.slow_until THEN greatest(_epoch.lease, _epoch.slow) ELSE _epoch.lease END
+$$;
+
 -- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
--- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, since the
--- callers' leases may differ during a deployment.
+-- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, for a clock
+-- that only stutters.
 CREATE FUNCTION celery_semaphore.v1_latest_end(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 
@@ -84,34 +110,51 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 -- took over meanwhile, and came back to this one. The first caller of an unused store needs no grace. If a caller knew
 -- an older epoch, even later, a grace lets living holders restore their permits first.
 CREATE FUNCTION celery_semaphore.v1_begin_epoch(
-    _now bigint, _lease bigint, _known_epoch bigint, _furthest bigint
+    _now bigint, _call celery_semaphore.v1_call
 ) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
-    recovered bigint := _now + _lease * 2 / 3;
     run timestamptz := pg_postmaster_start_time();
-    before bigint := (SELECT b.id FROM celery_semaphore.epoch_before AS b WHERE b.one);
-    new bigint := greatest(_now, coalesce(before, 0) + 1, coalesce(_known_epoch, 0) + 1);
-    grace bigint := CASE WHEN before IS NULL AND _known_epoch IS NULL THEN 0 ELSE recovered END;
-    format int := coalesce(
-        (SELECT b.format FROM celery_semaphore.epoch_before AS b WHERE b.one), celery_semaphore.v1_format());
+    known bigint := _call.known_epoch;
+    before celery_semaphore.epoch_before;
+    new celery_semaphore.epoch;
     epoch celery_semaphore.epoch;
+    furthest bigint;
 BEGIN
+    SELECT * INTO before FROM celery_semaphore.epoch_before AS b WHERE b.one;
+    new := (
+        true, greatest(_now, coalesce(before.id, 0) + 1, coalesce(known, 0) + 1), run, _now, 0,
+        coalesce(before.format, celery_semaphore.v1_format()),
+        coalesce(before.lease, _call.lease), coalesce(before.take_up, _call.take_up),
+        coalesce(before.slow, 0), coalesce(before.slow_until, 0));
+    IF before.id IS NOT NULL OR known IS NOT NULL THEN
+        new.grace_until := _now + celery_semaphore.v1_slowest(new, _now) * 2 / 3;
+    END IF;
     -- Of several calls at once, one begins the epoch: the others wait for it here, and change nothing.
-    INSERT INTO celery_semaphore.epoch AS e VALUES (true, new, run, _now, grace, format)
-    ON CONFLICT (one) DO UPDATE SET id = new, started = run, created = _now, grace_until = grace
-    WHERE e.started <> run OR e.id < _known_epoch;
+    INSERT INTO celery_semaphore.epoch AS e SELECT new.*
+    ON CONFLICT (one) DO UPDATE
+    SET id = excluded.id, started = excluded.started, created = excluded.created, grace_until = excluded.grace_until
+    WHERE e.started <> run OR e.id < known;
     IF FOUND THEN
         -- The record that there was an epoch must not be lost, so it goes to this server's disk. The commit does not
         -- wait for a standby, which may have been lost with the previous server: all other calls wait for this one. A
         -- standby that takes over without this record begins its own epoch, for it is another run of the server.
         PERFORM set_config('synchronous_commit', 'local', true);
-        INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new, format)
+        INSERT INTO celery_semaphore.epoch_before AS b VALUES (true, new.id, new.format, new.lease, new.take_up)
         ON CONFLICT (one) DO UPDATE SET id = excluded.id;
     END IF;
-    UPDATE celery_semaphore.epoch AS e SET grace_until = recovered
-    WHERE e.one AND e.id <> _known_epoch AND e.grace_until = 0 AND _now < e.created + _lease;
-    UPDATE celery_semaphore.epoch AS e SET grace_until = _furthest WHERE e.one AND e.grace_until > _furthest;
+    -- The caller knew what the first one of this epoch did not; its durations, too, were in force before (A16).
+    UPDATE celery_semaphore.epoch AS e
+    SET grace_until = _now + _call.lease * 2 / 3, lease = _call.lease, take_up = _call.take_up
+    WHERE e.one AND e.id <> known AND e.grace_until = 0 AND _now < e.created + _call.lease;
+    IF FOUND THEN
+        UPDATE celery_semaphore.epoch_before AS b SET lease = _call.lease, take_up = _call.take_up WHERE b.one;
+    END IF;
     SELECT * INTO epoch FROM celery_semaphore.epoch AS e WHERE e.one;
+    furthest := celery_semaphore.v1_latest_end(_now, celery_semaphore.v1_slowest(epoch, _now), epoch.take_up);
+    IF epoch.grace_until > furthest THEN
+        UPDATE celery_semaphore.epoch AS e SET grace_until = furthest WHERE e.one;
+        epoch.grace_until := furthest;
+    END IF;
     RETURN epoch;
 END $$;
 
@@ -133,7 +176,7 @@ DECLARE
     asked text;
     epoch celery_semaphore.epoch;
     now bigint;
-    furthest bigint;
+    slowest bigint;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
     IF NOT _durable THEN
@@ -145,14 +188,16 @@ BEGIN
     PERFORM celery_semaphore.v1_lock(_names);
     now := celery_semaphore.v1_now(_call.clock);
     SELECT * INTO epoch FROM celery_semaphore.epoch AS e WHERE e.one;
-    furthest := celery_semaphore.v1_latest_end(now, _call.lease, _call.take_up);
     IF NOT FOUND OR epoch.started <> pg_postmaster_start_time() OR epoch.id <> _call.known_epoch
-        OR epoch.grace_until > furthest
+        OR epoch.grace_until > celery_semaphore.v1_latest_end(
+            now, celery_semaphore.v1_slowest(epoch, now), epoch.take_up)
     THEN
-        epoch := celery_semaphore.v1_begin_epoch(now, _call.lease, _call.known_epoch, furthest);
+        epoch := celery_semaphore.v1_begin_epoch(now, _call);
     END IF;
     PERFORM celery_semaphore.v1_check_format(epoch.format);
-    RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, _call.lease, _call.take_up);
+    PERFORM celery_semaphore.v1_check_lease(epoch.lease, epoch.take_up, _call);
+    slowest := celery_semaphore.v1_slowest(epoch, now);
+    RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, epoch.lease, epoch.take_up, slowest);
 END $$;
 
 -- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of
@@ -166,10 +211,29 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RET
     END
 $$;
 
--- Return whether the epoch is the one that the caller knows, its format is known, and there is no grace.
+-- Return whether the epoch and its durations are those that the caller knows, its format is known, and there is no grace.
 CREATE FUNCTION celery_semaphore.v1_is_current(
-    _epoch celery_semaphore.epoch, _known_epoch bigint, _now bigint
+    _epoch celery_semaphore.epoch, _call celery_semaphore.v1_call, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
-    SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_known_epoch, _epoch.id)
+    SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_call.known_epoch, _epoch.id)
+        AND _epoch.lease = _call.lease AND _epoch.take_up = _call.take_up
         AND _epoch.grace_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
 $$;
+
+-- Change the durations that the store keeps for all callers (A16). The record is durable: a restart must not bring the
+-- old ones back.
+CREATE FUNCTION celery_semaphore.v1_set_lease(
+    _call celery_semaphore.v1_call, _lease bigint, _take_up bigint
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter('{}', _call, true);
+BEGIN
+    UPDATE celery_semaphore.epoch AS e -- first, as in v1_begin_epoch: so no two calls deadlock
+    SET lease = _lease, take_up = _take_up, slow = greatest(e.lease, m.slowest),
+        slow_until = m.now + greatest(e.lease, m.slowest)
+    WHERE e.one;
+    UPDATE celery_semaphore.epoch_before AS b
+    SET lease = e.lease, take_up = e.take_up, slow = e.slow, slow_until = e.slow_until
+    FROM celery_semaphore.epoch AS e WHERE e.one AND b.one;
+    RETURN m.epoch;
+END $$;

@@ -1,13 +1,14 @@
 -- Renew and release permits in tables of a newer format, for the tasks that a worker of this format still runs. Lines,
 -- grants and outboxes may have another layout by now: only newer workers write those.
 
--- Apply the settings of v1_enter, which itself reads tables that may have another layout.
-CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_lock_timeout int) RETURNS void LANGUAGE plpgsql AS $$
+-- Apply the settings of v1_enter, and check the durations. v1_enter itself reads tables that may have another layout.
+CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_call celery_semaphore.v1_call) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     done text;
 BEGIN
     done := set_config('synchronous_commit', 'off', true); -- or an unreachable standby would prolong these locks
-    done := set_config('lock_timeout', _lock_timeout::text, true);
+    done := set_config('lock_timeout', _call.lock_timeout::text, true);
+    PERFORM celery_semaphore.v1_check_lease(b.lease, b.take_up, _call) FROM celery_semaphore.epoch_before AS b; -- A16
 END $$;
 
 -- Extend leases that this format wrote in this epoch, and write nothing else; return the same as v1_renew. A lost
@@ -22,7 +23,7 @@ DECLARE
     became text[];
     wanted text[] := celery_semaphore.v1_resources_of(_permits);
 BEGIN
-    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call);
     IF _waits THEN
         PERFORM celery_semaphore.v1_lock(wanted);
     ELSE
@@ -70,7 +71,7 @@ DECLARE
     home text;
     mark text;
 BEGIN
-    PERFORM celery_semaphore.v1_apply_settings_newer(_call.lock_timeout);
+    PERFORM celery_semaphore.v1_apply_settings_newer(_call);
     PERFORM celery_semaphore.v1_lock(_resources);
     now := celery_semaphore.v1_now(_call.clock);
     FOR home, mark IN

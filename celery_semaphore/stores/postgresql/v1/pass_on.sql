@@ -38,7 +38,7 @@ BEGIN
             ) FILTER (WHERE every.holder IS NOT NULL) AS stay
         FROM celery_semaphore.permit AS every WHERE every.resource = _home
     ) AS held
-    WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, _now)
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
     AND p.resource = _home AND p.holder = _holder AND p.again IS DISTINCT FROM _holder
     -- Nothing here must be reaped first.
     AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE

@@ -18,7 +18,9 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_seen_for() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 60000000::bigint $$;
 
 CREATE FUNCTION celery_semaphore.v1_processes(_call celery_semaphore.v1_call) RETURNS SETOF text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT p.name FROM celery_semaphore.process AS p
-    WHERE p.seen > celery_semaphore.v1_now(_call.clock) - greatest(celery_semaphore.v1_seen_for(), _call.lease)
-$$;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM celery_semaphore.v1_check_call(_call);
+    RETURN QUERY SELECT p.name FROM celery_semaphore.process AS p
+    WHERE p.seen > celery_semaphore.v1_now(_call.clock) - greatest(celery_semaphore.v1_seen_for(), _call.lease);
+END $$;

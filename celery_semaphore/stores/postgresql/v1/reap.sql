@@ -16,7 +16,7 @@ DECLARE
     asked text;
 BEGIN
     PERFORM celery_semaphore.v1_need_read_committed();
-    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
+    PERFORM celery_semaphore.v1_check_call(_call);
     asked := set_config('synchronous_commit', 'off', true);
     now := celery_semaphore.v1_now(_call.clock);
     PERFORM celery_semaphore.v1_note_process(_process, now, _call.lease);

@@ -20,7 +20,7 @@ BEGIN
         now := celery_semaphore.v1_now(_call.clock);
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now -- R3
         FROM celery_semaphore.epoch AS e
-        WHERE e.one AND celery_semaphore.v1_is_current(e, _call.known_epoch, now)
+        WHERE e.one AND celery_semaphore.v1_is_current(e, _call, now)
         AND p.resource = home AND p.holder = _holder AND p.ends > now AND p.again IS DISTINCT FROM _holder
         AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NULL
         RETURNING e.id, greatest(0, now - p.since) INTO handed.epoch, held_for;

@@ -131,8 +131,8 @@ DECLARE
     at celery_semaphore.v1_resource;
 BEGIN
     at := celery_semaphore.v1_read(_name, _holder, _m);
-    IF at.last_end > celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up) THEN
-        PERFORM celery_semaphore.v1_cut_leases(at.name, celery_semaphore.v1_latest_end(_m.now, _m.lease, _m.take_up));
+    IF at.last_end > celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up) THEN
+        PERFORM celery_semaphore.v1_cut_leases(at.name, celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up));
     END IF;
     IF at.overdue AND NOT _m.in_grace THEN
         PERFORM celery_semaphore.v1_end_overdue(_name, _m);

@@ -1,6 +1,7 @@
 -- Begin every script: read the clock, and name the keys and arguments.
 --   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits;
---                          format: of all these keys
+--                          format: of all these keys; lease, take_up: in force for all callers;
+--                          slow, slow_until: the longest lease that some may still renew by
 --   KEYS[2] limits   hash  resource or semaphore -> the limit that an operator set
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
@@ -9,7 +10,7 @@
 --   KEYS[7] ends     zset  the same -> when that grant ends
 --   KEYS[8] rooms    hash  session -> how many grants its process can use; without an entry there is no bound
 --   KEYS[9...]       eleven for each declared resource: see _permits.lua and _line.lua
---   ARGV[1] lease                                    ARGV[2] how long the grant of a sent message lasts
+--   ARGV[1] lease, ARGV[2] how long the grant of a sent message lasts: as the caller knows them (A16)
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch that the caller knows   ARGV[6] n, then the names of the n declared resources
 -- Times are microseconds, which a double holds exactly until the year 2255; call() writes all digits of a number,
@@ -20,7 +21,8 @@
 -- exceptions are the names that every part may read:
 --   FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, from the first line of each script: scripts.py
 --   all locals of this file
---   epoch, EPOCH_WRITTEN, limited, grace_until, in_grace, furthest: of _prelude.lua; the first two also of _newer.lua
+--   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest: of _prelude.lua; the first two also of
+--   _newer.lua
 local call = redis.call
 local COMMON = 8 -- number of keys before those of the resources
 local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS = unpack(KEYS, 1, COMMON)
@@ -53,6 +55,17 @@ end
 local given = 6 + #resources -- the operation's own arguments follow
 local function arg(n)
     return ARGV[given + n]
+end
+
+-- Return whether the store keeps other durations than the call brings; comparing texts costs less than parsing numbers.
+local function is_other_lease(lease, take_up)
+    return lease ~= ARGV[1] or take_up ~= ARGV[2]
+end
+
+-- Return the error of a call with other durations than those that the store keeps (A16). The caller repeats it with
+-- these: so no caller's own ones count for the permits of others.
+local function other_lease(lease, take_up)
+    return {err = "OTHERLEASE " .. lease .. " " .. take_up}
 end
 
 -- Let the script run on a server without free memory, which refuses a script if its first write takes memory. Call it

@@ -4,23 +4,37 @@
 -- holds if the caller knows a newer epoch: it was connected to a server that took over meanwhile, and came back to this
 -- one. The first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets
 -- living holders restore their permits first.
-local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format")
+local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format",
+    "lease", "take_up", "slow", "slow_until")
 if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- this release must not write here
     return {err = "NEWERFORMAT " .. memory[5]} -- A1, Q1
 end
 local epoch, grace_until, limited = tonumber(memory[1]), tonumber(memory[3]), memory[4] == "1"
+local known_epoch = tonumber(ARGV[5])
+-- Whether the caller knew what the first one of this epoch did not.
+local is_late = known_epoch and epoch and known_epoch < epoch and grace_until == 0
+    and now < call("HGET", EPOCH, "created") + LEASE
+if is_other_lease(memory[6], memory[7]) then -- A16
+    if memory[6] and not is_late then
+        return other_lease(memory[6], memory[7])
+    end
+    even_if_full()
+    call("HSET", EPOCH, "lease", ARGV[1], "take_up", ARGV[2])
+end
+-- A16: after the lease became shorter, holders may renew by the longer one until their next call.
+local slowest = now < (tonumber(memory[9]) or 0) and math.max(LEASE, tonumber(memory[8])) or LEASE
 if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed since the caller's last call
-    local run, known, recovered = memory[2], tonumber(ARGV[5]), now + math.floor(LEASE * 2 / 3)
+    local run, recovered = memory[2], now + math.floor(slowest * 2 / 3)
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
-    if not epoch or restarted or known and known > epoch then
+    if not epoch or restarted or known_epoch and known_epoch > epoch then
         even_if_full()
-        grace_until = (known or epoch) and recovered or 0
-        epoch = math.max(now, (epoch or 0) + 1, (known or 0) + 1)
+        grace_until = (known_epoch or epoch) and recovered or 0
+        epoch = math.max(now, (epoch or 0) + 1, (known_epoch or 0) + 1)
         memory[1] = string.format("%.0f", epoch)
         limited = call("EXISTS", LIMITS) == 1
         call("HSET", EPOCH, "id", epoch, "run_id", ARGV[4], "created", now, "limited", limited and 1 or 0,
             "format", memory[5] or FORMAT)
-    elseif known and known ~= epoch and grace_until == 0 and now < call("HGET", EPOCH, "created") + LEASE then
+    elseif is_late then
         grace_until = recovered
     end
     if run == "" and ARGV[4] ~= "" then -- the first caller may not know the run
@@ -35,10 +49,10 @@ end
 local EPOCH_WRITTEN = memory[1] -- as in the records: comparing texts costs less than parsing numbers
 
 -- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
--- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, since the
--- callers' leases may differ during a deployment.
+-- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, for
+-- a clock that only stutters.
 local function furthest()
-    return now + 3 * math.max(LEASE, tonumber(ARGV[2]))
+    return now + 3 * math.max(slowest, tonumber(ARGV[2]))
 end
 if grace_until > now and grace_until > furthest() then
     grace_until = furthest()
