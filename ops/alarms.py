@@ -87,6 +87,22 @@ ALARMS = (
         "Raise the limit or wait_timeout, or send fewer tasks.",
     ),
     Alarm(
+        "SemaphorePausedForADay",
+        f"{seen(metrics.KEYS, state='paused')} > 0",
+        "1d",
+        "warning",
+        "{{ $labels.semaphore }} has been paused for a day, with {{ $value }} keys in use.",
+        "If nobody needs that any more: `celery semaphore resume`. `celery semaphore check` lists all old pauses.",
+    ),
+    Alarm(
+        "SemaphoreLimitSetForADay",
+        f"{seen(metrics.LIMIT, set_by='operator')} > 0",
+        "1d",
+        "info",
+        "A limit of {{ $labels.semaphore }} has been set by an operator for a day: {{ $value }}.",
+        "Write it into the code, or clear it: `celery semaphore limit --clear`.",
+    ),
+    Alarm(
         "SemaphoreStoreErrors",
         f"{total(rate(metrics.STORE_ERRORS, '5m'), 'operation')} > 0.1",
         "2m",

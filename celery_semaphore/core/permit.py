@@ -94,7 +94,7 @@ class Reason(StrEnum):
     """The reason of a refusal."""
 
     SATURATED = "saturated"
-    PAUSED = "paused"  # the limit in force is 0
+    PAUSED = "paused"  # by an operator; or the limit in force is 0
     UNSATISFIABLE = "unsatisfiable"  # the weight is above the limit in force
     RECOVERING = "recovering"  # the grace of a new epoch, in which living holders restore permits
     RELEASED = "released"  # the holder released its permit, or was declared dead; refused for good
@@ -168,11 +168,28 @@ class Waiter:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause that operators began, by the store's clock."""
+
+    lasted: float  # seconds since it began
+    left: float | None  # seconds until it ends; None: it lasts until it is resumed
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What operators decided for one name: of a resource, or of a whole semaphore."""
+
+    limit: int | None = None
+    limited_for: float | None = None  # seconds since that limit was set
+    pause: Pause | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One resource as the store saw it at one instant."""
 
     resource: str
-    limit: int | None  # in force; None if none was ever declared
+    limit: int | None  # in force, but for a pause; None if none was ever declared
     set_by_operator: bool
     occupied: int
     mean_held: float | None  # seconds for which this resource's permits were held lately
@@ -182,6 +199,8 @@ class Snapshot:
     at: float  # the store's time
     # The store's time until which it admits none, for it may have forgotten permits; None outside such a grace.
     grace_until: float | None = None
+    # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
+    paused_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +208,7 @@ class Totals:
     """The counts of one resource as the store saw it at one instant, for metrics: no holder, no ticket."""
 
     resource: str
-    limit: int | None  # in force; None if none was ever declared
+    limit: int | None  # in force, but for a pause; None if none was ever declared
     set_by_operator: bool
     held: int  # weight of the permits
     granted: int  # weight of the grants
@@ -202,6 +221,7 @@ class Totals:
     outbox_oldest: (
         float | None
     )  # seconds since the oldest grant of these messages; None if all have ended
+    paused: bool = False  # it, or its semaphore
 
     @property
     def waiting(self) -> int:

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .keeping import Keeping
-from .permit import Answer, Claim, Grant, MessageId, Permit, Renewals, Snapshot, Totals, Wait
+from .permit import (
+    Answer,
+    Claim,
+    Decision,
+    Grant,
+    MessageId,
+    Permit,
+    Renewals,
+    Snapshot,
+    Totals,
+    Wait,
+)
 from .session import HeldWait, SessionReply, Standing
 from .ticket import Ticket
 
@@ -199,7 +210,7 @@ class Store(Protocol):
         """Yield every resource in use; the list may lag a little."""
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
-        """Put a limit in force for one key, or for a whole semaphore, until cleared by None; 0 pauses.
+        """Put a limit in force for one key, or for a whole semaphore, until cleared by None; a pause stays.
 
         It is kept in the store: a store that lost its data has lost limits and pauses, too. Raise ``ValueError`` for an
         invalid limit or an invalid name of a resource.
@@ -212,14 +223,24 @@ class Store(Protocol):
         a client may still renew by the old one. Raise ``ValueError`` for what is no duration.
         """
 
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        """Admit none at this resource, or at a whole semaphore with all its keys, whatever their limits are.
+
+        It ends when it is resumed, or after ``lasts`` seconds. Of two pauses with one name the later end counts. Return
+        whether that changed anything. Raise ``ValueError`` for an invalid name or length.
+        """
+
+    def resume(self, resource: str) -> Outgoing:
+        """End the pause with this name, if there is one; pauses with other names stay."""
+
     def processes(self) -> dict[int, int]:
         """Return how many processes reaped within a minute, or a lease if that is longer, by the format they write.
 
         All processes that hold permits reap, so an operator sees whether one of an older release is left.
         """
 
-    def limits(self) -> dict[str, int]:
-        """Return the limits that operators set, by the name of a resource or a semaphore."""
+    def decisions(self) -> dict[str, Decision]:
+        """Return what operators decided, by the name of a resource or a semaphore; no pause that has ended."""
 
     def close(self) -> None:
         """Close the connections; the store reconnects when it is used again."""

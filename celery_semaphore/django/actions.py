@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ..core.permit import HIGHEST
 from ..errors import SemaphoreError
 from ..ops.inspector import Inspector
-from ..ops.tables import excepted
+from ..ops.length import length
+from ..ops.tables import excepted, limit_told, stays_paused, until
 from .text import meant
 
 Form = Mapping[str, str]
@@ -27,29 +28,36 @@ class Action:
 def _limit(inspector: Inspector, resource: str, form: Form) -> str:
     given = form.get("limit", "").strip()
     digits = given.lstrip("0") if given.isascii() and given.isdecimal() else ""
-    # A pause is a limit of 0, with a permission of its own.
+    # A limit of 0 would be a pause, which has a permission of its own.
     if not digits or len(digits) > len(str(HIGHEST)) or int(digits) > HIGHEST:
         msg = f"a limit is a whole number from 1 to {HIGHEST}, not {given[:20]!r}; to admit no task, pause it."
         raise SemaphoreError(msg)
-    _refuse_paused(inspector, resource)
     inspector.set_limit(int(digits), resource)
-    return _with_exceptions(inspector, resource, f"Set the limit to {int(digits)}.", int(digits))
+    others = excepted(inspector.own_limits(resource), int(digits))
+    said = (f"Set the limit to {int(digits)}.", _still_paused(inspector, resource), others)
+    return " ".join(filter(None, said))
 
 
 def _clear(inspector: Inspector, resource: str, _form: Form) -> str:
-    _refuse_paused(inspector, resource)
     inspector.set_limit(None, resource)
-    return f"Cleared the limit: {_in_force(inspector, resource)}."
+    paused = _still_paused(inspector, resource)
+    return f"Cleared the limit: {_in_force(inspector, resource)}. {paused}".rstrip()
 
 
-def _pause(inspector: Inspector, resource: str, _form: Form) -> str:
-    inspector.pause(resource)
-    return _with_exceptions(inspector, resource, "Paused: no new task starts.", 0)
+def _pause(inspector: Inspector, resource: str, form: Form) -> str:
+    asked = form.get("for", "")
+    changed = inspector.pause(resource, length(asked) if asked else None)
+    lasts = until(inspector.in_force(resource).pause_left)
+    return (
+        f"{'Paused' if changed else 'Nothing changed: it is paused'} {lasts}; no new task starts."
+    )
 
 
 def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
-    inspector.resume(resource)
-    return f"Resumed: {_in_force(inspector, resource)}."
+    changed = inspector.resume(resource)
+    done = f"Resumed: {limit_told(inspector.in_force(resource))}."
+    others = stays_paused(inspector.paused_keys(resource))
+    return f"{done if changed else 'Nothing changed: it was not paused.'} {others}".rstrip()
 
 
 def _release(inspector: Inspector, resource: str, form: Form) -> str:
@@ -67,23 +75,17 @@ def _drop(inspector: Inspector, resource: str, form: Form) -> str:
     return f"Dropped the waiting task {waiter.task_id}."
 
 
-def _refuse_paused(inspector: Inspector, resource: str) -> None:
-    if inspector.is_paused(resource):
-        msg = "it is paused: resume it first."
-        raise SemaphoreError(msg)
-
-
-def _with_exceptions(inspector: Inspector, resource: str, done: str, limit: int) -> str:
-    """Append the keys at which this limit is not in force."""
-    return f"{done} {excepted(inspector.own_limits(resource), limit)}".rstrip()
+def _still_paused(inspector: Inspector, resource: str) -> str:
+    """Say that a pause stays, whatever its limit is now; return "" if there is none."""
+    now = inspector.in_force(resource)
+    return f"It stays paused {until(now.pause_left)}." if now.paused else ""
 
 
 def _in_force(inspector: Inspector, resource: str) -> str:
     """Describe the limit that is in force after this resource's own limit was cleared."""
     now = inspector.in_force(resource)
     if now.set_by_operator:
-        paused = "the whole semaphore is still paused"
-        return f"{now.limit} is in force, set for the whole semaphore" if now.limit else paused
+        return f"{now.limit} is in force, set for the whole semaphore"
     if now.limit is None:
         return "what the tasks declare is in force"
     return f"{now.limit} is in force, as the tasks declare"

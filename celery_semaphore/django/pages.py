@@ -40,7 +40,6 @@ def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any
     seen, waiters = _waiters(inspector, resource, number)
     return {
         "seen": seen,
-        "paused": inspector.is_paused(resource),
         "all_paused": inspector.is_paused_with_its_semaphore(resource),
         "has_holders": bool(seen.permits or seen.waiting or not keys),
         "waiters": waiters,

@@ -16,6 +16,7 @@ from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from ..worker.options.task_checks import any_parks, errors_of
+from .standing import standing
 from .terminal import explained, say
 from .waiting_place import WaitingPlace
 
@@ -49,6 +50,8 @@ def examined(store: Store, *, parks: bool) -> StoreCheck:
         warnings = store.check(parks=parks)
     except SemaphoreError as error:
         errors = [str(error)]
+    with suppress(SemaphoreError):  # the same
+        warnings = [*warnings, *standing(store)]
     if isinstance(store, DescribedStore):
         with suppress(SemaphoreError):  # what keeps it from answering is among the errors
             facts = store.about()

@@ -20,9 +20,10 @@ from .directory import describe
 from .inspector import ASK
 from .install import install, upgrade
 from .lease import lease
+from .length import length
 from .metrics.command import metrics
 from .purged_broker import say_what_a_purge_leaves
-from .terminal import inspecting, refuse_unlimited, say, say_idle, say_in_force
+from .terminal import inspecting, refuse_unlimited, say, say_idle, say_in_force, say_pause
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
@@ -128,6 +129,8 @@ def limit(
 ) -> None:
     """Set the LIMIT of a semaphore, or of one key, until it is cleared. Running tasks keep their permits.
 
+    A pause stays: this changes the limit from which it goes on. A LIMIT of 0 is refused, since that is a pause.
+
     A semaphore that is used outside tasks only is known while it is in use: --force sets its limit before.
 
     A limit that is set for one key overrides that of the semaphore. Once it is cleared, the limit that was set for
@@ -144,16 +147,17 @@ def limit(
 @semaphore.command(cls=CeleryCommand)
 @_name
 @_key
+@click.option("--for", "lasts", cls=CeleryOption, help="End after this time: 90s, 10m, 2h, 1d.")
 @click.pass_context
-def pause(ctx: click.Context, name: str, key: str | None) -> None:
+def pause(ctx: click.Context, name: str, key: str | None, lasts: str | None) -> None:
     """Start no new task until the semaphore is resumed; running tasks go on.
 
-    A key that has a limit of its own is not paused with its semaphore: name it with --key.
+    All its keys are paused, also those with a limit of their own. Of two pauses the later end counts.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
-        inspector.pause(resource)
-        say_in_force(ctx, inspector, resource)
+        changed = inspector.pause(resource, None if lasts is None else length(lasts))
+        say_pause(ctx, inspector, resource, changed=changed)
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -161,14 +165,14 @@ def pause(ctx: click.Context, name: str, key: str | None) -> None:
 @_key
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
-    """End a pause, and clear the limit that was set before it.
+    """End a pause; the limit from before it is in force again, or the one that was set meanwhile.
 
-    For one key, the limit that was set for the whole semaphore is in force then, else what the tasks declare.
+    Keys with a pause of their own stay paused, and are listed: name them with --key.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
-        inspector.resume(resource)
-        say_in_force(ctx, inspector, resource)
+        changed = inspector.resume(resource)
+        say_pause(ctx, inspector, resource, changed=changed)
 
 
 @semaphore.command(cls=CeleryCommand)

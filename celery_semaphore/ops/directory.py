@@ -55,7 +55,7 @@ class Directory:
         )
 
     def _resources(self) -> Iterator[str]:
-        return chain(self._declared, self._store.resources(), self._store.limits())
+        return chain(self._declared, self._store.resources(), self._store.decisions())
 
 
 def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:

@@ -22,6 +22,7 @@ from .views import (
     ResourceView,
     SemaphoreView,
     WaiterView,
+    limits_of,
     recovering_for,
 )
 from .waiting_place import WaitingPlace
@@ -81,21 +82,21 @@ class Inspector:
     # -- looking
 
     def semaphores(self) -> list[SemaphoreView]:
-        """List all semaphores in use, declared by a task of the app, or limited by an operator, by name."""
+        """List all semaphores in use, declared by a task of the app, limited or paused by an operator, by name."""
         found = list(self._store.snapshots(self._store.resources()))
         seen: dict[str, list[Snapshot]] = {}
         for each in found:
             seen.setdefault(semaphore_of(each.resource), []).append(each)
-        limits, names = self._store.limits(), sorted(self._directory.semaphores())
+        decisions, names = self._store.decisions(), sorted(self._directory.semaphores())
         of_store = found or list(self._store.snapshots(names[:1]))  # all have the same grace
         recovering = max(filter(None, map(recovering_for, of_store)), default=None)
         oldest = self._reader.oldest(found)
-        of = partial(SemaphoreView.of, limits=limits, recovering=recovering, oldest=oldest)
+        of = partial(SemaphoreView.of, decisions=decisions, recovering=recovering, oldest=oldest)
         views = [of(name, seen.get(name, []), declared=self._declared.get(name)) for name in names]
         return [replace(view, waiting_place=self._place(view.resource)) for view in views]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
-        """List the keys in use or limited by an operator, without their waiters; most waiters first."""
+        """List the keys in use, limited or paused by an operator, without their waiters; most waiters first."""
         self.check(semaphore)
         return self._reader.keys(semaphore)
 
@@ -148,23 +149,30 @@ class Inspector:
         return sum(seen.waiting for seen in self._store.snapshots(self._reader.parts(resource)))
 
     def in_force(self, resource: str) -> ResourceView:
-        """Return the limit in force, also of an unknown semaphore, without asking the workers."""
+        """Return its limit and its pause, also of an unknown semaphore, without asking the workers."""
         return self._reader.resource(resource, 0)
 
     def is_paused(self, resource: str) -> bool:
         """Return True if an operator paused this very resource, not only its semaphore."""
-        return self._store.limits().get(resource) == 0
+        decided = self._store.decisions().get(resource)
+        return decided is not None and decided.pause is not None
 
     def is_paused_with_its_semaphore(self, resource: str) -> bool:
-        """Return True if this is a key that is paused with its semaphore."""
-        limits, semaphore = self._store.limits(), semaphore_of(resource)
-        return resource not in limits and limits.get(semaphore) == 0
+        """Return True if this is a key, and its whole semaphore is paused."""
+        whole = semaphore_of(resource)
+        return whole != resource and self.is_paused(whole)
+
+    def paused_keys(self, resource: str) -> list[str]:
+        """Return the keys of a semaphore that have a pause of their own."""
+        decisions = self._store.decisions().items()
+        paused = (at for at, each in decisions if each.pause and at != resource)
+        return sorted(names_of(at)[1] or "" for at in paused if semaphore_of(at) == resource)
 
     def own_limits(self, resource: str) -> dict[str, int]:
         """Return the limits that were set for single keys, by key; they override the semaphore's limit."""
         mine = (
             (names_of(at)[1], limit)
-            for at, limit in self._store.limits().items()
+            for at, limit in limits_of(self._store.decisions()).items()
             if at != resource and semaphore_of(at) == resource
         )
         return {key or "": limit for key, limit in sorted(mine)}
@@ -191,22 +199,34 @@ class Inspector:
     # -- changing
 
     def set_limit(self, limit: int | None, resource: str) -> None:
-        """Put a limit in force until it is cleared with None. Permits that are held stay.
+        """Put a limit in force until it is cleared with None. Permits that are held stay, and so does a pause.
 
         A store that loses its data loses this limit, too.
         """
+        if limit == 0:
+            msg = f"{describe(resource)}: a limit of 0 admits no task; pause it, which keeps its limit."
+            raise SemaphoreError(msg)
         self._store.set_limit(limit, resource)
 
-    def pause(self, resource: str) -> None:
-        """Admit no new task until it is resumed, or the store loses its data."""
-        self.set_limit(0, resource)
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        """Admit no new task until it is resumed, ``lasts`` seconds are over, or the store loses its data.
 
-    def resume(self, resource: str) -> None:
-        """End a pause, and clear the limit that was set before it."""
-        if not self.is_paused(resource):
-            msg = f"{describe(resource)} is not paused{self._reader.why_not_paused(resource)}."
+        It pauses all keys of a semaphore. Of two pauses the later end counts. Return whether that changed anything.
+        """
+        return self._store.pause(resource, lasts)
+
+    def resume(self, resource: str) -> bool:
+        """End a pause, with the limit from before it; return False if it was not paused.
+
+        Keys with a pause of their own stay paused. Raise an error for a key if its whole semaphore is paused.
+        """
+        if self.is_paused_with_its_semaphore(resource):
+            whole = describe(semaphore_of(resource))
+            msg = f"{describe(resource)} stays paused with all of {whole}: resume that. Nothing changed."
             raise SemaphoreError(msg)
-        self.set_limit(None, resource)
+        was_paused = self.is_paused(resource)
+        self._store.resume(resource)
+        return was_paused
 
     def release(self, holder: str, resource: str) -> PermitView:
         """Release one permit, by its holder or by its task's id. Its task runs on, and notices at its next renewal.

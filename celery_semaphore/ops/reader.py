@@ -44,22 +44,12 @@ class Reader:
         return found
 
     def keys(self, semaphore: str) -> list[ResourceView]:
-        """List the keys in use or limited by an operator, without their waiters; most waiters first."""
-        known = {*self._store.resources(), *self._store.limits()}
+        """List the keys in use, limited or paused by an operator, without their waiters; most waiters first."""
+        known = {*self._store.resources(), *self._store.decisions()}
         seen = list(self._store.snapshots(n for n in known if n.startswith(f"{semaphore}/")))
         oldest = self.oldest(seen)
         views = [ResourceView.of(each, oldest) for each in seen]
         return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
-
-    def why_not_paused(self, resource: str) -> str:
-        limits = self._store.limits()
-        if resource in limits:
-            return f": its own limit, {limits[resource]}, is in force"
-        if limits.get(semaphore_of(resource)) == 0:
-            return ", but the whole semaphore is: resume that, or set a limit for this key"
-        if self.resource(resource, waiters=0).limit == 0:
-            return ": the limit that was declared is 0. Declare another one, or set one"
-        return ""
 
     def hint(self, resource: str) -> str:
         keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())

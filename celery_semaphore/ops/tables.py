@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
@@ -142,11 +143,36 @@ def purged(found: Purged) -> str:
 
 
 def in_force(view: ResourceView, own: Mapping[str, int]) -> str:
-    if view.limit is None:
-        text = f"{place(view)}: no limit is set, or declared by a task of this app."
-    else:
-        text = f"{place(view)}: the limit is {limit_of(view)}."
+    """Say which limit is in force, and at which keys another one is."""
+    text = f"{place(view)}: {limit_told(view)}."
     return f"{text}\n{others}" if (others := excepted(own, view.limit)) else text
+
+
+def limit_told(view: ResourceView) -> str:
+    """Say the limit, and that it is paused."""
+    if view.limit is None:
+        text = "no limit is set, or declared by a task of this app"
+    else:
+        by_operator = " (set)" if view.set_by_operator else ""
+        text = f"the limit is {view.limit}{by_operator}"
+    if not view.paused:
+        return text
+    return f"{text}, and it is paused {until(view.pause_left)}: no new task starts"
+
+
+def until(left: float | None) -> str:
+    """Say how long a pause lasts."""
+    return "until it is resumed" if left is None else f"for another {duration(left)}"
+
+
+def stays_paused(keys: Sequence[str]) -> str:
+    """List the keys of a semaphore that have a pause of their own; return "" if there is none."""
+    if not keys:
+        return ""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    named = ", ".join(map(printable, keys[:NAMED]))
+    stay = "1 key has a pause of its own, which stays" if len(keys) == 1 else ""
+    return f"{stay or f'{len(keys)} keys have pauses of their own, which stay'}: {named}{more}."
 
 
 def excepted(own: Mapping[str, int], limit: int | None) -> str:
@@ -160,7 +186,11 @@ def excepted(own: Mapping[str, int], limit: int | None) -> str:
 
 
 def limit_of(view: ResourceView) -> str:
-    return NOTHING if view.limit is None else _limit(view.limit, by_operator=view.set_by_operator)
+    """Return the limit for a table, with a word for a pause."""
+    limit = NOTHING
+    if view.limit is not None:
+        limit = _limit(view.limit, by_operator=view.set_by_operator)
+    return f"{limit}, paused" if view.paused else limit
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -184,7 +214,10 @@ def printable(text: str) -> str:
 
 def _headline(view: ResourceView) -> str:
     lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
-    return f"{place(view)}: {view.occupied} of {limit_of(view)} in use, {_waiting(view)}{lately}"
+    limit = limit_of(replace(view, paused=False))
+    usage = f"{view.occupied} of {limit} in use, {_waiting(view)}"
+    paused = f"; paused {until(view.pause_left)}" if view.paused else ""
+    return f"{place(view)}: {usage}{paused}{lately}"
 
 
 def _waiting(view: ResourceView) -> str:
@@ -199,12 +232,13 @@ def place(view: ResourceView) -> str:
 
 def _limits(view: SemaphoreView) -> str:
     each = (_limit(limit, by_operator=limit in view.limits_set) for limit in view.limits)
-    return ", ".join(each) or NOTHING
+    paused = ["paused"] if view.paused else []
+    if view.paused_keys and not view.paused:
+        paused = [f"{view.paused_keys} paused"]
+    return ", ".join([*each, *paused]) or NOTHING
 
 
 def _limit(limit: int, *, by_operator: bool) -> str:
-    if limit == 0:
-        return "0 (paused)"
     return f"{limit} (set)" if by_operator else str(limit)
 
 

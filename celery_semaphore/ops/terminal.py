@@ -72,10 +72,19 @@ def say(ctx: click.Context, what: Any) -> None:
 
 
 def say_in_force(ctx: click.Context, inspector: Inspector, resource: str) -> None:
-    """Print which limit is in force at this resource."""
+    """Print which limit is in force at this resource, and whether it is paused."""
     say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
     if inspector.is_paused_with_its_semaphore(resource):
-        say(ctx, "The whole semaphore is paused: resume that, or set a limit for this key.")
+        say(ctx, "The whole semaphore is paused: resume that.")
+
+
+def say_pause(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
+    """Print what a pause or its end has changed."""
+    if not changed:
+        say(ctx, "Nothing changed.")
+    say(ctx, tables.in_force(inspector.in_force(resource), {}))
+    if stay := tables.stays_paused(inspector.paused_keys(resource)):
+        say(ctx, stay)
 
 
 def say_idle(ctx: click.Context, view: ResourceView, nearest: str | None) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Held, Kind, Snapshot, Waiter
+from ..core.permit import Decision, Held, Kind, Snapshot, Waiter
 from ..core.ticket import Ticket
 
 
@@ -33,7 +34,7 @@ class SemaphoreView:
 
     resource: str  # its name in the store
     semaphore: str  # a very long name is cut, with a digest at its end
-    limits: tuple[int, ...]  # in force; several if those of its keys differ
+    limits: tuple[int, ...]  # in force, but for a pause; several if those of its keys differ
     limits_set: tuple[int, ...]  # the ones among them that operators set
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
@@ -46,19 +47,25 @@ class SemaphoreView:
     oldest_wait: float | None = (
         None  # how long the oldest of its waits has lasted; None without one
     )
+    paused: bool = False  # the whole semaphore
+    pause_left: float | None = None  # until that pause ends; None: until it is resumed
+    paused_keys: int = 0  # with a pause of their own
 
     @classmethod
     def of(
         cls,
         name: str,
         seen: Sequence[Snapshot],
-        limits: Mapping[str, int],
+        decisions: Mapping[str, Decision],
         declared: int | None,
         *,
         recovering: float | None = None,
         oldest: Mapping[str, float] = NONE_WAITS,
     ) -> SemaphoreView:
-        """Build the view from the keys in use, all limits that operators set, and what the tasks declare."""
+        """Build the view from the keys in use, all that operators decided, and what the tasks declare."""
+        limits = limits_of(decisions)
+        pauses = {at: each.pause for at, each in decisions.items() if each.pause}
+        pause = pauses.pop(name, None)
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
         # A store that lost its data learns the declared limit from the next task.
         in_force = {declared if each.limit is None else each.limit for each in seen}
@@ -77,6 +84,9 @@ class SemaphoreView:
             oldest_wait=max(
                 (oldest[at.resource] for at in seen if at.resource in oldest), default=None
             ),
+            paused=pause is not None,
+            pause_left=None if pause is None else pause.left,
+            paused_keys=sum(semaphore_of(at) == name for at in pauses),
         )
 
 
@@ -143,7 +153,7 @@ class ResourceView:
     resource: str  # its name in the store
     semaphore: str  # a very long name is cut, with a digest at its end
     key: str | None  # cut likewise
-    limit: int | None  # in force; None if none was ever declared
+    limit: int | None  # in force, but for a pause; None if none was ever declared
     set_by_operator: bool
     occupied: int
     waiting: int  # all of them
@@ -159,11 +169,13 @@ class ResourceView:
     oldest_wait: float | None = (
         None  # how long the oldest of all its waits has lasted; None without one
     )
+    paused: bool = False  # it, or its semaphore
+    pause_left: float | None = None  # until the pause ends; None: until it is resumed
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to show: no permit, no wait, and no limit of its own."""
-        return not (self.occupied or self.waiting or self.set_by_operator)
+        """Whether there is nothing to show: no permit, no wait, and nothing that an operator decided."""
+        return not (self.occupied or self.waiting or self.set_by_operator or self.paused)
 
     def with_keys(self, keys: Sequence[ResourceView]) -> ResourceView:
         """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""
@@ -177,6 +189,7 @@ class ResourceView:
 
     @classmethod
     def of(cls, seen: Snapshot, oldest: Mapping[str, float] = NONE_WAITS) -> ResourceView:
+        until = seen.paused_until
         return cls(
             seen.resource,
             *names_of(seen.resource),
@@ -189,6 +202,8 @@ class ResourceView:
             tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
             recovering=recovering_for(seen),
             oldest_wait=oldest.get(seen.resource),
+            paused=until is not None,
+            pause_left=None if until is None or until == inf else until - seen.at,
         )
 
 
@@ -202,6 +217,11 @@ class Purged:
     calls: int  # waiters outside tasks: only their own processes can end these
 
 
+def limits_of(decisions: Mapping[str, Decision]) -> dict[str, int]:
+    """Return the limits that operators set, by the name of a resource or a semaphore."""
+    return {at: each.limit for at, each in decisions.items() if each.limit is not None}
+
+
 def _where(waiter: Waiter) -> Where:
     return _REACHABLE[waiter.kind] if waiter.reachable else Where.IN_TRANSIT
 
@@ -213,7 +233,8 @@ def recovering_for(seen: Snapshot) -> float | None:
 
 def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
     """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
-    if waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
+    paused = seen.paused_until is not None
+    if paused or waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
         return None
     turn = (waiter.position + 1) / seen.limit * seen.mean_held + (recovering_for(seen) or 0.0)
     if waiter.reachable:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..core.key import is_resource_name, names_of
+from ..core.key import names_of
 from ..core.names import LONGEST_NAME, size_of
 from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Totals, Wait
 from ..core.store import CONSUMED_FOR_S, TOTALLED
@@ -139,19 +139,9 @@ def check_totalled(resources: Sequence[str]) -> None:
         raise ValueError(msg)
 
 
-def check_limit(limit: int | None, resource: str) -> None:
-    """Raise ``ValueError`` for a limit or a resource that an operator cannot set."""
-    if limit is not None and not 0 <= limit <= HIGHEST:
-        msg = f"a limit is a whole number from 0 to {HIGHEST}, not {limit!r}"
-        raise ValueError(msg)
-    if not is_resource_name(resource):
-        msg = f"no resource is named {resource!r}: resource_name() makes its name"
-        raise ValueError(msg)
-
-
 def totals_of(resource: str, figures: Sequence[str | None]) -> Totals:
     """Return the totals that a server has counted; None stands for a limit or a time that there is not."""
-    limit, by_operator, *counts, oldest_wait, outbox, outbox_oldest = figures
+    limit, by_operator, paused, *counts, oldest_wait, outbox, outbox_oldest = figures
     held, granted, parked, reachable, in_transit, set_aside = map(_count, counts)
     return Totals(
         resource,
@@ -166,6 +156,7 @@ def totals_of(resource: str, figures: Sequence[str | None]) -> Totals:
         _elapsed(oldest_wait),
         _count(outbox),
         _elapsed(outbox_oldest),
+        paused == "t",
     )
 
 

@@ -47,7 +47,7 @@ def test_what_is_so_long_that_a_digest_is_kept_is_limited_like_others(
     store.release("one:1", [wanted])
     browser.post(page_of(resource, "pause"))  # nobody uses it now
     assert isinstance(store.acquire([wanted], "two:1"), Refusal)
-    assert browser.get(page_of(resource)).context["paused"]
+    assert browser.get(page_of(resource)).context["seen"].paused
     assert len(logged()) == 2
 
 
@@ -63,7 +63,7 @@ def test_a_key_that_spells_what_is_shown_of_another_has_a_page_of_its_own(
     for claim, task in ((long, "victim"), (mimic, "mimic")):
         assert f"<code>{task}</code>" in browser.get(page_of(claim.resource)).content.decode()
     browser.post(page_of(mimic.resource, "pause"))
-    assert store.limits() == {mimic.resource: 0}
+    assert list(store.decisions()) == [mimic.resource]
     browser.post(page_of(mimic.resource, "release"), {"holder": "victim:1"})
     assert store.snapshot(long.resource).occupied == 1
 
@@ -76,7 +76,7 @@ def test_an_address_that_is_no_resources_is_not_found(
     for page in (page_of(odd), page_of(odd).replace("change", "history")):
         assert browser.get(page).status_code == 404
     assert browser.post(page_of(odd, "pause")).status_code == 404
-    assert (store.limits(), logged()) == ({}, [])
+    assert (store.decisions(), logged()) == ({}, [])
 
 
 @pytest.mark.parametrize("task_id", ["\ud800", "a\0b", "50%", "%FF", "a b&holder=c"])

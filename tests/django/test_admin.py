@@ -178,14 +178,14 @@ def test_each_action_has_a_permission_of_its_own(
     occupy(store, API, ["one:1", "two:1"])
     park(store, "three", "four")
     if do == "resume":
-        store.set_limit(0, "api")
-    limits = store.limits()
+        store.pause("api", 60.0)
+    decided = set(store.decisions())
     assert address("api", do=do) in client().get(address("api")).content.decode()
     browser = client("view", *others)
     assert address("api", do=do) not in browser.get(address("api")).content.decode()
     assert browser.post(address("api", do=do), {"limit": "9"}).status_code == 403
     assert client(permission).post(address("api", do=do), {"limit": "9"}).status_code == 403
-    assert (store.limits(), logged()) == (limits, [])
+    assert (set(store.decisions()), logged()) == (decided, [])
     assert client("view", permission).post(address("api", do=do), {"limit": "9"}).status_code == 302
 
 
@@ -211,12 +211,12 @@ def test_a_forged_form_does_nothing(project: Any, client: Login, store: Store) -
     forger = Client(enforce_csrf_checks=True)
     forger.cookies = client().cookies
     assert forger.post(address("api", do="pause")).status_code == 403
-    assert store.limits() == {}
+    assert store.decisions() == {}
 
 
 def test_a_click_on_a_link_does_nothing(client: Login, store: Store) -> None:
     assert client().get(address("api", do="pause")).status_code == 302
-    assert store.limits() == {}
+    assert store.decisions() == {}
 
 
 def test_an_unknown_semaphore_is_not_found(client: Login) -> None:
@@ -233,7 +233,7 @@ def test_nothing_is_done_to_an_unknown_semaphore(
 ) -> None:
     page = client().post(address("apj", key, do), {"limit": "3"})
     assert page.status_code == 302
-    assert (store.limits(), logged()) == ({}, [])
+    assert (store.decisions(), logged()) == ({}, [])
 
 
 def test_a_store_out_of_reach_is_said_and_the_page_stays(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from celery_semaphore.core.permit import HIGHEST, Claim
 from celery_semaphore.core.store import Store
+from celery_semaphore.testing.conformance.acquisition import limits_set
 from tests.django.conftest import occupy
-from tests.django.pages import API, Login, address, logged
+from tests.django.pages import API, LIST, Login, address, logged
 
 
 def test_a_limit_is_set_and_cleared(client: Login, store: Store) -> None:
@@ -27,16 +30,20 @@ def test_what_is_in_force_after_a_key_was_cleared_or_resumed_is_said(
     client: Login, store: Store
 ) -> None:
     browser = client()
-    for whole, said in (
-        (9, "9 is in force, set for the whole"),
-        (0, "the whole semaphore is still paused"),
+    store.set_limit(9, "export")
+    store.set_limit(3, "export/7")
+    store.pause("export/7")
+    for do, said in (
+        (
+            "clear",
+            "9 is in force, set for the whole semaphore. It stays paused until it is resumed.",
+        ),
+        ("resume", "Resumed: the limit is 9 (set)."),
+        ("resume", "Nothing changed: it was not paused."),
     ):
-        store.set_limit(whole, "export")
-        for own, do in ((3, "clear"), (0, "resume")):
-            store.set_limit(own, "export/7")
-            page = browser.post(address("export", "7", do), follow=True).content.decode()
-            assert said in page
-            assert said in logged()[-1]
+        page = browser.post(address("export", "7", do), follow=True).content.decode()
+        assert said in page
+        assert logged()[-1].endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_a_limit_may_be_written_in_several_ways(
     client: Login, store: Store, given: str, limit: int
 ) -> None:
     client().post(address("api", do="limit"), {"limit": given})
-    assert store.limits() == {"api": limit}
+    assert limits_set(store) == {"api": limit}
 
 
 @pytest.mark.parametrize(
@@ -56,42 +63,64 @@ def test_a_limit_may_be_written_in_several_ways(
 def test_a_wrong_limit_changes_nothing(client: Login, store: Store, wrong: str) -> None:
     page = client().post(address("api", do="limit"), {"limit": wrong}, follow=True)
     assert "a limit is a whole number from 1" in page.content.decode()
-    assert (store.limits(), logged()) == ({}, [])
+    assert (limits_set(store), logged()) == ({}, [])
 
 
 def test_pause_and_resume(client: Login, store: Store) -> None:
     browser = client()
+    store.set_limit(4, "api")
     browser.post(address("api", do="pause"))
-    assert store.limits() == {"api": 0}
-    assert "Paused" in browser.get(address("api"), {"live": 1}).content.decode()
+    assert "Paused</strong> until it is resumed" in shown(browser)
     # Who may set limits but not pause must not end a pause.
-    for do in ("limit", "clear"):
+    for do in ("clear", "limit"):
         page = browser.post(address("api", do=do), {"limit": "3"}, follow=True)
-        assert "resume it first" in page.content.decode()
+        assert "It stays paused until it is resumed." in page.content.decode()
+    browser.post(address("api", do="pause"))
     browser.post(address("api", do="resume"))
-    assert store.limits() == {}
-    assert len(logged()) == 2
+    assert store.decisions()["api"].pause is None
+    assert limits_set(store) == {"api": 3}
+    assert [line.removeprefix("api: ") for line in logged()] == [
+        "Paused until it is resumed; no new task starts.",
+        "Cleared the limit: 2 is in force, as the tasks declare. It stays paused until it is resumed.",
+        "Set the limit to 3. It stays paused until it is resumed.",
+        "Nothing changed: it is paused until it is resumed; no new task starts.",
+        "Resumed: the limit is 3 (set).",
+    ]
+
+
+def shown(browser: Any) -> str:
+    return str(browser.get(address("api"), {"live": 1}).content.decode())
+
+
+def test_a_pause_with_an_end(client: Login, store: Store) -> None:
+    browser = client()
+    browser.post(address("api", do="pause"), {"for": "10m"})
+    assert "Paused</strong> for another 10 min" in shown(browser)
+    assert "paused</strong>" in browser.get(LIST, {"live": 1}).content.decode()
+    page = browser.post(address("api", do="pause"), {"for": "x"}, follow=True)
+    assert "such as 10m" in page.content.decode()
+
+
+def test_what_stays_paused_is_named(client: Login, store: Store) -> None:
+    browser = client()
+    for key in (None, "7"):
+        browser.post(address("export", key, "pause"))
+    page = browser.post(address("export", "7", "resume"), follow=True).content.decode()
+    assert "stays paused with all of" in page
+    page = browser.post(address("export", do="resume"), follow=True).content.decode()
+    assert "1 key has a pause of its own, which stays: 7." in page
 
 
 def test_a_key_with_a_limit_of_its_own_is_named(client: Login, store: Store) -> None:
     store.set_limit(5, "export/7")
     browser = client()
-    for do in ("limit", "pause"):
-        page = browser.post(address("export", do=do), {"limit": "3"}, follow=True)
-        assert "limits of their own, which stay in force: 7 (5)." in page.content.decode()
+    page = browser.post(address("export", do="limit"), {"limit": "3"}, follow=True)
+    assert "limits of their own, which stay in force: 7 (5)." in page.content.decode()
 
 
 def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Store) -> None:
     occupy(store, Claim("export", "7", 1), ["one:1"])
-    store.set_limit(0, "export")
+    store.set_limit(5, "export/7")
+    store.pause("export")
     text = client().get(address("export", "7")).content.decode()
     assert "Paused with the whole semaphore" in text
-
-
-def test_a_key_with_a_limit_of_its_own_goes_on_while_the_semaphore_is_paused(
-    client: Login, store: Store
-) -> None:
-    occupy(store, Claim("export", "7", 1), ["one:1"])
-    store.set_limit(0, "export")
-    store.set_limit(5, "export/7")
-    assert "Paused" not in client().get(address("export", "7")).content.decode()

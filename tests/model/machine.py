@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from celery_semaphore.core.permit import (
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import HandedOn, Outgoing, Store
 from celery_semaphore.stores.encoding import microseconds
+from celery_semaphore.testing.conformance.acquisition import limits_set
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
@@ -63,7 +65,7 @@ messages = st.sampled_from(["none", "first", "next", "again"])
 
 def reaped(store: Store) -> Outgoing:
     """Look at each resource, in this order, before the store reaps in its own, where some are not due yet."""
-    limits = store.limits()
+    limits = limits_set(store)
     looked_at = [store.set_limit(limits.get(name), name) for name in RESOURCES]
     return store.reap().union(*looked_at)
 
@@ -140,8 +142,9 @@ class Stores(RuleBasedStateMachine):
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
     def ends(self) -> list[float]:
-        """When permits and grants end that have not ended yet; first the present moment."""
+        """When permits, grants and pauses end that have not ended yet; first the present moment."""
         found = {each.expires_at for seen in self.seen for each in seen.holders}
+        found |= {seen.paused_until for seen in self.seen if seen.paused_until} - {inf}
         return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
 
     def with_messages(self) -> list[str]:
@@ -363,6 +366,13 @@ class Stores(RuleBasedStateMachine):
     def set_take_up(self, take_up: float) -> None:
         """Not another lease: memory and the servers take that of different moments for a place in transit."""
         self.ask(lambda store: store.set_lease(LEASE, take_up))
+    @rule(lasts=st.sampled_from([None, 1.0, TAKE_UP, 2 * LEASE]), name=st.sampled_from(RESOURCES))
+    def pause(self, lasts: float | None, name: str) -> None:
+        self.ask(lambda store: store.pause(name, lasts))
+
+    @rule(name=st.sampled_from(RESOURCES))
+    def resume(self, name: str) -> None:
+        self.hand_on(lambda store: store.resume(name))
 
     # Time and faults.
 
@@ -415,6 +425,7 @@ class Stores(RuleBasedStateMachine):
     def _end_all(self) -> None:
         """No message is lost, and nothing is left: all that is free goes on until the stores are empty."""
         for name in RESOURCES:
+            self.resume(name)
             self.set_limit(2, name)  # the highest weight: one that never fits would wait for ever
         for task in self.tasks.values():
             self.release(task.holder, ran=False, then="sent")

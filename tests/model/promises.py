@@ -27,6 +27,7 @@ class Promises:
     def _never_above_the_limit(self, seen: Snapshot) -> None:
         # Of a message that is granted after the store forgot, only its own claim knows the limit.
         assert seen.limit is None or seen.occupied <= seen.limit, f"above the limit: {seen}"
+        assert seen.paused_until is None, f"admitted in a pause: {seen}"
 
     def _tokens_grow(self, seen: Snapshot, new: int, last: int) -> None:
         # A store that forgot the last token goes on with its clock.

@@ -7,6 +7,7 @@ from .mutant import Group, Mutant
 CONFORMED = "tests/stores/test_conformance.py"
 CONFORMANCE = (f"{CONFORMED}::TestValkeyStore",)
 REDIS = "tests/stores/test_redis.py"
+PAUSES = (*CONFORMANCE, "-k", "pause")
 RESTARTS = ("tests/stores/test_faults.py::TestRestarts", "-k", "valkey")
 KEYS = (f"{REDIS}::TestKeys", "-k", "valkey")
 FULL = ("tests/stores/test_full.py", "-k", "valkey")
@@ -677,15 +678,15 @@ OPERATORS = [
         "a semaphore's limit goes before its key's",
         "what holds for all holds for each",
         "_permits",
-        "return tonumber(set[1] or set[2])",
-        "return tonumber(set[2] or set[1])",
+        "= set[1] or set[2] or false",
+        "= set[2] or set[1] or false",
     ),
     lua(
         "a key's semaphore is not asked about",
         "an operator's limit holds for the very resource it names",
         "_permits",
-        "return tonumber(set[1] or set[2])",
-        "return tonumber(set[1])",
+        "= set[1] or set[2] or false",
+        "= set[1] or false",
     ),
     lua(
         "an operator cannot raise a limit",
@@ -713,7 +714,7 @@ OPERATORS = [
         "a limit that is set is not noted",
         "nobody looks for limits in a store that had none when it began",
         "set_limit",
-        'call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))\n',
+        "decisions.forget_ended()\n",
         "",
     ),
     lua(
@@ -730,6 +731,78 @@ OPERATORS = [
         "set_limit",
         '    call("HDEL", LIMITS, arg(1))\n',
         "    local _ = LIMITS\n",
+    ),
+    lua(
+        "a pause admits all",
+        "the limit is as it was",
+        "_permits",
+        "return permits.paused_until(at) and 0 or permits.limit_behind",
+        "return permits.limit_behind",
+        tests=PAUSES,
+    ),
+    lua(
+        "of two ends the earlier counts",
+        "one of both has ended",
+        "_permits",
+        "math.max(set[3] or 0, set[4] or 0)",
+        "math.min(set[3] or set[4] or 0, set[4] or set[3] or 0)",
+        tests=PAUSES,
+    ),
+    lua(
+        "a pause lasts until it is resumed",
+        "operators resume",
+        "_permits",
+        "ends > now and ends, ends > 0",
+        "ends > 0 and ends, ends > 0",
+        tests=PAUSES,
+    ),
+    lua(
+        "a pause that ends is looked at a lease later",
+        "each resource is, once in a lease",
+        "_hand_on",
+        "        index.mark_in_use(home, permits.paused_until(home)) -- O3\n",
+        "",
+        tests=PAUSES,
+    ),
+    lua(
+        "who came in a pause is looked at a lease later",
+        "each resource is, once in a lease",
+        "_own_wait",
+        "in_grace and grace_until or permits.paused_until(at)",
+        "in_grace and grace_until or nil",
+        tests=PAUSES,
+    ),
+    lua(
+        "who moved to what is paused is looked at a lease later",
+        "each resource is, once in a lease",
+        "_hand_on",
+        "index.mark_in_use(other, permits.paused_until(other))",
+        "index.mark_in_use(other)",
+        tests=PAUSES,
+    ),
+    lua(
+        "a pause takes back what a store forgot",
+        "nothing is admitted in it",
+        "_holding",
+        "permits.limit_behind(claim.at, claim.limit)",
+        "permits.limit_of(claim.at, claim.limit)",
+        tests=PAUSES,
+    ),
+    lua(
+        "a newer pause ends sooner",
+        "the newest decides",
+        "pause",
+        "math.max(before, ends)",
+        "ends",
+        tests=PAUSES,
+    ),
+    lua(
+        "a pause that has ended is looked for by all",
+        "operators decide something else some day",
+        "reap",
+        "if permits.was_paused(at) then",
+        "if false then",
+        tests=(f"{REDIS}::TestPauses", "-k", "valkey"),
     ),
 ]
 
@@ -801,8 +874,8 @@ CLUSTER = [
         "a key made up within a script",
         "it is in the same hash slot, so a Cluster lets it pass; other servers want it declared",
         "set_limit",
-        'call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))\n',
-        'call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))\ncall("SET", EPOCH .. ":limited", 1)\n',
+        "decisions.forget_ended()\n",
+        'decisions.forget_ended()\ncall("SET", EPOCH .. ":limited", 1)\n',
         tests=(f"{CONFORMED}::TestClusterStore",),
     ),
     Mutant(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 CONFORMANCE = ("tests/stores/test_conformance.py::TestPostgresStore",)
+PAUSES = (*CONFORMANCE, "-k", "pause")
 USED = ("tests/stores/test_conformance.py::TestUsedPostgresStore",)
 HERE = "tests/stores/postgresql"
 FAULTS = f"{HERE}/test_faults.py"
@@ -44,9 +45,10 @@ FORMATS = (
     postgresql(
         "operators may set limits in any format",
         "a limit is a number",
-        "v1/view.sql",
-        "    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;\n",
-        "",
+        "v1/decisions.sql",
+        "    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;\n"
+        "    IF _value IS NULL THEN",
+        "    IF _value IS NULL THEN",
     ),
     postgresql(
         "due resources are claimed in any format",
@@ -187,17 +189,65 @@ MUTANTS = (
         "a limit for all keys goes first",
         "an operator knows best",
         "v1/acquire.sql",
-        "ORDER BY l.name DESC",
-        "ORDER BY l.name",
+        "ORDER BY d.name DESC",
+        "ORDER BY d.name",
         tests=USED,
     ),
     postgresql(
         "a key has no limit of its own",
         "its semaphore has one",
-        "v1/acquire.sql",
-        "l.name IN (home, split_part(home, '/', 1))",
-        "l.name = split_part(home, '/', 1)",
+        "v1/decisions.sql",
+        "        _name, split_part(_name, '/', 1),\n",
+        "        split_part(_name, '/', 1),\n",
         tests=USED,
+    ),
+    postgresql(
+        "a pause admits all",
+        "the limit is as it was",
+        "v1/decisions.sql",
+        "split_part(_name, '/', 1),\n        celery_semaphore.v1_pause_name(_name), celery",
+        "split_part(_name, '/', 1),\n        celery_semaphore.v1_pause_name(''), celery",
+        tests=PAUSES,
+    ),
+    postgresql(
+        "a pause that ends is looked at a lease later",
+        "each resource is, once in a lease",
+        "v1/reap.sql",
+        "        celery_semaphore.v1_paused_until(_name, _m.now), -- O3\n",
+        "",
+        tests=PAUSES,
+    ),
+    postgresql(
+        "who came in a pause is looked at a lease later",
+        "each resource is, once in a lease",
+        "v1/refuse.sql",
+        "    ELSIF _ats[_n].operator = 0 THEN\n",
+        "    ELSIF false THEN\n",
+        tests=PAUSES,
+    ),
+    postgresql(
+        "who moved to what is paused is looked at a lease later",
+        "each resource is, once in a lease",
+        "v1/hand_on.sql",
+        "_head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now)))",
+        "_head.ends))",
+        tests=PAUSES,
+    ),
+    postgresql(
+        "a pause takes back what a store forgot",
+        "nothing is admitted in it",
+        "v1/permits.sql",
+        "CASE WHEN each.operator = 0 THEN celery_semaphore.v1_limit_set(each.name) ELSE each.operator END",
+        "each.operator",
+        tests=PAUSES,
+    ),
+    postgresql(
+        "a newer pause ends sooner",
+        "the newest decides",
+        "v1/decisions.sql",
+        "    WHERE d.until < excluded.until;\n",
+        "    ;\n",
+        tests=PAUSES,
     ),
     postgresql(
         "a row is as it was",

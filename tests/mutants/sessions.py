@@ -267,8 +267,8 @@ POSTGRES = (
         "turns are expected by the limit of old",
         "an operator set the other",
         "v1/ask.sql",
-        "ORDER BY l.name DESC LIMIT 1\n        ), known.declared)",
-        "AND false LIMIT 1\n        ), known.declared)",
+        "ORDER BY d.name DESC LIMIT 1\n            ), known.declared)",
+        "AND false LIMIT 1\n            ), known.declared)",
         noticed_by="turns_that_are_expected",
     ),
     conformance(

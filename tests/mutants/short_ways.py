@@ -188,8 +188,8 @@ MUTANTS = (
         "the limit of a key goes last where one hands on",
         "an operator set it",
         "pass_on",
-        "ORDER BY l.name DESC",
-        "ORDER BY l.name",
+        "ORDER BY d.name DESC",
+        "ORDER BY d.name",
     ),
     short(
         "a session that sleeps is granted a permit",

@@ -82,6 +82,13 @@ IN_REDIS = (
         "return set[2] or set[1]",
     ),
     redis(
+        "a pause that has ended is counted",
+        "it is written there",
+        "lua/totals.lua",
+        'tonumber(pause:match("^%d+")) > now',
+        'tonumber(pause:match("^%d+")) > 0',
+    ),
+    redis(
         "what a session is granted waits",
         "it has not taken it up",
         "lua/totals.lua",
@@ -302,9 +309,16 @@ IN_POSTGRESQL = (
     postgresql(
         "the semaphore's limit precedes the key's",
         "it is for all of them",
+        "v1/decisions.sql",
+        "ORDER BY d.name DESC LIMIT 1",
+        "ORDER BY d.name LIMIT 1",
+    ),
+    postgresql(
+        "what is paused is not counted",
+        "it has a limit",
         "v1/totals.sql",
-        "ORDER BY l.name DESC LIMIT 1",
-        "ORDER BY l.name LIMIT 1",
+        "celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL",
+        "false",
     ),
     postgresql(
         "in the order of the names",

@@ -18,8 +18,8 @@ IN_TRANSIT = [
         "a limit that is set passes over what was set aside",
         "it stands in no line",
         "store",
-        "            state.sweep(wanted)\n            return self._handed_on(wanted).outgoing\n\n    def limits",
-        "            state.end_overdue(wanted)\n            return self._handed_on(wanted).outgoing\n\n    def limits",
+        "        self._state.sweep(wanted)\n",
+        "        self._state.end_overdue(wanted)\n",
     ),
     memory(
         "another resource is looked at without what was set aside there",

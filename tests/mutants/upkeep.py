@@ -288,7 +288,7 @@ LIMITING = (
     upkeep(
         "an index is an index",
         "the planner finds the few that it needs",
-        "stores/postgresql/v1/view.sql",
+        "stores/postgresql/v1/decisions.sql",
         "        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.name = _name\n"
         "        UNION ALL\n"
         "        SELECT r.name FROM celery_semaphore.resource AS r\n"

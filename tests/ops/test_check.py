@@ -9,13 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.key import resource_name
+from celery_semaphore.core.permit import Decision, Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.ops.check import StoreCheck, examined, told
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis.facts import FORGETS, MAY_FORGET
+from celery_semaphore.testing.clock import Clock
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.rights import PASSWORD, as_user
@@ -49,6 +51,25 @@ def test_a_server_of_redis(valkey: RedisServer) -> None:
     again = check(url)
     assert again.facts
     assert again.facts.format == 1
+
+
+def test_what_operators_decided_long_ago() -> None:
+    clock = Clock()
+    store = MemoryStore(StoreOptions(now=clock))
+    store.set_limit(3, "api")
+    store.pause(resource_name("api", "\n"))
+    clock.advance(1.0)
+    store.pause("idle", 100_000.0)
+    clock.advance(86_400.0)
+    found = examined(store, parks=False).warnings
+    assert found == [
+        "semaphore 'api' has limit 3, set by an operator 24.0 h ago; `limit --clear` ends that.",
+        "semaphore 'api' at key '\\n' has been paused for 24.0 h, until it is resumed; `resume` ends that.",
+    ]
+    clock.advance(1.0)
+    assert examined(store, parks=False).warnings[2:] == [
+        "semaphore 'idle' has been paused for 24.0 h, for another 3.8 h; `resume` ends that."
+    ]
 
 
 def test_redis_is_named(redis: RedisServer) -> None:
@@ -158,6 +179,9 @@ def test_a_store_without_facts() -> None:
     class Plain:
         def check(self, *, parks: bool) -> list[str]:
             return [f"parks: {parks}"]
+
+        def decisions(self) -> dict[str, Decision]:
+            return {}
 
     found = examined(cast("Store", Plain()), parks=True)
     assert found.warnings == ["parks: True"]

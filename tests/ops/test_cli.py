@@ -129,20 +129,21 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     store = site.store()
     for key in ("7", "8", "\x1b[2J"):
         store.acquire([Claim("tenant", key, 2)], f"t{key}:1")
-    store.set_limit(0, "idle")
+    store.set_limit(3, "idle")
+    store.pause("idle")
     lines = semaphore.says("list").splitlines()
     cells = [re.split(" {2,}", line) for line in lines]
     rows = {name: others for name, *others in cells}
     assert rows["SEMAPHORE"] == ["LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"]
     assert rows["api"] == ["5", "-", "0", "0", "-"]
     assert rows["tenant"] == ["2", "3", "3", "0", "-"]
-    assert rows["idle"] == ["0 (paused)", "-", "0", "0", "-"]
+    assert rows["idle"] == ["3 (set), paused", "-", "0", "0", "-"]
     assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
-    store.set_limit(0, "tenant/9")
+    store.pause("tenant/9")
     total, _, *keys = semaphore.says("show", "tenant").splitlines()
     assert total == "tenant: 3 in use, 0 waiting, all keys together"
     assert [line.split()[0] for line in keys[1:5]] == [r"'\x1b[2J'", "7", "8", "9"]
-    assert keys[4].split()[1:] == ["0", "(paused)", "0", "0", "-"]  # or nobody would find it again
+    assert keys[4].split()[1:] == ["-,", "paused", "0", "0", "-"]  # or nobody would find it again
     assert semaphore.json("show", "tenant", "--key", "7")["occupied"] == 1
     store.close()
 
@@ -189,7 +190,12 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
     site.occupy(2)
     assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
-    assert semaphore.says("pause", "api") == "api: the limit is 0 (paused).\n"
+    paused_until = "and it is paused until it is resumed: no new task starts.\n"
+    assert semaphore.says("pause", "api") == f"api: the limit is 5, {paused_until}"
+    assert semaphore.says("pause", "api").startswith("Nothing changed.\napi: the limit is 5, and")
+    assert semaphore.says("limit", "api", "6") == f"api: the limit is 6 (set), {paused_until}"
+    zero = semaphore("limit", "api", "0")
+    assert (zero.code, "pause it" in zero.err) == (1, True)
     paused = site.send("call")
     wait_until(lambda: site.waiting("api") == 1, 20, "it waits")
     wait_until(
@@ -197,10 +203,21 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
         20,
         "its worker says why",
     )
-    assert semaphore.says("resume", "api") == "api: the limit is 5.\n"
+    assert semaphore.says("resume", "api") == "api: the limit is 6 (set).\n"
     assert paused.get(timeout=20)
-    said = semaphore("resume", "api")
-    assert (said.code, said.err) == (1, "Error: semaphore 'api' is not paused.\n")
+    assert semaphore.says("resume", "api") == "Nothing changed.\napi: the limit is 6 (set).\n"
+
+
+def test_a_pause_with_an_end(site: Site, semaphore: Command) -> None:
+    """Its parked tasks go on without anybody's command."""
+    site.start(concurrency=3, conf=PARK)
+    said = semaphore.says("pause", "api", "--for", "8s")
+    assert said.startswith("api: the limit is 5, and it is paused for another ")
+    result = site.send("call")
+    wait_until(lambda: site.waiting("api") == 1, 20, "it waits")
+    assert result.get(timeout=30)
+    wrong = semaphore("pause", "api", "--for", "soon")
+    assert (wrong.code, "such as 10m" in wrong.err) == (1, True)
 
 
 def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) -> None:
@@ -209,18 +226,13 @@ def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) 
     )
     semaphore.says("pause", "api", "--key", "8")
     semaphore.says("pause", "api")
-    assert semaphore.says("resume", "api", "--key", "8") == (
-        "api at key 8: the limit is 0 (paused).\n"
-        "The whole semaphore is paused: resume that, or set a limit for this key.\n"
+    stays = semaphore("resume", "api", "--key", "8")
+    assert (stays.code, "stays paused with all of semaphore 'api'" in stays.err) == (1, True)
+    assert semaphore.says("resume", "api") == (
+        "api: the limit is 5.\n1 key has a pause of its own, which stays: 8.\n"
     )
-    semaphore.says("resume", "api")
     goes_on = "These keys have limits of their own, which stay in force: 7 (4).\n"
-    for words, limit in (
-        (("pause", "api"), "0 (paused)"),
-        (("resume", "api"), "5"),
-        (("limit", "api", "3"), "3 (set)"),
-    ):
-        assert semaphore.says(*words) == f"api: the limit is {limit}.\n{goes_on}"
+    assert semaphore.says("limit", "api", "3") == f"api: the limit is 3 (set).\n{goes_on}"
     assert semaphore.says("limit", "api", "4") == "api: the limit is 4 (set).\n"
 
 

@@ -14,6 +14,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector
+from celery_semaphore.ops.length import length
 from celery_semaphore.ops.replies import Replies, TaskAt
 from celery_semaphore.ops.views import ResourceView, SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
@@ -150,7 +151,7 @@ def test_nobody_knows_when_a_pause_ends(store: MemoryStore, inspector: Inspector
     inspector.pause("api")
     store.release("t1:1", claims())
     seen = inspector.resource("api")
-    assert (seen.limit, seen.set_by_operator, seen.waiters[0].expected) == (0, True, None)
+    assert (seen.limit, seen.set_by_operator, seen.waiters[0].expected) == (2, False, None)
 
 
 def test_who_weighs_more_than_the_limit_waits_for_ever(
@@ -254,53 +255,94 @@ def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
     assert limits() == ((1, 5), (1, 5))
 
 
-def test_limits(store: MemoryStore, inspector: Inspector) -> None:
+def test_a_limit_of_zero_is_no_limit(store: MemoryStore, inspector: Inspector) -> None:
+    with pytest.raises(SemaphoreError, match="'api': a limit of 0 admits no task; pause it"):
+        inspector.set_limit(0, "api")
+    assert store.decisions() == {}
+
+
+def test_limits_and_pauses(store: MemoryStore, inspector: Inspector) -> None:
     inspector.set_limit(3, "api")
-    with pytest.raises(SemaphoreError, match="semaphore 'api' is not paused"):
-        inspector.resume("api")  # it would clear a limit that somebody set
-    assert inspector.resource("api").limit == 3
-    inspector.pause("api/7")
-    with pytest.raises(SemaphoreError, match="not paused"):
-        inspector.resume("api")
-    inspector.resume("api/7")
-    inspector.set_limit(None, "api")
-    assert store.limits() == {}
+    assert inspector.resume("api") is False
+    assert (inspector.pause("api"), inspector.pause("api")) == (True, False)
+    assert inspector.is_paused("api")
+    inspector.set_limit(4, "api")
+    seen = inspector.resource("api")
+    assert (seen.limit, seen.set_by_operator, seen.paused, seen.pause_left) == (4, True, True, None)
+    assert tables.in_force(seen, {}) == (
+        "api: the limit is 4 (set), and it is paused until it is resumed: no new task starts."
+    )
+    assert (inspector.resume("api"), inspector.resume("api")) == (True, False)
+    seen = inspector.resource("api")
+    assert (seen.limit, seen.paused) == (4, False)
 
 
-def test_what_its_tasks_declare_cannot_be_resumed(store: MemoryStore, inspector: Inspector) -> None:
-    store.acquire(claims(limit=0), "t:1", Wait(Kind.REQUEUE))
-    with pytest.raises(
-        SemaphoreError,
-        match=r"'api' is not paused: the limit that was declared is 0\. Declare another",
-    ):
-        inspector.resume("api")
-
-
-def test_a_key_with_a_limit_of_its_own_is_not_paused_with_its_semaphore(
-    store: MemoryStore, inspector: Inspector
+def test_a_pause_that_ends_by_itself(
+    store: MemoryStore, inspector: Inspector, clock: Clock
 ) -> None:
-    """Whoever pauses all of it, or looks for the reason at one key, is told."""
-    for limit, at in ((5, "api/7"), (2, "api/10"), (9, "api2/7")):
-        store.set_limit(limit, at)
+    inspector.pause("api", 600.0)
+    clock.advance(60.0)
+    seen = inspector.resource("api")
+    assert (seen.paused, seen.pause_left) == (True, 540.0)
+    assert tables.resource(seen).endswith("; paused for another 9 min")
+    (listed,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
+    assert (listed.paused, listed.pause_left) == (True, 540.0)
+    clock.advance(540.0)
+    assert not inspector.resource("api").paused
+    assert inspector.resume("api") is False
+
+
+def test_a_key_is_paused_with_its_semaphore(store: MemoryStore, inspector: Inspector) -> None:
+    store.set_limit(5, "api/7")
+    store.pause("api2")
     inspector.pause("api")
-    refusal = store.acquire(claims("api", "8"), "t:2")
+    refusal = store.acquire(claims("api", "7"), "t:2")
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.PAUSED
+    names = ["api", "api/7", "api/8"]
+    assert [inspector.is_paused_with_its_semaphore(name) for name in names] == [False, True, True]
+    for key in ("7", "8"):
+        stays = rf"at key '{key}' stays paused with all of semaphore 'api': resume that\."
+        with pytest.raises(SemaphoreError, match=stays):
+            inspector.resume(f"api/{key}")
+    assert inspector.resume("api") is True
     hold(store, "t:1", claims("api", "7"))
-    assert inspector.own_limits("api") == {"10": 2, "7": 5}
-    assert inspector.own_limits("api/7") == {}
-    with pytest.raises(
-        SemaphoreError, match="at key '7' is not paused: its own limit, 5, is in force"
-    ):
+    assert inspector.own_limits("api") == {"7": 5}
+
+
+def test_keys_with_pauses_of_their_own_stay_paused(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    for at in ("api/7", "api/10", "api", "api2/7"):
+        inspector.pause(at)
+    with pytest.raises(SemaphoreError, match="Nothing changed"):
         inspector.resume("api/7")
-    whole = "at key '8' is not paused, but the whole semaphore is: resume that, or set a limit for this key"
-    with pytest.raises(SemaphoreError, match=whole):
-        inspector.resume("api/8")
-    keys = ["api", "api/7", "api/8"]
-    assert [inspector.is_paused_with_its_semaphore(name) for name in keys] == [False, False, True]
-    inspector.resume("api")
-    with pytest.raises(SemaphoreError, match=r"at key '8' is not paused\.$"):
-        inspector.resume("api/8")
+    assert inspector.resume("api") is True
+    assert inspector.paused_keys("api") == ["10", "7"]
+    assert inspector.paused_keys("api/7") == []
+    assert tables.stays_paused(["10", "7"]) == (
+        "2 keys have pauses of their own, which stay: 10, 7."
+    )
+    many = tables.stays_paused([str(n) for n in range(12)])
+    assert many.endswith(": 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more.")
+    (view,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
+    assert (view.paused, view.paused_keys) == (False, 2)
+    assert inspector.resume("api/7") is True
+    assert inspector.paused_keys("api") == ["10"]
+    assert tables.stays_paused(["10"]) == "1 key has a pause of its own, which stays: 10."
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("10m", 600.0), (" 1.5h ", 5400.0), ("2 d", 172800.0)]
+)
+def test_the_length_of_a_pause(text: str, seconds: float) -> None:
+    assert length(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "0s", "-1m", "1w", "1h30m", "9" * 99 + "d", "²s"])
+def test_what_is_no_length(text: str) -> None:
+    with pytest.raises(SemaphoreError, match="such as 10m"):
+        length(text)
 
 
 def test_a_store_that_lost_the_declared_limit(store: MemoryStore) -> None:
@@ -427,7 +469,7 @@ def test_a_key_that_spells_what_is_shown_of_another_one(
     mimic = resource_name("export", victim.key)
     assert [p.task_id for p in inspector.resource(mimic).permits] == ["mimic"]
     inspector.pause(mimic)
-    assert store.limits() == {mimic: 0}
+    assert list(store.decisions()) == [mimic]
 
 
 def test_release(store: MemoryStore, inspector: Inspector) -> None:

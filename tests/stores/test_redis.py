@@ -405,6 +405,33 @@ class TestFormat:
             assert client.hgetall(self.RECORD) == before
 
 
+class TestPauses:
+    @pytest.mark.parametrize("how", ["a look", "a decision"])
+    def test_no_call_looks_for_one_that_has_ended(
+        self, server: RedisServer, store: RedisStore, how: str
+    ) -> None:
+        """O4: each acquire would read a hash more, at all semaphores."""
+        store.acquire(claim(), "a")
+        park(store, "b")
+        store.pause("api", 0.2)
+        assert store.decisions()["api"].pause
+        time.sleep(0.3)
+        if how == "a look":
+            store.reap()
+        else:
+            store.set_limit(None, "disk")
+        with server.client() as client:
+            assert client.hget("{celery-semaphore}:epoch", "limited") == b"0"
+            assert not client.exists("{celery-semaphore}:limits")
+
+    def test_to_ask_for_decisions_begins_no_epoch(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        assert store.decisions() == {}
+        with server.client() as client:
+            assert client.keys() == []
+
+
 class TestLedger:
     def test_nothing_is_left_in_it_of_grants_that_ended(
         self, server: RedisServer, store: RedisStore

@@ -23,9 +23,18 @@ from ...metrics.figures import Figure
 from ...metrics.labels import BoundedLabel, semaphore_label
 
 
+def is_paused(key: Totals) -> bool:
+    return key.paused or key.limit == 0
+
+
+def in_force_of(key: Totals) -> int:
+    """Return the limit in force: 0 during a pause, and where none is known."""
+    return 0 if key.paused else key.limit or 0
+
+
 def free_of(key: Totals) -> int:
     """Return how much of the limit in force no permit and no grant takes."""
-    return max((key.limit or 0) - key.held - key.granted, 0)
+    return max(in_force_of(key) - key.held - key.granted, 0)
 
 
 def blocked_of(key: Totals) -> int:
@@ -85,9 +94,9 @@ class SemaphoreSums:
             return
         if key.limit is not None:
             self.declare(key.limit, "operator" if key.set_by_operator else "declared")
-            self.capacity += key.limit
-            self.paused += key.limit == 0
-            self.saturated += 0 < key.limit <= key.held + key.granted
+        self.paused += is_paused(key)
+        self.capacity += in_force_of(key)
+        self.saturated += 0 < in_force_of(key) <= key.held + key.granted
         self.used += 1
         self.held += key.held
         self.granted += key.granted

@@ -10,6 +10,7 @@ from ...core.permit import Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
 from .consumed_queues import Brokers, ConsumedQueues
+from .decisions import Decisions
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -29,7 +30,7 @@ class MemoryState:
     """The state of a store. ``enter`` sets the instant of a call; all other methods use it."""
 
     resources: dict[str, Resource] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)  # set by operators
+    decisions: Decisions = field(default_factory=Decisions)  # of operators
     messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
     sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
     rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
@@ -152,13 +153,16 @@ class MemoryState:
                 at.send_off(waiter, self.now)
 
     def limit(self, name: str, declared: int | None = None) -> int | None:
-        """Return the limit in force: set for the key, else set for its semaphore, else the last one declared."""
-        semaphore = name.partition("/")[0]
-        known = self.resources.get(name)
+        """Return the limit in force; O1: it is 0 during a pause."""
+        paused = self.decisions.paused_until(name, self.now) is not None
+        return 0 if paused else self.limit_behind(name, declared)
+
+    def limit_behind(self, name: str, declared: int | None = None) -> int | None:
+        """Return what is in force without a pause: set for the key, else for its semaphore, else declared last."""
+        known, by_operator = self.resources.get(name), self.decisions.limit(name)
         newest = known.declared if known else None
-        return self.limits.get(
-            name, self.limits.get(semaphore, declared if newest is None else newest)
-        )
+        declared = declared if newest is None else newest
+        return declared if by_operator is None else by_operator
 
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
@@ -201,7 +205,7 @@ class MemoryState:
         return entry.ends > self.now or self.in_grace
 
     def has_room_for_living(self, claim: ResourceClaim, own: Own = NOTHING) -> bool:
-        limit = self.limit(claim.resource, claim.limit) or 0
+        limit = self.limit_behind(claim.resource, claim.limit) or 0  # a pause ends no permit
         return self.at(claim.resource).has_room_for_living(claim.weight, limit, self.epoch.id, own)
 
     def new_token(self, wanted: Sequence[ResourceClaim]) -> int:

@@ -7,11 +7,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...core.formats import FORMAT, NewerFormat, format_warnings
+from ...core.formats import FORMAT, NewerFormat, check_format, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
     Claim,
+    Decision,
     Grant,
     MessageId,
     Permit,
@@ -22,12 +23,12 @@ from ...core.permit import (
 )
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
+from ..decisions import check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
     check_consumed,
     check_holder,
-    check_limit,
     check_name,
     check_totalled,
     consumed_for,
@@ -252,20 +253,27 @@ class MemoryStore(BringsDurations):
         check_limit(limit, resource)
         with self._lock:
             state = self._entered()
-            state.limits.pop(resource, None)
-            if limit is not None:
-                state.limits[resource] = limit
-            keyed = resource != semaphore_of(resource)
-            used = (
-                [resource] if keyed else [n for n in state.resources if semaphore_of(n) == resource]
-            )
-            wanted = [ResourceClaim(name, 0, 0) for name in used]
-            state.sweep(wanted)
-            return self._handed_on(wanted).outgoing
+            state.decisions.set_limit(resource, limit, state.now)
+            return self._look_at(resource)
 
-    def limits(self) -> dict[str, int]:
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        length = length_of_pause(resource, lasts)
         with self._lock:
-            return dict(self._state.limits)
+            state = self._entered()
+            changed = state.decisions.pause(resource, length, state.now)
+            self._look_at(resource)  # O3: from now on reapers look, also at the end of the pause
+            return changed
+
+    def resume(self, resource: str) -> Outgoing:
+        check_resource(resource)
+        with self._lock:
+            self._entered().decisions.pauses.pop(resource, None)
+            return self._look_at(resource)
+
+    def decisions(self) -> dict[str, Decision]:
+        with self._lock:
+            check_format("the store", self._state.epoch.format)
+            return self._state.decisions.all(microseconds(self._clock()))
 
     def set_lease(self, lease: float, take_up: float | None = None) -> None:
         in_force = new_durations(lease, take_up)
@@ -307,6 +315,13 @@ class MemoryStore(BringsDurations):
         self.epoch = state.enter(microseconds(self._clock()), self.epoch, self._durations.in_force)
         self._durations.adopt((state.lease, state.take_up))  # A16
         return state
+
+    def _look_at(self, resource: str) -> Outgoing:
+        """Hand on at the resource, or at all keys of a semaphore."""
+        used = [n for n in self._state.resources if resource in (n, semaphore_of(n))]
+        wanted = [ResourceClaim(name, 0, 0) for name in used]
+        self._state.sweep(wanted)
+        return self._handed_on(wanted).outgoing
 
     def _handed_on(self, wanted: Sequence[ResourceClaim]) -> HandedOn:
         return hand_on(self._state, [claim.resource for claim in wanted])  # R7

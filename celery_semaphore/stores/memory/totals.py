@@ -9,7 +9,6 @@ from ...core.permit import Totals
 from ..encoding import seconds
 from .outbox import outgoing
 from .resource import Resource
-from .view import is_limited_by_operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,8 +32,8 @@ def _totals_of(state: MemoryState, name: str) -> Totals:
     to_send = list(outgoing(at))
     return Totals(
         name,
-        state.limit(name),
-        is_limited_by_operator(state, name),
+        state.limit_behind(name),
+        state.decisions.limit(name) is not None,
         sum(entry.weight for entry in live if not entry.granted),
         sum(entry.weight for entry in live if entry.granted),
         parked,
@@ -46,6 +45,7 @@ def _totals_of(state: MemoryState, name: str) -> Totals:
         _since_the_first(
             state, (entry.token for waiter, entry in to_send if entry and not waiter.ended)
         ),
+        state.decisions.paused_until(name, state.now) is not None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Held, Snapshot, Waiter
+from ..decisions import until
 from ..encoding import seconds
 from .resource import Resource
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
     at = state.resources.get(name) or Resource(name)
-    limit = state.limit(name)
+    limit, paused_until = state.limit_behind(name), state.decisions.paused_until(name, state.now)
     held = _held(state, at)
     line = at.line()
     return Snapshot(
         name,
         limit,
-        is_limited_by_operator(state, name),
+        state.decisions.limit(name) is not None,
         sum(one.weight for one in held),
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
@@ -31,11 +32,8 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         len(line),
         seconds(state.now),
         seconds(state.epoch.grace_until) if state.in_grace else None,
+        until(paused_until),
     )
-
-
-def is_limited_by_operator(state: MemoryState, name: str) -> bool:
-    return name in state.limits or name.partition("/")[0] in state.limits
 
 
 def _held(state: MemoryState, at: Resource) -> list[Held]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ...core.permit import Claim, Decision, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
 from ...core.session import SessionReply
+from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 from .names import original
 
@@ -46,7 +47,7 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters, grace = json.loads(seen)
+    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused = json.loads(seen)
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
@@ -59,7 +60,16 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         waiting,
         seconds(now),
         None if grace is None else seconds(grace),
+        until(paused),
     )
+
+
+def decisions(rows: Sequence[Sequence[str | None]]) -> dict[str, Decision]:
+    decided = {}
+    for name, now, *entries in rows:
+        numbers = [None if each is None else int(each) for each in entries]
+        decided[str(name)] = decision(int(now or 0), *numbers)
+    return {name: each for name, each in decided.items() if each}
 
 
 def _held(holder: list[Any]) -> Held:

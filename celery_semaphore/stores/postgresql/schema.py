@@ -19,6 +19,7 @@ VERSION = 1  # of the functions that this version of the library calls
 _PARTS = (
     *(
         "epoch",
+        "decisions",
         "ticket",
         "released",
         "sessions",

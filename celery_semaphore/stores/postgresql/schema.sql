@@ -128,10 +128,12 @@ CREATE TABLE celery_semaphore.message (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.message (until);
 
--- Limits that an operator set for a resource or a semaphore.
-CREATE TABLE celery_semaphore.set_limit (
-    name text COLLATE "C" PRIMARY KEY,
-    value bigint NOT NULL
+-- What operators decided for a resource or a semaphore.
+CREATE TABLE celery_semaphore.decision (
+    name text COLLATE "C" PRIMARY KEY, -- of a limit; or v1_pause_name(that name) for a pause
+    value bigint NOT NULL, -- the limit; of a pause 0
+    since bigint NOT NULL,
+    until bigint NOT NULL -- also of a limit, and of a pause that lasts until it is resumed: see decisions.py
 );
 
 -- The epoch. A crash of the server, even of a single backend, empties an unlogged table, and so does a failover: then

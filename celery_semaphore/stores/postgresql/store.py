@@ -11,6 +11,7 @@ from ...core.formats import NewerFormat
 from ...core.permit import (
     Answer,
     Claim,
+    Decision,
     Grant,
     MessageId,
     Permit,
@@ -21,11 +22,11 @@ from ...core.permit import (
 )
 from ...core.session import SessionReply, Standing
 from ...core.store import HandedOn
+from ..decisions import ENDLESS, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ROUNDS,
     check_holder,
-    check_limit,
     check_name,
     check_totalled,
     microseconds,
@@ -255,7 +256,18 @@ class PostgresStore(BringsDurations):
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
-        ((concerned,),) = self._runner.call("set_limit", resource, limit)
+        ((concerned,),) = self._runner.run("set_limit", resource, limit, ENDLESS)
+        return self._runner.reap(texts(concerned))
+
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        length = length_of_pause(resource, lasts)
+        ((changed, concerned),) = self._runner.run("pause", resource, length, ENDLESS)
+        self._runner.reap(texts(concerned))  # O3: each is due at the end; sweeps send messages
+        return bool(changed == "t")
+
+    def resume(self, resource: str) -> Outgoing:
+        check_resource(resource)
+        ((concerned,),) = self._runner.run("resume", resource)
         return self._runner.reap(texts(concerned))
 
     def set_lease(self, lease: float, take_up: float | None = None) -> None:
@@ -267,8 +279,8 @@ class PostgresStore(BringsDurations):
     def processes(self) -> dict[int, int]:
         return by_format(str(name) for (name,) in self._runner.run("processes"))
 
-    def limits(self) -> dict[str, int]:
-        return {name: int(limit) for name, limit in self._runner.call("limits")}
+    def decisions(self) -> dict[str, Decision]:
+        return answers.decisions(self._runner.run("decisions"))
 
     def install(self) -> list[int]:
         """Create the missing tables and functions; return their versions."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.permit import Claim, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ...core.permit import Claim, Decision, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+PAUSE = ":"  # see lua/_call.lua
 
 
 def figures(answer: bytes | int) -> list[int]:
@@ -37,7 +40,7 @@ def grant(answer: list[Any]) -> Grant:
 
 
 def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
-    _, limit, by_operator, mean, now, waiting, holders, waiters, grace = answer
+    _, limit, by_operator, mean, now, waiting, holders, waiters, grace, paused = answer
     in_force = None if limit == b"" else limit
     entries = [_held(holder) for holder in holders]
     return Snapshot(
@@ -51,7 +54,20 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
         waiting,
         seconds(now),
         None if grace == b"" else seconds(grace),
+        until(None if paused == b"" else paused),
     )
+
+
+def decisions(answer: list[Any]) -> dict[str, Decision]:
+    _, now, said = answer
+    # The limit of a name and when it was set, then the end of its pause and when that began.
+    found: dict[str, list[int | None]] = {}
+    for name, entry in zip(*[iter(map(text, said))] * 2, strict=True):
+        entries = found.setdefault(name.lstrip(PAUSE), [None] * 4)
+        at = 2 * name.startswith(PAUSE)
+        entries[at : at + 2] = map(int, entry.split())
+    decided = ((name, decision(now, *entries)) for name, entries in found.items())
+    return {name: each for name, each in decided if each}
 
 
 def _held(holder: list[Any]) -> Held:

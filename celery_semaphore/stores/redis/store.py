@@ -10,6 +10,7 @@ from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
     Claim,
+    Decision,
     Grant,
     MessageId,
     Permit,
@@ -19,11 +20,11 @@ from ...core.permit import (
     Wait,
 )
 from ...core.store import HandedOn
+from ..decisions import ENDLESS, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
     check_holder,
-    check_limit,
     check_name,
     check_totalled,
     microseconds,
@@ -248,6 +249,32 @@ class RedisStore(BringsDurations):
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)
         self._runner.run(scripts.SET_LIMIT, [], [resource, "" if limit is None else limit])
+        return self._look_at(resource)
+
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        length = length_of_pause(resource, lasts)
+        words: list[Word] = [resource, "" if length is None else length, ENDLESS]
+        _, changed = self._runner.run(scripts.PAUSE, [], words)
+        self._look_at(resource)  # O3: each is due at the end; sweeps send what is in an outbox
+        return bool(changed)
+
+    def resume(self, resource: str) -> Outgoing:
+        check_resource(resource)
+        self._runner.run(scripts.RESUME, [], [resource])
+        return self._look_at(resource)
+
+    def processes(self) -> dict[int, int]:
+        _, names = self._runner.run(scripts.PROCESSES, [], [], (1, self._processes))
+        return by_format(map(answers.text, names))
+
+    def decisions(self) -> dict[str, Decision]:
+        return answers.decisions(self._runner.run(scripts.DECISIONS, [], []))
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _look_at(self, resource: str) -> Outgoing:
+        """Hand on at the resource, or at all keys of a semaphore."""
         if resource != semaphore_of(resource):
             return self._hand_on.reap_all([resource])
         # Names are percent-encoded, so they have no special characters of a pattern.
@@ -259,17 +286,6 @@ class RedisStore(BringsDurations):
         in_force = new_durations(lease, take_up)
         self._runner.run(scripts.SET_LEASE, [], in_force)
         self._durations.examine(in_force)
-
-    def processes(self) -> dict[int, int]:
-        _, names = self._runner.run(scripts.PROCESSES, [], [], (1, self._processes))
-        return by_format(map(answers.text, names))
-
-    def limits(self) -> dict[str, int]:
-        _, said = self._runner.run(scripts.LIMITS, [], [])
-        return {name.decode(): int(limit) for name, limit in zip(*[iter(said)] * 2, strict=True)}
-
-    def close(self) -> None:
-        self._link.close()
 
     def _key_of(
         self, wanted: list[ResourceClaim], message_id: MessageId | None

@@ -51,6 +51,7 @@ from .outbox import Outbox
 from .parked_counts import ParkedCounts
 from .parking import Parking
 from .parts import Acquisition, Losses, SessionWaits
+from .pauses import Pauses
 from .processes import Processes
 from .promoted_waits import PromotedWaits
 from .promotions import Promotions
@@ -88,6 +89,7 @@ class StoreConformance(
     GoneCallers,
     Callers,
     Operators,
+    Pauses,
     ResourceTotals,
     WaitTotals,
     OutboxTotals,

@@ -80,3 +80,9 @@ def named(
 
 def came_back(ticket: Ticket | None, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
     return Wait(kind, ticket=ticket, **how)
+
+
+def limits_set(store: Store) -> dict[str, int]:
+    """Return the limits that operators set."""
+    found = {name: decided.limit for name, decided in store.decisions().items()}
+    return {name: limit for name, limit in found.items() if limit is not None}

@@ -34,6 +34,9 @@ ELSE: dict[str, Callable[[Store], object]] = {
     "promote": lambda store: store.promote([TICKET], "api"),
     "set_limit": lambda store: store.set_limit(7, "api"),
     "set_lease": lambda store: store.set_lease(7),
+    "pause": lambda store: store.pause("api"),
+    "resume": lambda store: store.resume("api"),
+    "decisions": lambda store: store.decisions(),
     "ask": lambda store: store.ask("s"),
     "name": lambda store: store.name("s", [HeldWait(TICKET, tuple(claim()))]),
     "sleep": lambda store: store.sleep("s"),
@@ -165,7 +168,7 @@ class Formats(Suite):
         with pytest.raises(StoreUnavailable, match=SAID):
             call(store)
         self.set_format(store, FORMAT)
-        assert store.limits() == {}
+        assert store.decisions() == {}
         (held,) = store.snapshot("api").holders
         assert (held.granted, store.snapshot("api").waiting) == (True, 1)
         assert messages(store.take(frozenset({"api"}))) == [b"b"]

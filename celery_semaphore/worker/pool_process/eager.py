@@ -90,7 +90,7 @@ def _refuse_waiting_for_itself(task: BoundTask, refusal: Refusal, outer: Sequenc
     """Raise if the claim fits only after an outer run has ended: the outer runs wait for this one."""
     claim = refusal.claim
     held = weights_of(outer)[claim.resource]
-    if held and held + claim.weight > refusal.limit:
+    if held and 0 < refusal.limit < held + claim.weight:  # a pause ends some day
         msg = (
             f"task {task.name}: the eager run takes {held + claim.weight} of semaphore"
             f" {claim.semaphore!r}, which has limit {refusal.limit}; the runs that it is part of hold {held} and"

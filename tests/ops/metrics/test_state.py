@@ -30,6 +30,25 @@ def found(state: State) -> dict[tuple[str, ...], float]:
     }
 
 
+def test_a_pause_leaves_no_capacity() -> None:
+    """No permit is free then, though few are held, and the limit behind it is shown."""
+    seen = found(
+        summed(
+            key("api/1", limit=5, held=1, reachable=2, paused=True),
+            key("api/2", limit=5, held=5, paused=True, set_by_operator=True),
+        )
+    )
+    mine = {name: value for name, value in seen.items() if value and name[1] == "api"}
+    assert mine == {
+        ("limit", "api", "declared"): 5,
+        ("limit", "api", "operator"): 5,
+        ("permits", "api", "held"): 6,
+        ("keys", "api", "used"): 2,
+        ("keys", "api", "paused"): 2,
+        ("waiting", "api", "held"): 2,
+    }
+
+
 def test_keys_of_one_semaphore_are_summed() -> None:
     seen = found(
         summed(

@@ -30,7 +30,7 @@ EVERY_ROW = """
     UNION ALL SELECT 'released', d::text FROM celery_semaphore.released AS d
     UNION ALL SELECT 'resource', r::text FROM celery_semaphore.resource AS r
     UNION ALL SELECT 'session', s::text FROM (SELECT name, asked FROM celery_semaphore.session) AS s
-    UNION ALL SELECT 'limit', l::text FROM celery_semaphore.set_limit AS l
+    UNION ALL SELECT 'decision', d::text FROM celery_semaphore.decision AS d
     UNION ALL SELECT 'epoch', e::text FROM (SELECT id, created, grace_until FROM celery_semaphore.epoch) AS e
 """
 
@@ -79,6 +79,8 @@ class Life:
             self.renew: 20,
             self.end_again: 6,
             self.set_limit: 2,
+            self.pause: 1,
+            self.resume: 3,
             self.attach: 3,
             self.end_wait: 1,
             self.send: 10,
@@ -240,6 +242,14 @@ class Life:
             self.dice.choices((None, 0, 1, 3), (6, 1, 1, 1))[0],
         )
         self.ask(lambda store: store.set_limit(limit, name), "set_limit")
+
+    def pause(self) -> None:
+        name, lasts = self.dice.choice((API, "api")), self.dice.choice((0.5, 3.0, 40.0))
+        self.ask(lambda store: store.pause(name, lasts), "pause")
+
+    def resume(self) -> None:
+        name = self.dice.choice((API, "api"))
+        self.ask(lambda store: store.resume(name), "resume")
 
     def reap(self) -> None:
         self.ask(lambda store: store.reap(), "reap")

@@ -22,7 +22,7 @@ PACKAGE = "celery_semaphore.stores.postgresql"
 # What a later version may do: columns that the functions of before do not know.
 ADDED = "".join(
     f"ALTER TABLE celery_semaphore.{table} ADD COLUMN made_by text NOT NULL DEFAULT 'before';\n"
-    for table in ("resource", "permit", "released", "waiter", "message", "set_limit", "epoch")
+    for table in ("resource", "permit", "released", "waiter", "message", "decision", "epoch")
 )
 
 

@@ -36,8 +36,9 @@ DECLARE
     at celery_semaphore.v1_resource;
 BEGIN
     SELECT e.id, home, r.declared, (
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (home, split_part(home, '/', 1)) ORDER BY l.name DESC LIMIT 1
+            SELECT d.value FROM celery_semaphore.decision AS d
+            WHERE d.name = ANY (celery_semaphore.v1_decision_names(home)) AND d.until > _now
+            ORDER BY d.name DESC LIMIT 1
         ), r.mean, coalesce(held.occupied, 0), held.last, held.free,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NOT NULL
     INTO answer.epoch, at.name, at.declared, at.operator, at.mean, at.occupied, at.token, at.free, at.waits

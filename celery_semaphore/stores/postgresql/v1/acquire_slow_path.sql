@@ -80,7 +80,7 @@ CREATE FUNCTION celery_semaphore.v1_confirm(
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     mine celery_semaphore.v1_held := celery_semaphore.v1_find_permit(
-        _a.holder, _a.resources, celery_semaphore.v1_limits_in_force(_ats, _a.limits), _a.weights, _m);
+        _a.holder, _a.resources, celery_semaphore.v1_limits_behind(_ats, _a.limits), _a.weights, _m);
 BEGIN
     IF mine.whole THEN
         RETURN celery_semaphore.v1_permit_answer(mine, _m);

@@ -29,7 +29,7 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
     END IF;
     sessions := celery_semaphore.v1_count_awake(m);
-    expected := celery_semaphore.v1_expected_turns(_forecast, _forecast_at); -- Q5
+    expected := celery_semaphore.v1_expected_turns(_forecast, _forecast_at, m.now); -- Q5
 END $$;
 
 -- The LIMIT keeps the planner from turning the subquery into a join, which could read the whole table of permits.
@@ -69,7 +69,7 @@ END $$;
 -- the mean: a session that expects too long a wait lets permits idle, one that expects too short a wait only asks more
 -- often. Positions beyond four seconds are not counted exactly: a session asks once a second anyway, and counting a
 -- long line takes longer than the rest of the call.
-CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[]) RETURNS jsonb
+CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[], _now bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     turns jsonb := '[]';
@@ -79,13 +79,14 @@ BEGIN
         SELECT one.name FROM unnest(_resources) WITH ORDINALITY AS one (name, n) GROUP BY one.name ORDER BY max(one.n)
     LOOP
         turns := turns || celery_semaphore.v1_expected_turns_at(home, ARRAY(
-            SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home));
+            SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home
+        ), _now);
     END LOOP;
     RETURN turns;
 END $$;
 
 -- Forecast the waits that are in this line. The line is read once for all of them, in ranges: see v1_position.
-CREATE FUNCTION celery_semaphore.v1_expected_turns_at(_home text, _nonces text[]) RETURNS jsonb
+CREATE FUNCTION celery_semaphore.v1_expected_turns_at(_home text, _nonces text[], _now bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     standing text[];
@@ -99,10 +100,12 @@ BEGIN
     WHERE w.state IN ('in_line', 'in_transit', 'set_aside') AND w.id = ANY (ARRAY(
         SELECT celery_semaphore.v1_digest(_home, each.nonce) FROM unnest(_nonces) AS each (nonce)));
     SELECT r.hold / r.in_force INTO turn FROM (
-        SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold, coalesce((
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
-        ), known.declared) AS in_force
+        SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold,
+            coalesce((
+                SELECT d.value FROM celery_semaphore.decision AS d
+                WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
+                ORDER BY d.name DESC LIMIT 1
+            ), known.declared) AS in_force
         FROM celery_semaphore.resource AS known WHERE known.name = _home
     ) AS r WHERE r.in_force > 0;
     IF standing IS NULL OR turn IS NULL THEN

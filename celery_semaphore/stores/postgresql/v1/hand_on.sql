@@ -65,8 +65,8 @@ BEGIN
             urgency = least(w.urgency, gone), id = other_id
         WHERE w.id = _head.id;
     END IF;
-    PERFORM celery_semaphore.v1_mark_in_use(
-        _head.resources[_n], least(_m.now + _m.lease, coalesce(_head.ends, _m.now + _m.lease)));
+    PERFORM celery_semaphore.v1_mark_in_use(_head.resources[_n], least(
+        _m.now + _m.lease, _head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now))); -- O3
     RETURN gone IS NOT NULL;
 END $$;
 

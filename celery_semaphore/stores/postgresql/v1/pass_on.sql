@@ -22,10 +22,12 @@ BEGIN
         weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
         epoch = e.id, restored = false
     FROM celery_semaphore.epoch AS e, (
-        SELECT r.too_heavy_above, r.reap_at, coalesce((
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (_home, split_part(_home, '/', 1)) ORDER BY l.name DESC LIMIT 1
-        ), r.declared) AS in_force
+        SELECT r.too_heavy_above, r.reap_at,
+            coalesce((
+                SELECT d.value FROM celery_semaphore.decision AS d
+                WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
+                ORDER BY d.name DESC LIMIT 1
+            ), r.declared) AS in_force
         FROM celery_semaphore.resource AS r WHERE r.name = _home
     ) AS at, (
         SELECT

@@ -123,11 +123,15 @@ CREATE FUNCTION celery_semaphore.v1_find_permit(
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
 $$;
 
--- Return the limits in force: set by an operator, else declared by the newest acquire, else declared by the caller.
-CREATE FUNCTION celery_semaphore.v1_limits_in_force(_ats celery_semaphore.v1_resource[], _limits bigint[])
-RETURNS bigint[] LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_agg(coalesce(each.operator, each.declared, each.asked) ORDER BY each.n) FROM (
-        SELECT (_ats[n]).operator, (_ats[n]).declared, _limits[n] AS asked, n
+-- Return the limits without a pause, which ends no permit: set by an operator, else declared by the newest acquire,
+-- else declared by the caller.
+CREATE FUNCTION celery_semaphore.v1_limits_behind(_ats celery_semaphore.v1_resource[], _limits bigint[])
+RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(coalesce(
+        CASE WHEN each.operator = 0 THEN celery_semaphore.v1_limit_set(each.name) ELSE each.operator END,
+        each.declared, each.asked) ORDER BY each.n
+    ) FROM (
+        SELECT (_ats[n]).name, (_ats[n]).operator, (_ats[n]).declared, _limits[n] AS asked, n
         FROM generate_subscripts(_limits, 1) AS n
     ) AS each
 $$;

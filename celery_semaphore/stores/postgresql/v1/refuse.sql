@@ -98,8 +98,12 @@ BEGIN
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
-    IF _m.in_grace THEN -- when it ends a reaper must look: perhaps nothing is released here
+    -- When the grace or a pause ends (O3) a reaper must look: perhaps nothing is released here.
+    IF _m.in_grace THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], _m.grace_until);
+    ELSIF _ats[_n].operator = 0 THEN
+        PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], least(
+            _m.now + _m.lease, celery_semaphore.v1_paused_until(_a.resources[_n], _m.now)));
     END IF;
 END $$;
 

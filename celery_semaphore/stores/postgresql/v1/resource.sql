@@ -3,7 +3,7 @@
 CREATE TYPE celery_semaphore.v1_resource AS (
     name text,
     declared bigint, -- by the newest acquire
-    operator bigint, -- the limit that an operator set
+    operator bigint, -- the limit that operators put in force: 0 during a pause
     reap_at bigint,
     mean float8,
     too_heavy_above bigint, -- see v1_first_in_line
@@ -26,10 +26,10 @@ DECLARE
     now bigint := _m.now;
 BEGIN
     SELECT
-        _name, r.declared,
-        ( -- a resource's own limit precedes its semaphore's: the longer name
-            SELECT l.value FROM celery_semaphore.set_limit AS l
-            WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
+        _name, r.declared, (
+            SELECT d.value FROM celery_semaphore.decision AS d
+            WHERE d.name = ANY (celery_semaphore.v1_decision_names(_name)) AND d.until > now
+            ORDER BY d.name DESC LIMIT 1
         ),
         r.reap_at, r.mean, r.too_heavy_above, held.occupied, held.token, held.rows, held.free, held.mine,
         held.last_end, held.overdue,

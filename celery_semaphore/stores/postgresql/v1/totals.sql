@@ -5,7 +5,7 @@
 CREATE FUNCTION celery_semaphore.v1_totals(
     _call celery_semaphore.v1_call, _names text[]
 ) RETURNS TABLE (
-    in_force bigint, by_operator bool, held bigint, granted bigint,
+    in_force bigint, by_operator bool, paused bool, held bigint, granted bigint,
     parked bigint, reachable bigint, in_transit bigint, set_aside bigint,
     oldest_wait bigint, -- microseconds since it began; null: none waits
     outbox bigint, outbox_oldest bigint -- microseconds since the oldest grant of these messages
@@ -20,7 +20,8 @@ BEGIN
     RETURN QUERY
     SELECT
         coalesce(set_one.value, (SELECT r.declared FROM celery_semaphore.resource AS r WHERE r.name = asked.name)),
-        set_one.value IS NOT NULL, permits.held, permits.granted,
+        set_one.value IS NOT NULL, celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL,
+        permits.held, permits.granted,
         waits.parked, waits.waiting - waits.parked - waits.in_transit, waits.in_transit, waits.set_aside,
         now - waits.oldest, waits.outbox,
         CASE WHEN waits.outbox > 0 THEN now - celery_semaphore.v1_oldest_outgoing(asked.name) END
@@ -40,10 +41,7 @@ BEGIN
             count(*) FILTER (WHERE w.outbox) AS outbox
         FROM celery_semaphore.waiter AS w WHERE w.resource = asked.name
     ) AS waits
-    LEFT JOIN LATERAL ( -- a resource's own limit precedes its semaphore's: the longer name
-        SELECT l.value FROM celery_semaphore.set_limit AS l
-        WHERE l.name IN (asked.name, split_part(asked.name, '/', 1)) ORDER BY l.name DESC LIMIT 1
-    ) AS set_one ON true
+    CROSS JOIN LATERAL celery_semaphore.v1_limit_set(asked.name) AS set_one (value)
     ORDER BY asked.n;
 END $$;
 

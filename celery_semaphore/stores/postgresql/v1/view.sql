@@ -1,8 +1,8 @@
--- Show operators the state of resources, and set their limits.
+-- Show operators the state of resources.
 
 -- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
--- session, reachable]...], end of the grace or null]
+-- session, reachable]...], end of the grace or null, end of the pause or null]
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -42,14 +42,11 @@ BEGIN
                 ORDER BY each.urgency, each.place, each.nonce LIMIT _most + _skip
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first),
-        CASE WHEN m.in_grace THEN m.grace_until END)
+        CASE WHEN m.in_grace THEN m.grace_until END, celery_semaphore.v1_paused_until(_name, m.now))
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name
-    LEFT JOIN LATERAL ( -- a resource's own limit precedes its semaphore's: the longer name
-        SELECT l.value FROM celery_semaphore.set_limit AS l
-        WHERE l.name IN (_name, split_part(_name, '/', 1)) ORDER BY l.name DESC LIMIT 1
-    ) AS set_one ON true;
+    CROSS JOIN LATERAL celery_semaphore.v1_limit_set(_name) AS set_one (value);
 END $$;
 
 -- Return these resources in the given order, without their waits.
@@ -77,27 +74,3 @@ BEGIN
             (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = r.name LIMIT 1))
         ORDER BY r.name LIMIT _most);
 END $$;
-
--- Set a limit, or clear it if `_value` is null; return the resources that it concerns.
-CREATE FUNCTION celery_semaphore.v1_set_limit(_name text, _value bigint) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
-BEGIN
-    PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
-    IF _value IS NULL THEN
-        DELETE FROM celery_semaphore.set_limit AS l WHERE l.name = _name;
-    ELSE
-        INSERT INTO celery_semaphore.set_limit (name, value) VALUES (_name, _value)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-    END IF;
-    RETURN ARRAY( -- in no order: without a sort that would be a scan of the whole index
-        SELECT r.name FROM celery_semaphore.resource AS r WHERE r.name = _name
-        UNION ALL
-        SELECT r.name FROM celery_semaphore.resource AS r
-        WHERE r.name >= _name || '/' AND r.name < _name || '0'); -- "0" comes after "/"
-END $$;
-
-CREATE FUNCTION celery_semaphore.v1_limits() RETURNS TABLE (name text, value bigint)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT l.name, l.value FROM celery_semaphore.set_limit AS l
-$$;

@@ -1,8 +1,9 @@
 -- Begin every script: read the clock, and name the keys and arguments.
---   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits;
+--   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits or pauses of operators;
 --                          format: of all these keys; lease, take_up: in force for all callers;
 --                          slow, slow_until: the longest lease that some may still renew by
---   KEYS[2] limits   hash  resource or semaphore -> the limit that an operator set
+--   KEYS[2] limits   hash  resource or semaphore -> "<limit> <when>" that an operator set; and PAUSE and that name ->
+--                          "<its end> <its beginning>", also of a pause that lasts until it is resumed: decisions.py
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
 --   KEYS[4] names    hash  name of a parked message -> resource and nonce of its wait, a line feed between them
 --   KEYS[5] sessions zset  session -> when it asked last; it is awake for a lease after that
@@ -29,6 +30,9 @@ local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS = unpack(KEYS, 
 local LEASE = tonumber(ARGV[1])
 local RANK = #"255.1700000000000000" -- length of a ticket's rank: its urgency and its place
 local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it
+
+-- The prefix of a pause's name in the hash of limits. No name has this character.
+local PAUSE = ":"
 
 -- The prefix of a grant among the holders, where the same nonce may have a permit. No UTF-8 text has this byte, so no
 -- holder's name begins with it.

@@ -81,8 +81,9 @@ function own_wait.refuse(n, reason)
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
-    for _, at in ipairs(resources) do -- when the grace ends a reaper must look: perhaps nothing is released here
-        holders.update_index(at, in_grace and grace_until or nil)
+    -- When the grace or a pause ends (O3) a reaper must look: perhaps nothing is released here.
+    for _, at in ipairs(resources) do
+        holders.update_index(at, in_grace and grace_until or permits.paused_until(at))
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end

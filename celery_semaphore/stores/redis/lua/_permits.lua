@@ -23,15 +23,43 @@ function permits.known(at, holder)
     return at
 end
 
-function permits.by_operator(at)
-    if limited then
-        local set = call("HMGET", LIMITS, at.name, at.name:match("^[^/]*"))
-        return tonumber(set[1] or set[2])
+-- O1: read, once in a call, the limit that an operator set, and when the pause ends that lasts now; of the pauses of
+-- the key and of its semaphore the later end counts.
+local function decided(at)
+    if at.operator == nil then
+        local whole = at.name:match("^[^/]*")
+        local set = call("HMGET", LIMITS, at.name, whole, PAUSE .. at.name, PAUSE .. whole)
+        for n = 1, 4 do
+            set[n] = set[n] and tonumber(set[n]:match("^%d+"))
+        end
+        local ends = math.max(set[3] or 0, set[4] or 0)
+        at.operator, at.paused_until, at.was_paused = set[1] or set[2] or false, ends > now and ends, ends > 0
     end
+    return at
 end
 
-function permits.limit_of(at, declared)
+function permits.by_operator(at)
+    return limited and decided(at).operator
+end
+
+-- Return the end of the pause that lasts now, or nothing.
+function permits.paused_until(at)
+    return limited and decided(at).paused_until or nil
+end
+
+-- Return whether a pause has ended here.
+function permits.was_paused(at)
+    return limited and decided(at).was_paused and not at.paused_until
+end
+
+-- Return what is in force without a pause.
+function permits.limit_behind(at, declared)
     return permits.by_operator(at) or permits.known(at).declared or declared
+end
+
+-- Return the limit in force; O1: it is 0 during a pause.
+function permits.limit_of(at, declared)
+    return permits.paused_until(at) and 0 or permits.limit_behind(at, declared)
 end
 
 -- Sum the weights of all holders. A stored counter would drift with the first lost answer.

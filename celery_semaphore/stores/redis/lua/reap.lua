@@ -16,6 +16,9 @@ for _, at in ipairs(resources) do
     expiry.end_overdue(at)
     send_off_set_aside(at)
     call("ZREM", INDEX, at.name) -- set again below
+    if permits.was_paused(at) then
+        decisions.forget_ended()
+    end
 end
 local answer = hand_on.answer()
 for _, at in ipairs(resources) do

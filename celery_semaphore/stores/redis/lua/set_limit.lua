@@ -5,7 +5,7 @@ even_if_full()
 if arg(2) == "" then
     call("HDEL", LIMITS, arg(1))
 else
-    call("HSET", LIMITS, arg(1), arg(2))
+    call("HSET", LIMITS, arg(1), string.format("%s %.0f", arg(2), now))
 end
-call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))
+decisions.forget_ended()
 return {epoch}

@@ -2,7 +2,7 @@
 --   arg 1 number of waits at most  2 number of waits to skip
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
 --          {holder or ticket, token, weight, since, ends, granted}...,
---          {ticket, kind, weight, due, session, reachable}..., end of the grace or ""}
+--          {ticket, kind, weight, due, session, reachable}..., end of the grace or "", end of a pause or ""}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
@@ -41,6 +41,6 @@ for _, ticket in ipairs(page(most > 0 and {at.line, at.transit, at.aside} or {})
     table.insert(waiters, {ticket, info.kind, weight, info.due, session, reachable and 1 or 0})
 end
 local waiting = call("ZCARD", at.transit) + call("ZCARD", at.line) + call("ZCARD", at.aside)
-local limit, set = permits.limit_of(at, nil), permits.by_operator(at) and 1 or 0
+local limit, set = permits.limit_behind(at, nil), permits.by_operator(at) and 1 or 0
 return {epoch, limit or "", set, permits.known(at).mean or "", now, waiting, held_now, waiters,
-    in_grace and grace_until or ""}
+    in_grace and grace_until or "", permits.paused_until(at) or ""}

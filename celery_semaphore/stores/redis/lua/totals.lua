@@ -5,9 +5,10 @@
 --          its lines: transit, line, aside; see _permits.lua and _line.lua
 --   arg 1  number of keys of each resource
 -- Returns {the epoch that the caller knows, or nothing: it must not learn of one that it does not enter,
---          a text with one line for each resource: limit or -, t if set by an operator, held, granted, and where
---          there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -, messages to
---          send, us since the oldest of their grants or -; instead "?" where there are waits, but not all keys}
+--          a text with one line for each resource: limit or -, t if set by an operator, t if paused, held, granted, and
+--          where there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -,
+--          messages to send, us since the oldest of their grants or -; instead "?" where there are waits, but not all
+--          keys}
 local LOWEST = 255 -- urgency of priority 0
 local memory = call("HMGET", EPOCH, "grace_until", "limited", "format")
 if memory[3] ~= FORMAT and (tonumber(memory[3]) or 0) > tonumber(FORMAT) then -- it may have another layout
@@ -27,20 +28,26 @@ local text = setmetatable({}, {__index = function(known, number)
     return known[number]
 end})
 
--- Return the limit that an operator set. The resource's name is a part of its keys.
-local function by_operator(ledger)
-    local name = ledger:match("^{[^}]*}:(.*):ledger$")
-    local set = call("HMGET", LIMITS, name, name:match("^[^/]*"))
-    return set[1] or set[2]
+local function lasts(pause)
+    return pause and tonumber(pause:match("^%d+")) > now
 end
 
--- T1: return the limit in force, and whether an operator set it.
+-- Return the limit that an operator set, and whether it is paused. The resource's name is a part of its keys.
+local function decided(ledger)
+    local name = ledger:match("^{[^}]*}:(.*):ledger$")
+    local whole = name:match("^[^/]*")
+    local set = call("HMGET", LIMITS, name, whole, PAUSE .. name, PAUSE .. whole)
+    return set[1] or set[2], lasts(set[3]) or lasts(set[4])
+end
+
+-- T1: return the limit that is in force without a pause, whether an operator set it, and whether it is paused.
 local function limit_of(ledger)
-    local set = limited and by_operator(ledger)
-    if set then
-        return set .. " t "
+    local set, paused
+    if limited then
+        set, paused = decided(ledger)
     end
-    return (call("HGET", ledger, "limit") or "-") .. " f "
+    local limit = set and set:match("^%d+") or call("HGET", ledger, "limit") or "-"
+    return limit .. (set and " t " or " f ") .. (paused and "t " or "f ")
 end
 
 -- Return the number of permits and grants, where each weighs 1.

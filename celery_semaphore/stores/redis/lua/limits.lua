@@ -1,3 +1,0 @@
--- Return the limits that operators set.
--- Returns {epoch, {resource or semaphore, limit...}}
-return {epoch, call("HGETALL", LIMITS)}
