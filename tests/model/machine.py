@@ -366,6 +366,7 @@ class Stores(RuleBasedStateMachine):
     def set_take_up(self, take_up: float) -> None:
         """Not another lease: memory and the servers take that of different moments for a place in transit."""
         self.ask(lambda store: store.set_lease(LEASE, take_up))
+
     @rule(lasts=st.sampled_from([None, 1.0, TAKE_UP, 2 * LEASE]), name=st.sampled_from(RESOURCES))
     def pause(self, lasts: float | None, name: str) -> None:
         self.ask(lambda store: store.pause(name, lasts))

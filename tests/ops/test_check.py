@@ -53,6 +53,12 @@ def test_a_server_of_redis(valkey: RedisServer) -> None:
     assert again.facts.format == 1
 
 
+def told_of_operators(store: MemoryStore) -> list[str]:
+    return [
+        each for each in examined(store, parks=False).warnings if each.startswith("semaphore '")
+    ]
+
+
 def test_what_operators_decided_long_ago() -> None:
     clock = Clock()
     store = MemoryStore(StoreOptions(now=clock))
@@ -61,13 +67,12 @@ def test_what_operators_decided_long_ago() -> None:
     clock.advance(1.0)
     store.pause("idle", 100_000.0)
     clock.advance(86_400.0)
-    found = examined(store, parks=False).warnings
-    assert found == [
+    assert told_of_operators(store) == [
         "semaphore 'api' has limit 3, set by an operator 24.0 h ago; `limit --clear` ends that.",
         "semaphore 'api' at key '\\n' has been paused for 24.0 h, until it is resumed; `resume` ends that.",
     ]
     clock.advance(1.0)
-    assert examined(store, parks=False).warnings[2:] == [
+    assert told_of_operators(store)[2:] == [
         "semaphore 'idle' has been paused for 24.0 h, for another 3.8 h; `resume` ends that."
     ]
 

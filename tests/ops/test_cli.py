@@ -148,8 +148,9 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     store.close()
 
 
-def test_the_oldest_wait_and_the_sums(site: Site, semaphore: Command) -> None:
+def test_the_oldest_wait_and_the_sums(site: Site) -> None:
     site.lease = 60.0  # nobody renews these permits, and each command takes seconds
+    semaphore = Command(site.env())
     with closing(site.store()) as store:
         for key, tasks in (("7", 3), ("8", 2)):
             for n in range(tasks):
@@ -165,8 +166,9 @@ def test_the_oldest_wait_and_the_sums(site: Site, semaphore: Command) -> None:
     assert re.match(r"tenant at key 7: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
 
 
-def test_a_key_at_which_nothing_is(site: Site, semaphore: Command) -> None:
+def test_a_key_at_which_nothing_is(site: Site) -> None:
     site.lease = 60.0
+    semaphore = Command(site.env())
     with closing(site.store()) as store:
         store.acquire([Claim("tenant", "acme", 1)], "t1:1")
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
