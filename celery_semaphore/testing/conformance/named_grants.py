@@ -164,9 +164,10 @@ class NamedGrants(Suite):
         """N2: both deliveries are the session's."""
         store.ask(S)
         admitted(store, claim(), "a")
-        wait = held(store, "b", claims=DISK + claim())
+        ticket = held(store, "b").ticket
+        wait = HeldWait(ticket, (*DISK, *claim()))
         admitted(store, DISK, "y")
-        held(store, "b2", claims=DISK, ticket=wait.ticket)
+        held(store, "b2", claims=DISK, ticket=ticket)
         store.sleep(S)
         store.release("unknown", claim())
         store.ask(S)
