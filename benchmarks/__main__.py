@@ -22,6 +22,7 @@ from . import (
     postgresql,
     report,
     sessions,
+    several,
     surprises,
     throughput,
     totals,
@@ -54,6 +55,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "beside": beside.measure,
     "crowded": crowded.measure,
     "sessions": sessions.measure,
+    "several": several.measure,
     "turns": turns.measure,
     "parked": parked.measure,
 }
