@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 SHORT = LEASE / 5  # a sweep looks at each resource once in a lease, whatever ends there
-BOTH = claim() + claim(of="disk")
+BOTH = claim() + claim(2, of="disk")
 
 
 def paused_until(store: Store, resource: str = "api") -> float | None:
@@ -178,14 +178,16 @@ class Pauses(Suite):
         store.reap()
         assert store.ask(S).granted == {ticket.nonce}
 
+    @pytest.mark.parametrize("first", ["disk", "api"])
     def test_a_wait_that_moved_to_what_is_paused_is_granted_when_it_ends(
-        self, store: Store, clock: Clock
+        self, store: Store, clock: Clock, first: str
     ) -> None:
-        """H8, O3."""
+        """H8, O3: also where the release has tried that line before."""
+        both = sorted(BOTH, key=lambda each: each.resource != first)
         admitted(store, claim(), "a")
         parked(store, BOTH, "b")
         store.pause("disk", SHORT)
-        assert released(store, "a", claim()) == []
+        assert released(store, "a", both) == []  # "disk" was not in use before
         assert store.snapshot("disk").waiting == 1
         clock.advance(SHORT)
         assert messages(reaped(store)) == [b"b"]

@@ -74,8 +74,8 @@ BEGIN
     END IF;
 END $$;
 
--- A16: raise an error if the call brings other durations than the store keeps; it is rolled back, and the caller repeats
--- it with these. So no caller's own ones count for the permits of others.
+-- A16: raise an error if the call brings other durations than the store keeps; it is rolled back, and the caller
+-- repeats it with these. So no caller's own ones count for the permits of others.
 CREATE FUNCTION celery_semaphore.v1_check_lease(
     _lease bigint, _take_up bigint, _call celery_semaphore.v1_call
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -100,8 +100,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
--- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, for a clock
--- that only stutters.
+-- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, for a
+-- clock that only stutters.
 CREATE FUNCTION celery_semaphore.v1_latest_end(_now bigint, _lease bigint, _take_up bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT _now + 3 * greatest(_lease, _take_up) $$;
 
@@ -211,7 +211,8 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RET
     END
 $$;
 
--- Return whether the epoch and its durations are those that the caller knows, its format is known, and there is no grace.
+-- Return whether the epoch and its durations are those that the caller knows, its format is known, and there is no
+-- grace.
 CREATE FUNCTION celery_semaphore.v1_is_current(
     _epoch celery_semaphore.epoch, _call celery_semaphore.v1_call, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$

@@ -2,7 +2,8 @@
 -- grants and outboxes may have another layout by now: only newer workers write those.
 
 -- Apply the settings of v1_enter, and check the durations. v1_enter itself reads tables that may have another layout.
-CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_call celery_semaphore.v1_call) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_apply_settings_newer(_call celery_semaphore.v1_call) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     done text;
 BEGIN
