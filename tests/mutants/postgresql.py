@@ -228,8 +228,8 @@ MUTANTS = (
     postgresql(
         "who moved to what is paused is looked at a lease later",
         "each resource is, once in a lease",
-        "v1/hand_on.sql",
-        "_head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now)))",
+        "v1/move_on.sql",
+        "_head.ends, celery_semaphore.v1_paused_until(_other, _m.now)))",
         "_head.ends))",
         tests=PAUSES,
     ),
