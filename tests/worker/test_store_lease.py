@@ -29,7 +29,7 @@ def test_a_semaphore_with_a_short_lease_runs_beside_no_task(site: Site) -> None:
     worker = site.start(concurrency=1)
     site.occupy()
     with pytest.raises(SemaphoreTimeout):
-        Semaphore("one", 1, url=site.store_url, lease=0.5, timeout=9).acquire()
+        Semaphore("one", 1, url=site.store_url, lease=1.0, timeout=9).acquire()
     assert ends(site) > 12.0 / 2
     assert "lost its permit" not in worker.log()
     site.let_go()
