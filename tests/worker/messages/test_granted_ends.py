@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import celery
 import pytest
 from celery import Celery
 from celery.result import AsyncResult
@@ -94,6 +95,8 @@ def test_revoked_while_it_waits_for_a_process(broker: Site, store: Store, how: s
     since = time.monotonic()
     site.wait_all_back(ONE, 10)
     assert time.monotonic() - since < AT_ONCE_S + 0.5  # with the way of the command
+    if how == "terminate" and celery.VERSION < (5, 6):  # it says so when a process takes the task
+        site.let_go("work")
     assert result.get(propagate=False, timeout=5).__class__.__name__ == "TaskRevokedError"
     site.let_go("work")
     assert site.send("free").get(timeout=10)

@@ -1,6 +1,7 @@
-"""A key of a model's attribute, in a task with ``pydantic=True``: Celery converts arguments only around the body."""
+"""A key of a model's attribute, in a task with ``pydantic=True``: Celery converts arguments only around the body.
 
-from __future__ import annotations
+Annotations are no texts here: Celery 5.5 does not read these.
+"""
 
 import sys
 from types import ModuleType
