@@ -22,7 +22,6 @@ from . import (
     postgresql,
     report,
     sessions,
-    several,
     surprises,
     throughput,
     totals,
@@ -55,7 +54,6 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "beside": beside.measure,
     "crowded": crowded.measure,
     "sessions": sessions.measure,
-    "several": several.measure,
     "turns": turns.measure,
     "parked": parked.measure,
 }

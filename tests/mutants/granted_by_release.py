@@ -23,8 +23,8 @@ IN_STORES = [
     memory(
         *PARKED,
         "handing_on",
-        "waiter.nonce for waiter in self.granted if waiter.session)",
-        "waiter.nonce for waiter in self.granted)",
+        "waiter.nonce for waiter in granted if waiter.session)",
+        "waiter.nonce for waiter in granted)",
         tests=ON_MEMORY,
     ),
     lua(
@@ -44,8 +44,8 @@ IN_STORES = [
     memory(
         *FIRST_CALL,
         "handing_on",
-        "            self.again = True\n",
-        "            self.again, self.granted = True, []\n",
+        "    return outgoing | _hand_on(state, together, granted)\n",
+        "    return outgoing | _hand_on(state, together, [])\n",
         tests=ON_MEMORY,
     ),
     on_redis(

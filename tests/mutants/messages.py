@@ -183,7 +183,7 @@ OUTBOX = [
         "an ended wait is granted",
         "it stands in the line until its message is gone",
         "_waits",
-        '    waits.wake_others(at, waits.step_out(at, ticket) and info)\n    call("ZADD", at.outbox',
+        '    waits.step_out(at, ticket)\n    call("ZADD", at.outbox',
         '    call("ZADD", at.outbox',
     ),
     lua(

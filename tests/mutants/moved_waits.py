@@ -38,8 +38,8 @@ MUTANTS = (
     memory(
         *TWO_MESSAGES,
         "handing_on",
-        "there and there.payload is None and waiter.payload is not None",
-        "there and waiter.payload is not None",
+        "there.payload is None and waiter.payload is not None",
+        "waiter.payload is not None",
         tests=ON_MEMORY,
     ),
     lua(
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     postgresql(
         *TWO_MESSAGES,
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "WHERE there.id = other_id AND there.payload IS NULL AND _head",
         "WHERE there.id = other_id AND _head",
         tests=ON_POSTGRESQL,
@@ -59,15 +59,15 @@ MUTANTS = (
     memory(
         *NOT_AGAIN,
         "handing_on",
-        "        self.state.wake_lines(other.name)\n",
-        "",
+        "    if again:\n",
+        "    if False:\n",
         tests=ON_MEMORY,
     ),
     lua(
         *NOT_AGAIN,
         "_hand_on",
-        "    waits.woken[other.name] = true\n",
-        "",
+        "there, again = nil, true --",
+        "there = nil --",
         tests=ON_REDIS,
     ),
     on_redis(
@@ -80,9 +80,9 @@ MUTANTS = (
     ),
     postgresql(
         *NOT_AGAIN,
-        "v1/move_on.sql",
-        "    PERFORM celery_semaphore.v1_wake(ARRAY[_other]);\n",
-        "",
+        "v1/hand_on.sql",
+        "handed.again OR replaced;",
+        "handed.again;",
         tests=ON_POSTGRESQL,
     ),
     memory(
@@ -102,8 +102,8 @@ MUTANTS = (
     memory(
         *HELD,
         "handing_on",
-        "there and there.payload is None and waiter.payload is not None",
-        "there and there.payload is None",
+        "there.payload is None and waiter.payload is not None\n",
+        "there.payload is None\n",
         tests=ON_MEMORY,
     ),
     lua(
@@ -129,21 +129,21 @@ MUTANTS = (
     ),
     postgresql(
         *GIVES_WAY,
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "WHERE there.id = other_id AND there.payload IS NULL AND _head",
         "WHERE false AND there.payload IS NULL AND _head",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
         *BEHIND_GRANTS,
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         " AND _head.payload IS NOT NULL\n    RETURNING",
         " AND _head.payload IS NOT NULL AND there.state <> 'granted'\n    RETURNING",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
         *HELD,
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         " AND _head.payload IS NOT NULL\n    RETURNING",
         "\n    RETURNING",
         tests=ON_POSTGRESQL,
@@ -159,8 +159,8 @@ MUTANTS = (
     postgresql(
         "a wait that moves has its own rank",
         "it is the one that stays",
-        "v1/move_on.sql",
-        "urgency = least(w.urgency, gone.urgency)",
+        "v1/hand_on.sql",
+        "urgency = least(w.urgency, gone)",
         "urgency = w.urgency",
         tests=ON_POSTGRESQL,
     ),
@@ -257,16 +257,16 @@ MUTANTS = (
     ),
     lua(
         *NO_LOOK,
-        "_waits",
-        "        waits.mark_others_due(at, info)\n",
-        "",
+        "_hand_on",
+        "local look = (again or #undeclared > 0) and now or in_grace",
+        "local look = #undeclared > 0 and now or in_grace",
         tests=(INTERRUPTED, "-k", "valkey"),
     ),
     postgresql(
         *NO_LOOK,
-        "v1/wake.sql",
-        "PERFORM celery_semaphore.v1_mark_due(array_remove(_resources, _home));",
-        "NULL;",
+        "v1/hand_on.sql",
+        "IF handed.again OR handed.needed <> '{}' THEN",
+        "IF handed.again AND NOT replaced OR handed.needed <> '{}' THEN",
         tests=(INTERRUPTED, "-k", "postgres"),
     ),
     lua(
@@ -289,7 +289,7 @@ MUTANTS = (
         "it tries it at once",
         "v1/reap.sql",
         "            handed.again OR handed.needed <> '{}' OR home",
-        "            handed.again OR home",
+        "            handed.needed <> '{}' OR home",
         tests=(INTERRUPTED, "-k", "postgres"),
     ),
 )

@@ -240,8 +240,8 @@ MUTANTS = (
     on_memory(
         *IN_GRACE,
         "handing_on",
-        "head = None if self.state.in_grace else self.state.first(at)",
-        "head = self.state.first(at)",
+        "head = None if state.in_grace else state.first(at)",
+        "head = state.first(at)",
         noticed_by="no_call_puts",
     ),
     on_redis(

@@ -228,8 +228,8 @@ MUTANTS = (
     postgresql(
         "who moved to what is paused is looked at a lease later",
         "each resource is, once in a lease",
-        "v1/move_on.sql",
-        "_head.ends, celery_semaphore.v1_paused_until(_other, _m.now)))",
+        "v1/hand_on.sql",
+        "_head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now)))",
         "_head.ends))",
         tests=PAUSES,
     ),
@@ -529,9 +529,10 @@ MUTANTS = (
     postgresql(
         "a moved head has the newest claims",
         "it was refused there since; its message is there",
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "    IF FOUND THEN\n        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;\n    ELSE\n",
-        "    DELETE FROM celery_semaphore.waiter AS w WHERE w.id = other_id;\n    IF true THEN\n",
+        "    DELETE FROM celery_semaphore.waiter AS w\n"
+        "    WHERE w.id = celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);\n    IF true THEN\n",
     ),
     postgresql(
         "a grant ends the waits of its ticket elsewhere",
@@ -543,14 +544,14 @@ MUTANTS = (
     postgresql(
         "a moved head stands in line beside its grant",
         "its place is kept",
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "THEN 'granted' ELSE w.state END",
         "THEN w.state ELSE w.state END",
     ),
     postgresql(
         "a moved head loses its promotion",
         "an operator let it go first",
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "least(there.urgency, _head.urgency)",
         "there.urgency",
     ),

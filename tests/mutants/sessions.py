@@ -93,8 +93,8 @@ POSTGRES = (
         "who did not take its grant up is forgotten",
         "its caller is gone",
         "v1/resource.sql",
-        "ELSIF NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN",
-        "ELSE",
+        "IF NOT FOUND AND NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN",
+        "IF NOT FOUND THEN",
         noticed_by="after_two_seconds",
     ),
     conformance(
@@ -429,8 +429,8 @@ REDIS = (
         "a refusal shows that a session is awake",
         "it names the session",
         "_line",
-        "info.session and sessions.reach(info)\n    if payload",
-        "info.session\n    if payload",
+        "info.session and sessions.reach(info)\n    call",
+        "info.session\n    call",
         noticed_by="forgotten_in_mid_line",
     ),
     on_redis(

@@ -13,7 +13,7 @@ MUTANTS = [
     postgresql(
         "a ticket stands in one line",
         "it leaves one before it joins another; but only those of its claims are looked for",
-        "v1/move_on.sql",
+        "v1/hand_on.sql",
         "    IF FOUND THEN\n        DELETE",
         "    IF false THEN\n        DELETE",
         tests=CHANGED,

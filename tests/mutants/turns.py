@@ -25,8 +25,8 @@ IN_TRANSIT = [
         "another resource is looked at without what was set aside there",
         "it stands in no line",
         "handing_on",
-        "state.sweep([ResourceClaim(name, 0, 0) for name in self.names])",
-        "state.end_overdue([ResourceClaim(name, 0, 0) for name in self.names])",
+        "state.sweep([ResourceClaim(name, 0, 0) for name in together])",
+        "state.end_overdue([ResourceClaim(name, 0, 0) for name in together])",
     ),
     memory(
         "what was set aside is tried by each call",
@@ -287,8 +287,8 @@ UNSATISFIABLE = [
         "who was put aside cannot leave",
         "it is revoked, and stands there for ever",
         "_waits",
-        "{at.transit, at.aside} or {}",
-        "{at.transit} or {}",
+        "{at.transit, at.line, at.aside} or {}",
+        "{at.transit, at.line} or {}",
         tests=KEYS,
     ),
     lua(

@@ -1,4 +1,4 @@
-"""A caller dies between two calls of a hand-on: others try the line that one has woken which stood for it (H8).
+"""A caller dies between two calls of a hand-on: the line of a wait that gave way is tried again (H8) by others.
 
 A store in memory does all in one call. The sweeps of workers reap every few seconds.
 """
@@ -9,19 +9,17 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim
+from celery_semaphore.testing.conformance.acquisition import claim, why
 from celery_semaphore.testing.conformance.grants import messages, reaped, released
-from celery_semaphore.testing.conformance.moved_waits import of_disk
-from celery_semaphore.testing.conformance.session_calls import S
-from celery_semaphore.testing.conformance.standing_for import (
-    line,
-    one_stands_for_another,
-    wait_in_turn,
+from celery_semaphore.testing.conformance.moved_waits import (
+    let_one_give_way,
+    let_one_give_way_in_a_second_call,
+    of_disk,
 )
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
@@ -60,18 +58,13 @@ def die_in_release(store: Any, holder: str, claims: list[Claim], calls: int) -> 
 
 
 def in_release(store: Store, clock: Clock) -> None:
-    one_stands_for_another(store, clock)
-    store.sleep(S)
-    die_in_release(store, "unknown", of_disk(3), 1)
+    let_one_give_way(store, clock)
+    die_in_release(store, "a", of_disk(3) + claim(), 1)
 
 
 def in_its_second_call(store: Store, clock: Clock) -> None:
-    """The first call lacks "disk", of the first in its line, and the second one "api"."""
-    admitted(store, claim(of="net"), "h")
-    one_stands_for_another(store, clock)
-    wait_in_turn(store, clock, "n", claim(of="net") + of_disk(3, weight=3))
-    store.sleep(S)
-    die_in_release(store, "h", claim(of="net"), 2)
+    let_one_give_way_in_a_second_call(store, clock)
+    die_in_release(store, "h", claim(), 2)
 
 
 @pytest.mark.parametrize("goes_on", ["sweep", "another"])
@@ -81,6 +74,9 @@ def test_who_dies_between_them_is_made_up_for(
 ) -> None:
     """Let a sweep go on, or another caller that releases."""
     interrupted(store, clock)
-    assert line(store, "api") == ["c"]
-    grants = reaped(store) if goes_on == "sweep" else released(store, "other", claim(2))
-    assert messages(grants) == [b"c"]
+    clock.advance(0.001)
+    assert why(store, of_disk(2), "newcomer") is Reason.SATURATED
+    before = store.snapshot("disk").waiting
+    grants = reaped(store) if goes_on == "sweep" else released(store, "unknown", of_disk(2))
+    assert messages(grants) == [b"z"]
+    assert store.snapshot("disk").waiting == before - 1

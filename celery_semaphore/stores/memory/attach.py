@@ -39,7 +39,6 @@ def attach(
     waiter = StoredWait(
         ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, broker, ends
     )
-    at.wake_others(waiter.nonce)
     at.tickets[waiter.nonce] = waiter
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ...core.ticket import Ticket
     from .stored_wait import StoredWait
@@ -66,7 +66,6 @@ class Resource:
     ceiling: tuple[int, float] = (0, inf)  # an epoch, and the weight that can be alive in it
     touched: int = 0  # time of the last call
     reaped_at: int = 0  # time of the last reaping, which takes the oldest first
-    woken: dict[str, None] = field(default_factory=dict, repr=False)  # see MemoryState
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
@@ -130,10 +129,6 @@ class Resource:
             if before is None or waiter.ticket.rank < before.rank
         ]
         return sorted(line, key=lambda waiter: waiter.ticket.rank)
-
-    def in_line(self) -> Iterator[StoredWait]:
-        """Yield the waits that can be granted a permit if they are reachable, in the order of the line."""
-        return (each for each in self.line() if not (each.in_transit or each.aside))
 
     def has_message(self, names: Iterable[str]) -> bool:
         """Return whether a message with one of these names is in line or granted."""
@@ -217,20 +212,7 @@ class Resource:
         self.outbox.pop(nonce, None)
         return self.tickets.pop(nonce, None)
 
-    def leave(self, nonce: str) -> StoredWait | None:
-        """Delete a wait otherwise than by its permit."""
-        self.wake_others(nonce)
-        return self.forget(nonce)
-
-    def wake_others(self, nonce: str) -> None:
-        """H8: try the lines of the other resources of this wait, which leaves the line: it stood for waits there."""
-        for waiter in self.in_line():
-            if waiter.nonce == nonce:
-                others = (each.resource for each in waiter.resource_claims)
-                self.woken.update((name, None) for name in others if name != self.name)
-
     def end(self, nonce: str, again: int) -> None:
         """End a wait and send its message back without a permit; if it is not sent, again at ``again``."""
-        self.wake_others(nonce)
         self.tickets[nonce] = replace(self.tickets[nonce], ended=True, ends=again)
         self.outbox[nonce] = 0

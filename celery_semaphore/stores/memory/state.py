@@ -35,7 +35,6 @@ class MemoryState:
     sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
     rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
     now: int = 0
-    woken: dict[str, None] = field(default_factory=dict)  # lines that the present call must try
 
     def __post_init__(self) -> None:
         self.epoch = Epoch()
@@ -44,7 +43,6 @@ class MemoryState:
 
     def enter(self, now: int, known: int | None, durations: tuple[int, int]) -> int:
         self.now = now
-        self.woken.clear()
         return self.epoch.enter(now, known or 0, durations)
 
     @property
@@ -60,7 +58,7 @@ class MemoryState:
         return self.now < self.epoch.grace_until
 
     def at(self, name: str) -> Resource:
-        found = self.resources.setdefault(name, Resource(name, woken=self.woken))
+        found = self.resources.setdefault(name, Resource(name))
         found.touched = self.now
         return found
 
@@ -133,10 +131,8 @@ class MemoryState:
             if waiter.in_transit or waiter.aside:
                 continue
             if not self.is_reachable(waiter):
-                at.wake_others(waiter.nonce)
                 at.send_off(waiter, self.now)
             elif limit != 0 and not waiter.fits(at.name, limit):
-                at.wake_others(waiter.nonce)
                 at.set_aside(waiter)
             elif has_room(waiter.session):
                 return waiter
@@ -264,12 +260,7 @@ class MemoryState:
     def taken_up(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """Delete a wait and its grant: the holder has its permit, or needs none."""
         self.end_grant(wanted, nonce)
-        for claim in wanted:
-            self.at(claim.resource).leave(nonce)
-
-    def wake_lines(self, *names: str) -> None:
-        """Try these lines before the present call ends."""
-        self.woken.update(dict.fromkeys(names))
+        self.forget_ticket(wanted, nonce)
 
     def granted(self, name: str, token: int) -> str | None:
         """Return the nonce of the wait that has the grant with this token, if any."""

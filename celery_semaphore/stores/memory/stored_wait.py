@@ -43,10 +43,6 @@ class StoredWait:
         """Whether its message is with the broker: then it keeps its place, but can be granted nothing."""
         return self.payload is None and (self.away or not self.session)
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(claim.resource for claim in self.resource_claims)
-
     def weight_at(self, resource: str) -> int:
         return self.claim_at(resource).weight
 

@@ -17,7 +17,6 @@ CREATE TABLE celery_semaphore.resource (
     mean_samples bigint NOT NULL DEFAULT 0, -- how many permits the mean has counted
     latest float8, -- how long the last permit was held that was released while a task waited
     too_heavy_above bigint, -- the limit for which heavier waits were set aside; null: none are
-    line_claims text[], -- the resources that each wait in line claims, if all claim the same, several; null: unknown
     ceiling bigint, -- the total weight that can be alive in an epoch: see v1_ceiling
     ceiling_in bigint -- that epoch
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);

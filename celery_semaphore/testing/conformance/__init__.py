@@ -56,7 +56,6 @@ from .processes import Processes
 from .promoted_waits import PromotedWaits
 from .promotions import Promotions
 from .set_aside import SetAside
-from .standing_for import StandingFor
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
@@ -80,7 +79,6 @@ class StoreConformance(
     TwoLines,
     TwoMessages,
     MovedWaits,
-    StandingFor,
     Outbox,
     Brokers,
     EndedWaits,

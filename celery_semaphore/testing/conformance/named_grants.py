@@ -164,10 +164,9 @@ class NamedGrants(Suite):
         """N2: both deliveries are the session's."""
         store.ask(S)
         admitted(store, claim(), "a")
-        ticket = held(store, "b").ticket
-        wait = HeldWait(ticket, (*DISK, *claim()))
+        wait = held(store, "b", claims=DISK + claim())
         admitted(store, DISK, "y")
-        held(store, "b2", claims=DISK, ticket=ticket)
+        held(store, "b2", claims=DISK, ticket=wait.ticket)
         store.sleep(S)
         store.release("unknown", claim())
         store.ask(S)

@@ -39,10 +39,9 @@ BEGIN
             SELECT d.value FROM celery_semaphore.decision AS d
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(home)) AND d.until > _now
             ORDER BY d.name DESC LIMIT 1
-        ), r.mean, r.line_claims, coalesce(held.occupied, 0), held.last, held.free,
+        ), r.mean, coalesce(held.occupied, 0), held.last, held.free,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NOT NULL
-    INTO answer.epoch, at.name, at.declared, at.operator, at.mean, at.line_claims, at.occupied,
-        at.token, at.free, at.waits
+    INTO answer.epoch, at.name, at.declared, at.operator, at.mean, at.occupied, at.token, at.free, at.waits
     FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r, (
         SELECT
             sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,

@@ -145,11 +145,6 @@ BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
         IF why IS NOT NULL THEN -- A13
-            IF why = 'saturated' AND _ats[n].occupied + _a.weights[n] <= coalesce(_ats[n].operator, _ats[n].declared)
-                AND cardinality((celery_semaphore.v1_head(_ats[n].name)).resources) > 1
-            THEN -- C5: the head may stand still for another resource (H8)
-                PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
-            END IF;
             RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _runs_until, _m);
         END IF;
     END LOOP;
@@ -184,11 +179,6 @@ BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         PERFORM celery_semaphore.v1_write_permit(
             _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
-        IF cardinality(_ats) > 1 AND _ats[n].waits
-            AND _ats[n].occupied + _a.weights[n] < coalesce(_ats[n].operator, _ats[n].declared)
-        THEN -- its lines may go on (H8)
-            PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
-        END IF;
     END LOOP;
     PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
     IF _a.task <> '' AND _a.message IS NULL THEN

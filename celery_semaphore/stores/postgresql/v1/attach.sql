@@ -49,12 +49,6 @@ BEGIN
         PERFORM celery_semaphore.v1_free_rows(its_grant, _parked.resources, m.now);
         PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m); -- records of other claims
     END IF;
-    IF stood.state = 'in_line' THEN
-        PERFORM celery_semaphore.v1_wake_others(stood.resource, stood.resources);
-    END IF;
-    IF NOT granted THEN
-        PERFORM celery_semaphore.v1_step_in(_parked.resources[home], _parked.resources);
-    END IF;
     PERFORM celery_semaphore.v1_store_message(_parked, _payload, ticket, home, granted, sends, m);
     RETURN celery_semaphore.v1_hand_on(_parked.resources, m);
 END $$;

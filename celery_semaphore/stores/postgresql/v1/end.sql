@@ -19,9 +19,6 @@ BEGIN
     FOREACH one IN ARRAY names LOOP
         PERFORM celery_semaphore.v1_reap_and_read(one, NULL, m);
     END LOOP;
-    PERFORM celery_semaphore.v1_wake_others(w.resource, w.resources) FROM celery_semaphore.waiter AS w
-    WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state = 'in_line' AND cardinality(w.resources) > 1
-    AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL;
     UPDATE celery_semaphore.waiter AS w SET state = 'ended', outbox = true, ends = m.now + m.take_up
     WHERE w.name = ANY (_messages) AND w.name <> '' AND w.state IN ('in_line', 'set_aside')
     AND array_position(names, w.resource) IS NOT NULL AND w.payload IS NOT NULL;

@@ -1,12 +1,11 @@
 -- Grant free permits to the first wait in line: H1 to H11 of docs/maintain/architecture.md. All claims of the head
--- are tried at one instant. If another claim refuses it, it moves to that resource's line, and stands there for those
--- behind it here that have this claim, too. If it finds no room here, it blocks the line, or heavy waits would starve.
--- If the line is empty, a free permit goes to the next acquire.
+-- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
+-- it blocks the line, or heavy waits would starve. If the line is empty, a free permit goes to the next acquire.
 
 CREATE TYPE celery_semaphore.v1_handed AS (
     epoch bigint,
     again bool, -- the caller must call again: there is more to hand on
-    needed text[], -- resources whose lines must be tried, which the call did not declare
+    needed text[], -- all resources of a head, if the call did not declare them
     outgoing text[], -- the resources with messages to send
     granted text[] -- the nonces of waits that a session must take up
 );
@@ -38,6 +37,39 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- H8: move a wait to the line of another resource. A row of its ticket there, mostly of a later refusal with other
+-- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
+-- be the only message of the task that is left. Two rows of one wait would make every call fail that hands on
+-- here. Return whether it took the place of another.
+CREATE FUNCTION celery_semaphore.v1_move_wait(
+    _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    other_id bigint := celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
+    gone smallint; -- the urgency of the row that goes
+BEGIN
+    DELETE FROM celery_semaphore.waiter AS there
+    WHERE there.id = other_id AND there.payload IS NULL AND _head.payload IS NOT NULL
+    RETURNING there.urgency INTO gone;
+    UPDATE celery_semaphore.waiter AS there SET urgency = least(there.urgency, _head.urgency)
+    WHERE there.id = other_id;
+    IF FOUND THEN
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;
+    ELSE
+        UPDATE celery_semaphore.waiter AS w
+        SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
+            state = CASE WHEN EXISTS ( -- another message of it has that grant
+                SELECT FROM celery_semaphore.permit AS p
+                WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
+            ) THEN 'granted' ELSE w.state END,
+            urgency = least(w.urgency, gone), id = other_id
+        WHERE w.id = _head.id;
+    END IF;
+    PERFORM celery_semaphore.v1_mark_in_use(_head.resources[_n], least(
+        _m.now + _m.lease, _head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now))); -- O3
+    RETURN gone IS NOT NULL;
+END $$;
+
 -- H9, E4: grant all claims of a wait.
 CREATE FUNCTION celery_semaphore.v1_grant(
     _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
@@ -61,29 +93,29 @@ BEGIN
     WHERE w.id = ANY (ARRAY( -- it may have rows on the others, too, from earlier claims
         SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)))
     AND w.state <> 'ended'; -- its message is in the outbox
-    PERFORM celery_semaphore.v1_wake(array_remove(_head.resources, _head.resource));
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_head.resource, _m.now);
     END IF;
 END $$;
 
--- Try the head of one line. Return 'granted' or 'moved' if the next one may be tried, 'more' if the next call must step
--- over more waits to find the head, or null if nothing can be handed on; and how many waits were granted or moved.
+-- Try the head of one line. Return 'granted', 'moved', 'replaced' if it took the place of another, 'needs' if it has
+-- resources that this call did not declare, 'more' if the next call must step over more waits to find the head, or null
+-- if nothing can be handed on.
 CREATE FUNCTION celery_semaphore.v1_try_head(
-    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT steps int, OUT granted text
+    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[], OUT granted text
 ) LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_resource := celery_semaphore.v1_read(_home, NULL, _m);
     head celery_semaphore.waiter;
     other int;
 BEGIN
-    steps := 0;
     IF at.waits AND NOT _m.in_grace THEN -- else H1
         head := celery_semaphore.v1_first_in_line(at, _m);
     END IF;
     IF head.id IS NULL THEN
         RETURN; -- H3: a free permit goes to the next acquire
-    ELSIF celery_semaphore.v1_steps_over_more(at, head, _m) THEN
+    ELSIF celery_semaphore.v1_is_out_of_reach(head.session, head.epoch, _m)
+        OR NOT celery_semaphore.v1_fits_limit(head.weight, head.own_limit, coalesce(at.operator, at.declared)) THEN
         what := 'more';
         RETURN;
     ELSIF coalesce(at.operator, at.declared) = 0 THEN -- H1
@@ -96,19 +128,17 @@ BEGIN
         RETURN; -- H6
     END IF;
     IF NOT head.resources <@ _names THEN -- H7: the head blocks the line until a call has all of them
-        PERFORM celery_semaphore.v1_wake(ARRAY(
-            SELECT one.name FROM unnest(head.resources) AS one (name) WHERE one.name <> ALL (_names)));
+        what := 'needs';
+        needed := head.resources;
         RETURN;
     END IF;
     other := celery_semaphore.v1_refusing_claim(head, _m);
     IF other IS NULL THEN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
-        steps := 1;
         granted := CASE WHEN head.session <> '' THEN head.nonce END;
     ELSE
-        SELECT m.moved, m.what INTO steps, what
-        FROM celery_semaphore.v1_move_on(at, head, head.resources[other], _m) AS m;
+        what := CASE WHEN celery_semaphore.v1_move_wait(head, other, _m) THEN 'replaced' ELSE 'moved' END;
     END IF;
 END $$;
 
@@ -118,30 +148,29 @@ RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
     done int := 0;
-    grants bool := false;
+    replaced bool := false;
     home text;
     tried record;
 BEGIN
-    PERFORM celery_semaphore.v1_wake(_names);
-    WHILE celery_semaphore.v1_woken() && _names LOOP
-        FOREACH home IN ARRAY _names LOOP
-            CONTINUE WHEN NOT celery_semaphore.v1_take_woken(home);
-            WHILE done < 100 AND NOT handed.again LOOP -- H10
-                tried := celery_semaphore.v1_try_head(home, _names, _m);
-                done := done + tried.steps;
-                grants := grants OR coalesce(tried.what = 'granted', false);
+    FOREACH home IN ARRAY _names LOOP
+        LOOP
+            tried := celery_semaphore.v1_try_head(home, _names, _m);
+            IF tried.what IN ('granted', 'moved', 'replaced') THEN
+                done := done + 1;
+                replaced := replaced OR tried.what = 'replaced';
                 IF tried.granted IS NOT NULL THEN
                     handed.granted := handed.granted || tried.granted;
                 END IF;
-                handed.again := coalesce(tried.what = 'more', false);
-                EXIT WHEN tried.what IS NULL;
-            END LOOP;
+            END IF;
+            handed.again := done >= 100 OR coalesce(tried.what = 'more', false); -- H10
+            EXIT WHEN handed.again OR tried.what IS NULL OR tried.what = 'needs';
         END LOOP;
+        IF tried.what = 'needs' THEN
+            handed.needed := tried.needed;
+        END IF;
+        EXIT WHEN handed.again;
     END LOOP;
-    handed.again := handed.again OR done >= 100 AND grants;
-    handed.needed := ARRAY(SELECT DISTINCT one.name FROM unnest(celery_semaphore.v1_woken()) AS one (name)
-        ORDER BY one.name);
-    PERFORM set_config('semaphore.woken', '', true);
+    handed.again := handed.again OR replaced; -- the one that stands there now may fit, or let others pass
     FOREACH home IN ARRAY _names LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1;
@@ -153,8 +182,6 @@ BEGIN
             PERFORM celery_semaphore.v1_mark_in_use(home, _m.now);
         ELSIF _m.in_grace THEN
             PERFORM celery_semaphore.v1_mark_in_use(home, _m.grace_until);
-        ELSIF done >= 100 THEN
-            PERFORM celery_semaphore.v1_mark_in_use(home, _m.now + celery_semaphore.v1_look_again());
         END IF;
     END LOOP;
     RETURN handed;

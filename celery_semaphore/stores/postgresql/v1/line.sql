@@ -35,9 +35,6 @@ BEGIN
         WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) RETURNING w.* INTO found_here;
         IF FOUND THEN
             stood := found_here;
-            IF stood.state = 'in_line' THEN
-                PERFORM celery_semaphore.v1_wake_others(at.name, stood.resources);
-            END IF;
         END IF;
     END LOOP;
     RETURN stood;
@@ -56,10 +53,6 @@ BEGIN
         SET outbox = false,
             state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'granted';
-        IF FOUND THEN
-            UPDATE celery_semaphore.resource AS r SET line_claims = NULL
-            WHERE r.name = one AND r.line_claims IS NOT NULL;
-        END IF;
         UPDATE celery_semaphore.waiter AS w
         SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
         WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'in_line' AND w.payload IS NULL
@@ -113,7 +106,7 @@ BEGIN
             ORDER BY fits.urgency, fits.place, fits.nonce));
         -- While some are left, search again, even if no limit is known: the store may have lost it.
         PERFORM 1 FROM celery_semaphore.waiter AS w WHERE w.resource = _at.name AND w.state = 'set_aside' LIMIT 1;
-        UPDATE celery_semaphore.resource AS r SET too_heavy_above = CASE WHEN FOUND THEN coalesce(in_force, 0) END, line_claims = NULL
+        UPDATE celery_semaphore.resource AS r SET too_heavy_above = CASE WHEN FOUND THEN coalesce(in_force, 0) END
         WHERE r.name = _at.name;
     END IF;
     first := celery_semaphore.v1_head(_at.name);
@@ -165,26 +158,22 @@ DECLARE
     shut_out bigint[] := '{}';
     full_up text[] := '{}'; -- sessions without room: a line has many waits of few sessions
     passed int := 0;
-    due text[] := '{}';
     lowest bigint;
     usable bigint;
 BEGIN
     FOR each IN -- the loop reads in portions, no further than needed
         SELECT w.id, w.weight, w.own_limit, ROW(w.urgency, w.place, w.nonce)::celery_semaphore.v1_ticket AS ticket,
-            w.session, w.epoch, w.resources
+            w.session, w.epoch
         FROM celery_semaphore.waiter AS w WHERE w.resource = _name AND w.state = 'in_line'
         ORDER BY w.urgency, w.place, w.nonce LIMIT 1000
     LOOP
         EXIT WHEN each.ticket >= _before;
         IF each.session = ANY (full_up) AND passed < 100 THEN
             passed := passed + 1;
-            due := due || each.resources;
         ELSIF celery_semaphore.v1_is_out_of_reach(each.session, each.epoch, _m) THEN
             out_of_reach := out_of_reach || each.id;
-            PERFORM celery_semaphore.v1_wake_others(_name, each.resources);
         ELSIF NOT celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             shut_out := shut_out || each.id;
-            PERFORM celery_semaphore.v1_wake_others(_name, each.resources);
             lowest := least(lowest, coalesce(_in_force, each.own_limit));
         ELSIF passed >= 100 OR celery_semaphore.v1_has_room(each.session) THEN
             usable := each.id;
@@ -192,14 +181,10 @@ BEGIN
         ELSE
             full_up := full_up || each.session;
             passed := passed + 1;
-            due := due || each.resources;
         END IF;
     END LOOP;
     IF passed > 0 THEN -- a session may have room soon
         PERFORM celery_semaphore.v1_mark_in_use(_name, _m.now);
-        IF array_remove(due, _name) <> '{}' THEN -- H8: they stand for waits there
-            PERFORM celery_semaphore.v1_mark_due(array_remove(due, _name));
-        END IF;
     END IF;
     UPDATE celery_semaphore.waiter AS w
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)

@@ -26,7 +26,6 @@ BEGIN
             PERFORM celery_semaphore.v1_free_rows(
                 celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(held.ticket)).nonce),
                 held.resources, m.now);
-            PERFORM celery_semaphore.v1_step_in(held.resources[1], held.resources);
             INSERT INTO celery_semaphore.waiter
                 (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights,
                     limits,
@@ -62,7 +61,6 @@ BEGIN
         ELSIF NOT celery_semaphore.v1_may_stay(found_here, _m) THEN
             -- As E7, which ends the grants of the other claims.
             PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources[n:n], _m.now);
-            PERFORM celery_semaphore.v1_step_in(_resources[n], found_here.resources);
             UPDATE celery_semaphore.waiter AS w
             SET epoch = _m.epoch, state = CASE WHEN _awake THEN 'in_line' ELSE 'in_transit' END,
                 due = CASE WHEN _awake THEN w.due ELSE _m.now END,

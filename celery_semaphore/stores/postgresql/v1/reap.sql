@@ -95,9 +95,5 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    UPDATE celery_semaphore.resource AS r SET reap_at = CASE
-        WHEN _soon THEN _m.now
-        WHEN r.reap_at BETWEEN _m.now AND _m.now + celery_semaphore.v1_look_again() THEN least(r.reap_at, next) -- H8
-        ELSE next END
-    WHERE r.name = _name;
+    UPDATE celery_semaphore.resource AS r SET reap_at = CASE WHEN _soon THEN _m.now ELSE next END WHERE r.name = _name;
 END $$;

@@ -81,9 +81,6 @@ BEGIN
         PERFORM celery_semaphore.v1_wake(session, NULL, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
-    IF (stays OR awake) AND (cardinality(_a.resources) > 1 OR _ats[_n].line_claims IS NOT NULL) THEN
-        PERFORM celery_semaphore.v1_step_in(_a.resources[_n], _a.resources);
-    END IF;
     INSERT INTO celery_semaphore.waiter
         (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
             claims,

@@ -62,18 +62,13 @@ CREATE FUNCTION celery_semaphore.v1_end_wait(
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_resource;
-    stood celery_semaphore.waiter;
     gone bool := _parked;
 BEGIN
     FOREACH at IN ARRAY _ats LOOP
         CONTINUE WHEN NOT at.waits;
         DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) AND (_parked OR w.payload IS NULL)
-        RETURNING w.* INTO stood;
-        IF FOUND AND stood.state = 'in_line' THEN
-            PERFORM celery_semaphore.v1_wake_others(at.name, stood.resources);
-        END IF;
-        gone := gone OR stood.id IS NOT NULL;
+        WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) AND (_parked OR w.payload IS NULL);
+        gone := gone OR FOUND;
     END LOOP;
     IF gone THEN
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources, _now);

@@ -7,7 +7,6 @@ CREATE TYPE celery_semaphore.v1_resource AS (
     reap_at bigint,
     mean float8,
     too_heavy_above bigint, -- see v1_first_in_line
-    line_claims text[], -- see v1_step_in
     occupied bigint,
     token bigint, -- the largest one so far
     rows int, -- of its permits, free ones too
@@ -32,7 +31,7 @@ BEGIN
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(_name)) AND d.until > now
             ORDER BY d.name DESC LIMIT 1
         ),
-        r.reap_at, r.mean, r.too_heavy_above, r.line_claims, held.occupied, held.token, held.rows, held.free, held.mine,
+        r.reap_at, r.mean, r.too_heavy_above, held.occupied, held.token, held.rows, held.free, held.mine,
         held.last_end, held.overdue,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
@@ -92,10 +91,7 @@ BEGIN
         END IF;
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line', outbox = false
         WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF FOUND THEN
-            UPDATE celery_semaphore.resource AS r SET line_claims = NULL
-            WHERE r.name = _name AND r.line_claims IS NOT NULL;
-        ELSIF NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN
+        IF NOT FOUND AND NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN
             -- A row from earlier claims.
             DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
         END IF;
@@ -103,8 +99,6 @@ BEGIN
     over := ARRAY( -- others wait for this call
         SELECT w.id FROM celery_semaphore.waiter AS w
         WHERE w.resource = _name AND w.ends <= _m.now AND w.state <> 'granted' ORDER BY w.ends LIMIT 1000);
-    PERFORM celery_semaphore.v1_wake_others(_name, w.resources) FROM celery_semaphore.waiter AS w
-    WHERE w.id = ANY (over) AND w.state = 'in_line' AND cardinality(w.resources) > 1;
     DELETE FROM celery_semaphore.waiter AS w WHERE w.id = ANY (over) AND w.payload IS NULL;
     UPDATE celery_semaphore.waiter AS w SET state = 'ended', outbox = true, ends = _m.now + _m.take_up
     WHERE w.id = ANY (over);

@@ -40,8 +40,7 @@ function expiry.end_overdue(at)
         if not mine or mine.by == "" then
             records.mark_released(at, name)
         elseif call("HEXISTS", at.payloads, nonce) == 1 then
-            local info, ticket = waits.info(at, nonce)
-            waits.step_in(at, ticket, info)
+            call("ZADD", at.line, 0, waits.ticket_of(at, nonce))
         elseif session_of(at, nonce) then
             not_taken_up(at, nonce, mine.since)
         else -- its message was sent, or it is a record from earlier claims

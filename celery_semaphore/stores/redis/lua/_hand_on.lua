@@ -1,11 +1,10 @@
 -- Grant free permits to the first wait in line: H1 to H11 of docs/maintain/architecture.md. All claims of the head
--- are tried at one instant. If another claim refuses it, it moves to that resource's line, and stands there for those
--- behind it here that have this claim, too. If it finds no room here, it blocks the line, or heavy waits would starve;
--- only a wait heavier than the limit is stepped over. If the line is empty, a free permit goes to the next acquire.
+-- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
+-- it blocks the line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is
+-- empty, a free permit goes to the next acquire.
 local hand_on = {}
-local MOST = 100 -- grants and moves in one call; if some are grants, the caller calls again for the rest
-local LOOK_AGAIN = 100000 -- microseconds until a reaper looks again, if all were moves
-local grants, moves, again = 0, 0, false
+local MOST = 100 -- tries in one call; the caller calls again for the rest
+local tries, undeclared, again = 0, {}, false
 local granted = {} -- the nonces of waits that a session must take up
 local by_name = {}
 for _, at in ipairs(resources) do
@@ -33,16 +32,12 @@ local function grant(ticket, info, claims, home)
     local parked = call("HEXISTS", home.payloads, nonce) == 1
     local ends = parked and now + waits.TAKE_UP or GRANT_END
     for n, claim in ipairs(claims) do
-        if n > 1 then
-            waits.woken[claim.at.name] = true
-            if holders.read(claim.at, GRANT .. nonce) then
-                holders.take_back(claim.at, nonce) -- from other claims: its weight would stay where this one is 1
-            end
+        if n > 1 and holders.read(claim.at, GRANT .. nonce) then
+            holders.take_back(claim.at, nonce) -- from other claims: its weight would stay where this one is 1
         end
         permits.write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
         index.mark_in_use(claim.at, ends)
     end
-    grants = grants + 1
     call("ZREM", home.line, ticket)
     for n = 2, #claims do -- it may have records on the others, too, from earlier or later claims
         local there, stood = waits.info(claims[n].at, nonce)
@@ -68,20 +63,17 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- Move a wait to the line of another resource. A record of its ticket there, mostly of a later refusal with other
+-- H8: move a wait to the line of another resource. A record of its ticket there, mostly of a later refusal with other
 -- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
--- be the only message of the task that is left. Return whether it stands there with its claims: then it stands for
--- those behind it here, too.
+-- be the only message of the task that is left.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     local there, ticket = waits.info(other, nonce)
-    moves = moves + 1
     waits.dequeue(home, nonce)
-    waits.woken[other.name] = true
     if payload and there and call("HEXISTS", other.payloads, nonce) == 0 then
         head = ticket < head and ticket or head
-        waits.wake_others(other, waits.dequeue(other, nonce))
-        there = nil
+        waits.dequeue(other, nonce)
+        there, again = nil, true -- the one that stands there now may fit, or let others pass
     end
     if not there then
         line.enqueue(other, head, info, payload)
@@ -102,34 +94,6 @@ local function move(home, other, head, info)
         end
     end
     index.mark_in_use(other, permits.paused_until(other)) -- O3
-    return not there and not granted_until
-end
-
--- H8: move the head to the line of another resource. If one behind it does not claim that resource, those before that
--- one move, too. Return whether to go on.
-local function move_on(home, other, head, info)
-    if not move(home, other, head, info) then
-        return true
-    elseif call("HGET", home.ledger, "line_claims") then
-        return false
-    end
-    local range, passes = line.range_before_others(home, other.name)
-    while range and grants + moves < MOST do
-        local ticket, more = line.first(home, range, permits.limit_of(home))
-        again = again or more or false
-        if not ticket and not passes then
-            index.mark_in_use(home, now + LOOK_AGAIN)
-        end
-        if not ticket or more then
-            return passes and not more
-        end
-        info = waits.info(home, records.nonce_of(ticket))
-        if not sessions.has_room(info.session) then -- H11
-            return false
-        end
-        move(home, other, ticket, info)
-    end
-    return range ~= nil
 end
 
 -- Try the head of the line; return whether to go on.
@@ -144,16 +108,15 @@ local function try(home)
     if line.refusal(claims[1], head) or not sessions.has_room(info.session) then -- H6, H11
         return false
     elseif short then -- H7: the head blocks the line until a call has all its claims
-        for _, name in ipairs(info.names) do
-            waits.woken[name] = not by_name[name] or waits.woken[name]
-        end
+        undeclared = info.names
         return false
     end
     local other = elsewhere(claims, head)
-    if other then
-        return move_on(home, other, head, info)
+    if not other then
+        grant(head, info, claims, home)
+    else
+        move(home, other, head, info)
     end
-    grant(head, info, claims, home)
     return true
 end
 
@@ -166,37 +129,21 @@ local function pass_on(home)
         index.mark_in_use(home, permits.paused_until(home)) -- O3
         return
     end
-    while grants + moves < MOST and try(home) do end -- H10
-end
-
--- Try the lines until none is woken any more. Return the names of those that this call did not declare.
-local function pass_all_on()
-    for _, at in ipairs(resources) do
-        waits.woken[at.name] = true
-    end
-    repeat
-        local tried = false
-        for _, at in ipairs(resources) do
-            if waits.woken[at.name] then
-                waits.woken[at.name], tried = nil, true
-                pass_on(at)
-            end
+    while try(home) do
+        tries = tries + 1
+        if tries >= MOST then -- H10
+            again = true
+            return
         end
-    until not tried
-    local undeclared = {}
-    for name in pairs(waits.woken) do
-        table.insert(undeclared, name)
     end
-    table.sort(undeclared)
-    return undeclared
 end
 
 function hand_on.answer()
-    local undeclared = pass_all_on()
-    local is_full = grants + moves >= MOST
-    again = again or is_full and grants > 0
+    for _, at in ipairs(resources) do
+        pass_on(at)
+    end
     -- The caller may die before it calls again: then the next reaper continues.
-    local look = (again or #undeclared > 0) and now or in_grace and grace_until or is_full and now + LOOK_AGAIN or nil
+    local look = (again or #undeclared > 0) and now or in_grace and grace_until or nil
     local outgoing = {}
     for _, at in ipairs(resources) do
         holders.update_index(at, look)

@@ -11,15 +11,6 @@ function index.mark_in_use(at, look)
     end
 end
 
--- Let a reaper look at a resource that this call may not have declared, whose ledger it must not touch.
-local due = {}
-function index.mark_due(name)
-    if not due[name] then
-        due[name] = true
-        call("ZADD", INDEX, "LT", now, name)
-    end
-end
-
 -- Let an idle resource expire after a while.
 function index.expire_idle(at)
     call("PEXPIRE", at.ledger, math.ceil(LEASE / 100)) -- ten leases, in ms

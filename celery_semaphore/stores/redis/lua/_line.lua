@@ -23,15 +23,11 @@ function line.enqueue(at, ticket, info, payload)
     -- First: a server without free memory refuses this.
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
     if before then
-        waits.wake_others(at, waits.step_out(at, stood) and before)
+        waits.step_out(at, stood)
         waits.forget_name(at, before.name, nonce)
     end
     local held = info.session and sessions.reach(info)
-    if payload or held then
-        waits.step_in(at, ticket, info)
-    else
-        call("ZADD", at.transit, 0, ticket)
-    end
+    call("ZADD", (payload or held) and at.line or at.transit, 0, ticket)
     local forgotten = not payload and not held and info.due + math.max(LEASE, info.keeps or 0)
     call("ZADD", at.due, forgotten or info.ends or "+inf", nonce)
     if payload then
@@ -58,10 +54,9 @@ function line.put_back(at, nonce)
     local info, ticket = waits.info(at, nonce)
     if info and info.session then
         return line.return_held(at, ticket, info)
-    elseif info and call("HEXISTS", at.payloads, nonce) == 1 then
-        waits.step_in(at, ticket, info)
     elseif info then
-        call("ZADD", at.transit, 0, ticket)
+        local stays = call("HEXISTS", at.payloads, nonce) == 1
+        call("ZADD", stays and at.line or at.transit, 0, ticket)
     end
     index.mark_in_use(at, now)
 end
@@ -92,8 +87,8 @@ function line.first_reachable(at, up_to)
     return nil, nil, true
 end
 
-local function set_aside(at, ticket, info, most)
-    waits.wake_others(at, call("ZREM", at.line, ticket) == 1 and info)
+local function set_aside(at, ticket, most)
+    call("ZREM", at.line, ticket)
     call("ZADD", at.aside, 0, ticket)
     if at.too_heavy_above ~= most then
         at.too_heavy_above = most
@@ -116,11 +111,10 @@ local function passes_over(at, up_to)
     index.mark_in_use(at, now) -- the session may have room soon
     local found = call("HMGET", at.tickets, unpack(nonces))
     for n, record in ipairs(found) do
-        local info = cmsgpack.unpack(record:sub(RANK + 1))
-        if sessions.has_room(info.session) then
+        local session = cmsgpack.unpack(record:sub(RANK + 1)).session
+        if sessions.has_room(session) then
             return n > 1
         end
-        waits.mark_others_due(at, info)
         at.passed, at.passed_over = tickets[n], (at.passed_over or 0) + 1
     end
     return true
@@ -134,7 +128,7 @@ function line.first(at, up_to, limit)
     if too_heavy_above and not (limit and limit <= too_heavy_above) then
         call("ZUNIONSTORE", at.line, 2, at.line, at.aside)
         call("DEL", at.aside)
-        call("HDEL", at.ledger, "too_heavy_above", "line_claims")
+        call("HDEL", at.ledger, "too_heavy_above")
         at.too_heavy_above = nil
     end
     for _ = 1, MOST do
@@ -146,7 +140,7 @@ function line.first(at, up_to, limit)
         if not ticket then
             return nil
         elseif info.weights[at.name] > most then
-            set_aside(at, ticket, info, most)
+            set_aside(at, ticket, most)
         elseif sessions.has_room(info.session) or not passes_over(at, up_to) then
             return ticket
         end
@@ -161,23 +155,5 @@ function line.refusal(claim, ticket)
     if why or claim.at.no_waiters then
         return why
     end
-    claim.behind = line.first(claim.at, "(" .. ticket, claim.limit)
-    if claim.behind then return "saturated" end -- C5
-end
-
--- H8: look at the next hundred waits in line for the first that does not claim this resource. Return the range before
--- it, and whether there is one; or nothing if all that are left claim it.
-function line.range_before_others(at, name)
-    local tickets, nonces = call("ZRANGEBYLEX", at.line, after(at), "+", "LIMIT", 0, MOST), {}
-    for n, ticket in ipairs(tickets) do
-        nonces[n] = records.nonce_of(ticket)
-    end
-    for n, record in ipairs(#nonces > 0 and call("HMGET", at.tickets, unpack(nonces)) or {}) do
-        if not cmsgpack.unpack(record:sub(RANK + 1)).weights[name] then
-            return "(" .. tickets[n], true
-        end
-    end
-    if #tickets == MOST then
-        return "[" .. tickets[MOST], false
-    end
+    if line.first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
 end

@@ -28,7 +28,7 @@ function own_wait.forget()
             -- For a wait that has ended: when its message is offered again.
             local ends = call("ZSCORE", at.due, own_wait.nonce)
             info.ends = ends ~= "inf" and tonumber(ends) or nil
-            waits.wake_others(at, waits.dequeue(at, own_wait.nonce))
+            waits.dequeue(at, own_wait.nonce)
         end
     end
     return payload, info

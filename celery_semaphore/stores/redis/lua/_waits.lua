@@ -1,7 +1,5 @@
 -- Read, move and end waits; see _line.lua for the keys.
---   woken  name of a resource -> true if its line must be tried before this call ends, or by a reaper
-local woken = {}
-local waits = {TAKE_UP = tonumber(ARGV[2]), woken = woken}
+local waits = {TAKE_UP = tonumber(ARGV[2])}
 
 -- Return the ticket of a wait with its present rank, or nil.
 function waits.ticket_of(at, nonce)
@@ -44,68 +42,27 @@ function waits.forget_name(at, name, nonce)
     end
 end
 
--- Take a wait out of its line; its record stays. Return whether it could be granted a permit there.
+-- Take a wait out of its line; its record stays.
 function waits.step_out(at, ticket)
-    for _, key in ipairs(ticket and {at.transit, at.aside} or {}) do
+    for _, key in ipairs(ticket and {at.transit, at.line, at.aside} or {}) do
         call("ZREM", key, ticket)
     end
-    return ticket and call("ZREM", at.line, ticket) == 1
-end
-
--- H8: let a reaper look at the other resources of a wait that this line does without: it stood for waits there.
-function waits.mark_others_due(at, info)
-    for _, name in ipairs(info.names) do
-        if name ~= at.name then
-            index.mark_due(name)
-        end
-    end
-end
-
--- H8: try the lines of the other resources of a wait that left this line. `info` may be false.
-function waits.wake_others(at, info)
-    for _, name in ipairs(info and info.names or {}) do
-        waits.woken[name] = name ~= at.name or waits.woken[name]
-    end
-    if info then
-        waits.mark_others_due(at, info)
-    end
-end
-
--- Return the names of the resources that a wait claims, or nil for a single one.
-local function claims_of(info)
-    if #info.names > 1 then
-        local names = {unpack(info.names)}
-        table.sort(names)
-        return table.concat(names, "\n")
-    end
-end
-
--- Put a wait among those that can be granted a permit. "line_claims" of the ledger has the resources that each of them
--- claims, if those are the same, several ones, and known; without it they may differ.
-function waits.step_in(at, ticket, info)
-    local known, claims = call("HGET", at.ledger, "line_claims") or nil, claims_of(info)
-    if claims and claims ~= known and call("EXISTS", at.line) == 0 then
-        call("HSET", at.ledger, "line_claims", claims)
-    elseif known and claims ~= known then
-        call("HDEL", at.ledger, "line_claims")
-    end
-    call("ZADD", at.line, 0, ticket)
 end
 
 -- E5, E7: put a wait in transit, where it keeps its place for a while and blocks no other.
 function waits.send_off(at, ticket, info)
     local nonce = ticket:sub(RANK + 2)
     info.due = now
-    waits.wake_others(at, waits.step_out(at, ticket) and info)
+    waits.step_out(at, ticket)
     call("ZADD", at.transit, 0, ticket)
     call("ZADD", at.due, now + math.max(LEASE, info.keeps), nonce)
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
 end
 
--- Delete a wait, with its message and its grant in the session's list. Return its record if it stood in line.
+-- Delete a wait, with its message and its grant in the session's list.
 function waits.dequeue(at, nonce)
     local info, ticket = waits.info(at, nonce)
-    local stood = waits.step_out(at, ticket)
+    waits.step_out(at, ticket)
     call("ZREM", at.due, nonce)
     if call("HDEL", at.payloads, nonce) == 1 then
         call("ZREM", at.outbox, nonce)
@@ -115,7 +72,6 @@ function waits.dequeue(at, nonce)
         sessions.tell(info.session, at, nonce)
     end
     call("HDEL", at.tickets, nonce)
-    return stood and info
 end
 
 -- Return whether this wait is in line or set aside.
@@ -132,7 +88,7 @@ function waits.end_parked(at, nonce)
         return
     end
     local info, ticket = waits.info(at, nonce)
-    waits.wake_others(at, waits.step_out(at, ticket) and info)
+    waits.step_out(at, ticket)
     call("ZADD", at.outbox, 0, nonce)
     waits.forget_name(at, info.name, nonce)
     index.mark_in_use(at, now)

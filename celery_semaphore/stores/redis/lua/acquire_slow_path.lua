@@ -54,19 +54,10 @@ end
 for n, claim in ipairs(whole and {} or claims) do
     local reason = line.refusal(claim, ticket)
     if reason then -- A13
-        local before = claim.behind and records.nonce_of(claim.behind)
-        if before and #waits.info(claim.at, before).names > 1 then -- it may stand still for another resource (H8)
-            index.mark_due(claim.at.name)
-        end
         return own_wait.refuse(n, reason)
     end
 end
 own_wait.forget() -- A10 or A14
-for _, claim in ipairs(#claims > 1 and claims or {}) do
-    if not claim.at.no_waiters and permits.occupied(claim.at) + claim.weight < permits.limit_of(claim.at) then
-        index.mark_due(claim.at.name) -- its lines may go on (H8)
-    end
-end
 if not messages.is_first then
     messages.remember(messages.carried, messages.own)
 elseif messages_key then

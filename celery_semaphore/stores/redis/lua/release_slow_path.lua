@@ -8,7 +8,7 @@ for _, at in ipairs(resources) do
         call("HSET", at.ledger, "latest", at.held_for)
     end
     if call("HEXISTS", at.tickets, wait) == 1 and (nonce or call("HEXISTS", at.payloads, wait) == 0) then
-        waits.wake_others(at, waits.dequeue(at, wait))
+        waits.dequeue(at, wait)
         given_up = wait
     end
 end
