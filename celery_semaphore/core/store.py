@@ -52,9 +52,13 @@ class Store(Protocol):
     """
 
     epoch: int | None  # the newest one that this client, or its parent process, has seen
-    in_force: tuple[
-        int, int
-    ]  # lease and take-up that it brings, in microseconds; as its parent process knew them
+
+    @property
+    def in_force(self) -> tuple[int, int]:
+        """The lease and the take-up that its calls bring, in microseconds; settable to what a parent process knew."""
+
+    @in_force.setter
+    def in_force(self, in_force: tuple[int, int]) -> None: ...
 
     @property
     def lease(self) -> float:

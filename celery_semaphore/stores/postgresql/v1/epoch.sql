@@ -144,7 +144,8 @@ BEGIN
     END IF;
     -- The caller knew what the first one of this epoch did not; its durations, too, were in force before (A16).
     UPDATE celery_semaphore.epoch AS e
-    SET grace_until = _now + _call.lease * 2 / 3, lease = _call.lease, take_up = _call.take_up
+    SET grace_until = _now + greatest(_call.lease, CASE WHEN _now < e.slow_until THEN e.slow END) * 2 / 3,
+        lease = _call.lease, take_up = _call.take_up
     WHERE e.one AND e.id <> known AND e.grace_until = 0 AND _now < e.created + _call.lease;
     IF FOUND THEN
         UPDATE celery_semaphore.epoch_before AS b SET lease = _call.lease, take_up = _call.take_up WHERE b.one;
