@@ -100,8 +100,8 @@ IN_STORES = [
     postgresql(
         *FIRST,
         "v1/epoch.sql",
-        "SET grace_until = _now + _call.lease * 2 / 3, lease = _call.lease, take_up = _call.take_up\n",
-        "SET grace_until = _now + _call.lease * 2 / 3\n",
+        "e.slow END) * 2 / 3,\n        lease = _call.lease, take_up = _call.take_up\n",
+        "e.slow END) * 2 / 3\n",
         tests=POSTGRES,
     ),
     postgresql(
