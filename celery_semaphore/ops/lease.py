@@ -7,6 +7,7 @@ from contextlib import closing
 import click
 from celery.bin.base import CeleryCommand
 
+from ..core.seconds import SHORTEST_LEASE_S
 from ..core.store import Store
 from ..settings import Settings
 from .terminal import said_in_one_line, say
@@ -29,6 +30,9 @@ def lease(ctx: click.Context, seconds: float) -> None:
 
 
 def _changed(store: Store, seconds: float, settings: Settings) -> str:
+    if 0 < seconds < SHORTEST_LEASE_S:  # no process could have it as its setting
+        msg = f"SECONDS must be {SHORTEST_LEASE_S:g} or more."
+        raise click.UsageError(msg)
     store.check()  # learns what the store keeps
     before = store.lease
     try:

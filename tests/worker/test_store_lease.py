@@ -58,6 +58,11 @@ def test_a_worker_learns_the_lease_that_the_store_keeps(site: Site) -> None:
     site.let_go()
 
 
+def test_no_lease_that_a_setting_could_not_have(site: Site) -> None:
+    said = Command(site.env())("lease", "0.5")
+    assert (said.code, "SECONDS must be 1 or more" in said.err) == (2, True)
+
+
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
 def test_no_other_number(site: Site, seconds: str) -> None:
     said = Command(site.env())("lease", "--", seconds)
