@@ -294,15 +294,15 @@ class Stores(RuleBasedStateMachine):
         return {each for each in self.parked if each.startswith(task)}
 
     @precondition(lambda self: self.taken)
-    @rule()
-    def sent(self) -> None:
-        self._sent()
+    @rule(arrive=st.booleans())
+    def sent(self, arrive: bool) -> None:
+        self._sent(arrive=arrive)
 
-    def _sent(self) -> None:
+    def _sent(self, *, arrive: bool = True) -> None:
         """The broker has the message that was taken first."""
         grant, stands_for = self.taken.pop(0)
         nonce = grant.ticket.nonce
-        self.ask(lambda store: store.sent([grant]))
+        self.ask(lambda store: store.sent([grant], arrive=arrive))
         self.sent_for.add(nonce)
         # Seen after the call: a grant that ended in this moment, which no call has noticed, goes on.
         granted = [each for seen in self.seen for each in seen.holders if each.granted]

@@ -126,6 +126,13 @@ NOT_ARRIVED = [
         "m.now + m.take_up",
         noticed_by=OUTBOX,
     ),
+    on_redis(
+        *LATER,
+        "sent",
+        "holders.update_index(at, arg(4) and now)",
+        "holders.update_index(at)",
+        noticed_by=OUTBOX,
+    ),
     on_postgresql(
         *LATER,
         "v1/outbox.sql",

@@ -53,16 +53,22 @@ class Outbox(Suite):
         assert messages(reaped(store)) == [b"b"]
         assert not store.reap()
 
+    @pytest.mark.parametrize("swept", [False, True], ids=["", "reaped before"])
     @pytest.mark.parametrize("claims", [claim(), BOTH], ids=["one", "both"])
     def test_the_permit_of_one_that_does_not_arrive_is_handed_on(
-        self, store: Store, clock: Clock, claims: list[Claim]
+        self, store: Store, clock: Clock, claims: list[Claim], swept: bool
     ) -> None:
-        """Send a message to a queue without a worker: it keeps its place, and the next in line gets the permit."""
+        """Send a message to a queue without a worker: it keeps its place, and the next in line gets the permit.
+
+        A sweep may reap between ``take`` and ``sent``, when nothing is overdue.
+        """
         admitted(store, claims, "a")
         first = parked(store, claims, "b")
         clock.advance(1)
         second = parked(store, claims, "c")
         (grant,) = released(store, "a", claims)
+        if swept:
+            assert not store.reap()
         store.sent([grant], arrive=False)
         (other,) = reaped(store)
         assert (grant.ticket, other.ticket) == (first, second)

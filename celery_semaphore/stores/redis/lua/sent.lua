@@ -15,6 +15,6 @@ for _, at in ipairs(resources) do
     if granted then
         call("ZADD", at.holders, now + (arg(4) and 0 or waits.TAKE_UP), GRANT .. nonce)
     end
-    holders.update_index(at)
+    holders.update_index(at, arg(4) and now)
 end
 return {epoch}
