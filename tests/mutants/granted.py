@@ -22,7 +22,7 @@ ON_TO_OTHERS = [
         "main_process/unstarted_messages",
         "            self._find_others()\n",
         "            pass\n",
-        f"{IDLES}[limit 1-1-40-8.0-site]",
+        f"{IDLES}[limit 1-site]",
     ),
     granted(
         "a busy worker goes on to receive",

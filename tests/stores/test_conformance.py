@@ -91,6 +91,7 @@ class TestValkeyStore(OnServer, StoreConformance):
         self.server = valkey
 
 
+@pytest.mark.versions
 class TestRedisStore(OnServer, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
@@ -159,6 +160,7 @@ class OnPostgres:
         self.server.set_format(number)
 
 
+@pytest.mark.versions
 class TestPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, postgres: PostgresServer) -> None:

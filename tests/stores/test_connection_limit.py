@@ -130,7 +130,9 @@ def test_a_forked_child_has_places_of_its_own(server: RedisServer, open_at: Open
     assert store._link.ask(exchange) == 0
 
 
-@pytest.mark.parametrize("fixture", ["postgres", "embedded_postgres"])
+@pytest.mark.parametrize(
+    "fixture", ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.versions)]
+)
 def test_a_crowd_waits_for_postgresql(
     request: pytest.FixtureRequest, fixture: str, crowd: Callable[[Any], list[Any]]
 ) -> None:

@@ -141,7 +141,10 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
             process.kill()
 
 
-@pytest.fixture(params=["valkey", "redis", "postgres", "embedded_postgres"])
+OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.versions) for each in ("redis", "postgres")]
+
+
+@pytest.fixture(params=["valkey", "embedded_postgres", *OTHER_VERSIONS])
 def url(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(request.param).url
     return found

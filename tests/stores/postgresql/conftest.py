@@ -21,7 +21,8 @@ from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 
 OpenAt = Callable[..., PostgresStore]
 StartServer = Callable[..., PostgresServer]
-BOTH = {"postgres": PostgresServer, "embedded_postgres": EmbeddedPostgresServer}
+KINDS = {"embedded_postgres": EmbeddedPostgresServer, "postgres": PostgresServer}
+BOTH = ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.versions)]
 
 
 @pytest.fixture(params=BOTH)
@@ -33,7 +34,7 @@ def server(request: pytest.FixtureRequest) -> PostgresServer:
 @pytest.fixture(params=BOTH)
 def start_server(request: pytest.FixtureRequest) -> Iterator[StartServer]:
     """Starts a server that may be stopped, and installs the schema."""
-    kind = BOTH[request.param]
+    kind = KINDS[request.param]
     need(kind)
 
     def start(**options: Any) -> PostgresServer:

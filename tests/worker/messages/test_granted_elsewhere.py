@@ -52,24 +52,19 @@ def starts(site: Site, resource: str) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broker", BROKERS)
-@pytest.mark.parametrize(
-    ("claim", "count", "longest"), [(ONE, 40, 8.0), (API, 40, 4.0)], ids=["limit 1", "limit 5"]
-)
+@pytest.mark.parametrize("claim", [ONE, API], ids=["limit 1", "limit 5"])
 def test_no_permit_idles_beside_a_free_process(
-    broker: str, claim: Claim, count: int, longest: float, request: pytest.FixtureRequest
+    broker: str, claim: Claim, request: pytest.FixtureRequest
 ) -> None:
     """Half of what is granted reaches the busy worker first."""
     site: Site = request.getfixturevalue(broker)
     site.lease = 60.0
     store = site.store()
-    results, busy = parked_beside_a_busy_worker(site, store, claim, count)
-    since = time.monotonic()
+    results, busy = parked_beside_a_busy_worker(site, store, claim, 40)
     let_run(store, claim)
-    wait_until(lambda: site.counter.stats("w")["completed"] == count, 30, "all have run")
-    took = time.monotonic() - since
+    wait_until(lambda: site.counter.stats("w")["completed"] == 40, 30, "all have run")
     began = starts(site, "w")
     assert max(b - a for a, b in pairwise(began)) < LONGEST_IDLE_S
-    assert took < longest
     done(results)
     assert not any(each.ready() for each in busy)
     site.let_go("work")

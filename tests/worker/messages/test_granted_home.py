@@ -72,7 +72,7 @@ def test_stays_with_the_broker_until_that_has_it_at_home(
     wait_until(lambda: site.inside("w") == 1, 20, "it runs")
     proxy.cut()
     wait_until(lambda: "waiting tasks stay here" in worker.log(), 20, "it cannot be published")
-    assert site.all_back(ONE)
+    site.wait_all_back(ONE, 10)
     assert [each["id"] for each in queued(valkey)] == [result.id], "unacknowledged"
     proxy.restore()
     done([result], 30)

@@ -74,9 +74,8 @@ def comes_back(site: Site, parked: list[AsyncResult]) -> None:
     ran_once(site, "w", parked, 2, parked=False)
     places = {result.id: n for n, result in enumerate(parked)}
     moved = [abs(places[task] - n) for n, task in enumerate(started(site, "w"))]
-    assert max(moved) <= 12, (
-        "what its worker has prefetched may be overtaken on its way into the store"
-    )
+    # One that was prefetched may be overtaken on its way into the store, by many while its process gets no processor.
+    assert sum(moved) / len(moved) < 3, "they keep their places"
 
 
 @pytest.mark.parametrize("how", STOPS)
