@@ -25,9 +25,7 @@ def server(request: pytest.FixtureRequest) -> RedisServer:
     return found
 
 
-@pytest.fixture(
-    params=["start_valkey", pytest.param("start_redis", marks=pytest.mark.versions)]
-)
+@pytest.fixture(params=["start_valkey", pytest.param("start_redis", marks=pytest.mark.versions)])
 def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
     """Starts a server that may be killed."""
     found: Callable[..., RedisServer] = request.getfixturevalue(request.param)

@@ -56,7 +56,7 @@ class Outbox(Suite):
     @pytest.mark.parametrize("swept", [False, True], ids=["", "reaped before"])
     @pytest.mark.parametrize("claims", [claim(), BOTH], ids=["one", "both"])
     def test_the_permit_of_one_that_does_not_arrive_is_handed_on(
-        self, store: Store, clock: Clock, claims: list[Claim], swept: bool
+        self, store: Store, clock: Clock, claims: list[Claim], *, swept: bool
     ) -> None:
         """Send a message to a queue without a worker: it keeps its place, and the next in line gets the permit.
 
