@@ -95,7 +95,8 @@ def test_revoked_while_it_runs(
     wait_until(lambda: module_site.inside(resource) == 0, 20, "it ended")
     module_site.wait_all_back(ONE, LOST)
     wait_until(result.ready, 20, "it has a state")
-    assert result.state == ("FAILURE" if signal == "SIGUSR1" else "REVOKED")
+    # Celery's main process stores REVOKED, and a process that SIGUSR1 did not end FAILURE: whichever is later.
+    assert result.state in ({"REVOKED", "FAILURE"} if signal == "SIGUSR1" else {"REVOKED"})
 
 
 def test_a_permit_is_kept_while_its_process_runs(site: Site) -> None:

@@ -50,9 +50,12 @@ def test_a_shutdown_drops_none_that_the_worker_had_accepted(
         site.send("hold", 0.0, "w", exchange="short", routing_key="short")
     wait_until(lambda: prefetch(site, worker) == LENGTH, 30, "it holds as many as are safe")
     wait_until(lambda: worker.log().count("] waits ") == LENGTH, 30, "all of them")
-    listed = rabbitmq_server.control(
-        "list_queues", "-p", site.broker.rpartition("/")[2], "name", "messages_ready"
-    )
+    for _ in range(
+        LENGTH
+    ):  # of the 200 those are dropped that come before the worker has taken so many
+        site.send("hold", 0.0, "w", exchange="short", routing_key="short")
+    host = site.broker.rpartition("/")[2]
+    listed = rabbitmq_server.control("list_queues", "-p", host, "name", "messages_ready")
     assert re.search(rf"short\s+{LENGTH}\b", listed)
     accepted = set(re.findall(r"Task hold\[(\S+)\] received", worker.log()))
     getattr(worker, how)()
