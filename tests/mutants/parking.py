@@ -184,7 +184,7 @@ OUT_OF_THE_STORE = [
     ),
     parking(
         "a report without an answer is left to the end of the grant",
-        "the message ends the wait when it is admitted; but a PostgreSQL that crashes may forget that, and sends it again",
+        "the message ends the wait when it is admitted; but if that is later, the store sends it once more",
         "messages/bring_back",
         "            self._report()  # what an earlier attempt could not: its grants tell the store which messages are meant\n",
         "",

@@ -412,6 +412,14 @@ MUTANTS = (
         tests=RESTARTS,
     ),
     postgresql(
+        "no permit needs to wait for the disk",
+        "its holder restores it; but one whose task has ended does not, and its parked message comes once more",
+        "v1/acquire_slow_path.sql",
+        "PERFORM set_config('synchronous_commit', 'local', true)",
+        "NULL",
+        tests=(f"{HERE}/test_crashes.py", "-k", "admitted and not embedded"),
+    ),
+    postgresql(
         "a new memory need not wait for the disk",
         "a crash forgets that there ever was one",
         "v1/epoch.sql",

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Permit, Renewal, Wait
+from celery_semaphore.core.permit import Kind, MessageId, Permit, Refusal, Renewal, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
@@ -76,6 +76,25 @@ def began(counter: Counter, enough: int) -> bool:
 def give_back(store: Store, holder: str) -> None:
     with suppress(StoreUnavailable):  # its lease ends
         store.release(holder, claim(LIMIT))
+
+
+def test_a_parked_message_that_was_admitted_is_gone(
+    start_server: StartServer, open_at: OpenAt
+) -> None:
+    """Its worker had not reported yet that it was sent, and its task may end before the server is back."""
+    server = start_server(wal_writer_delay="10s")
+    store = open_at(server.url)
+    store.acquire(claim(), "outside")
+    refusal = store.acquire(claim(), "x:1", Wait(Kind.PARK), MessageId("x"))
+    assert isinstance(refusal, Refusal)
+    assert refusal.ticket
+    store.attach(refusal.ticket, claim(), b"message", name="x")
+    (grant,) = store.take(store.release("outside", claim()).outgoing)
+    carried = Wait(Kind.PARK, grant.ticket)
+    assert isinstance(store.acquire(claim(), "x:2", carried, MessageId("x", "2")), Permit)
+    server.kill()
+    server.start()
+    assert server.run("SELECT nonce FROM celery_semaphore.waiter") == []
 
 
 @pytest.mark.slow

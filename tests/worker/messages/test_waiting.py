@@ -269,7 +269,7 @@ def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
 def test_the_store_is_told_again_if_it_did_not_answer(
     store: Store, consumed: Collection[str]
 ) -> None:
-    """A PostgreSQL that crashes may forget the run of a message that it had not heard of: it would send it again."""
+    """Or it would send each once more when its grant has ended: copies, which cost a delivery each."""
     tickets, broker = three_granted(store), Broker()
     job = bring_back(store, broker, consumed)
     store.error = StoreUnavailable("away")

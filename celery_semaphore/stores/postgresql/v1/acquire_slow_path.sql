@@ -172,6 +172,8 @@ CREATE FUNCTION celery_semaphore.v1_admit(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _p celery_semaphore.v1_held,
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
+DECLARE
+    ended celery_semaphore.waiter;
 BEGIN
     -- Count the permit as held from now on: the time from the grant to here would make the expected waits too long.
     _p.since := _m.now;
@@ -180,7 +182,13 @@ BEGIN
         PERFORM celery_semaphore.v1_write_permit(
             _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
-    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+    ended := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+    IF ended.payload IS NOT NULL THEN
+        -- The store was not told yet that this message was sent. It must be gone when its task runs: a task that ends
+        -- before a server that crashed is back restores no permit, and would run once more. As in v1_begin_epoch, the
+        -- commit does not wait for a standby.
+        PERFORM set_config('synchronous_commit', 'local', true);
+    END IF;
     IF _a.task <> '' AND _a.message IS NULL THEN
         PERFORM celery_semaphore.v1_forget_message(_a);
     ELSIF _a.task <> '' THEN
