@@ -19,7 +19,8 @@ from celery_semaphore.testing.conformance.operators import Operators
 from celery_semaphore.testing.conformance.outbox import Outbox
 from celery_semaphore.testing.conformance.parts import Acquisition, Losses, SessionWaits
 from tests.support.cluster import ClusterServer
-from tests.support.postgres import KeptLink, PostgresServer
+from tests.support.kept_link import KeptLink
+from tests.support.postgres import PostgresServer
 from tests.support.rights import as_role, as_user
 from tests.support.servers import RedisServer
 

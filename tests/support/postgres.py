@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import psutil
 import psycopg
 
-from celery_semaphore.stores.postgresql.connection import Connection
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import SchemaName, install
 
@@ -225,6 +225,18 @@ class PostgresServer(Server):
         wait_until(lambda: not (self.data / "postmaster.pid").exists(), 10)
         self.process.discard()
 
+    def kill(self) -> None:
+        """End all of its processes with SIGKILL, each of which has a group of its own."""
+        assert self.process
+        self.process.pause()  # so that it starts none meanwhile
+        others = psutil.Process(self.pid).children(recursive=True)
+        self.process.kill()
+        for each in others:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(others, 10)
+        self.process.discard()
+
     def stop_politely(self) -> None:
         self.end(signal.SIGINT)
 
@@ -249,27 +261,3 @@ class EmbeddedPostgresServer(PostgresServer):
             return None
         newest = sorted(Path(found.origin).parent.glob("pginstall*/bin/postgres"))
         return reachable(newest[-1].parent) if newest else None
-
-
-class KeptLink(Link):
-    """A link whose connections outlive it: in each new one the server compiles all functions again.
-
-    For stores of servers that run as long as the session.
-    """
-
-    _kept: ClassVar[dict[str, list[Connection]]] = {}
-
-    @property
-    def _of_server(self) -> list[Connection]:
-        return self._kept.setdefault(f"{os.getpid()} {self._parameters}", [])
-
-    def _taken(self) -> Connection:
-        try:
-            return self._idle.pop() if self._idle else self._of_server.pop()
-        except IndexError:
-            return self.connect()
-
-    def keep(self) -> None:
-        """Leave its connections to the next link."""
-        while self._idle:
-            self._of_server.append(self._idle.pop())

@@ -1,12 +1,14 @@
 """The servers start, stop, forget and remember."""
 
 import kombu
+import psycopg
 import pytest
 import redis as redis_py
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.conftest import StartServer, need
+from tests.support.postgres import PostgresServer
 from tests.support.process import listening
 from tests.support.rabbit import RabbitServer
 from tests.support.servers import RedisServer, ValkeyServer
@@ -44,6 +46,19 @@ def test_a_restart_keeps_or_drops_the_data(server_class: type[RedisServer]) -> N
         assert client.info("server")["run_id"] != run_id
         server.restart(keep_data=False)
         assert client.get("a") is None
+
+
+def test_a_killed_postgresql_keeps_what_was_committed() -> None:
+    need(PostgresServer)
+    with PostgresServer() as server:
+        server.run("CREATE TABLE a (b int)", "INSERT INTO a VALUES (1)")
+        with server.client() as client:
+            server.kill()
+            assert not listening(server.port)
+            with pytest.raises(psycopg.OperationalError):
+                client.execute("SELECT 1")
+        server.start()
+        assert server.run("TABLE a") == [(1,)]
 
 
 def test_a_server_without_memory_cannot_be_asked_to_keep_data(valkey: ValkeyServer) -> None:

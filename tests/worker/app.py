@@ -342,6 +342,8 @@ if "LOG_PREFETCH" in os.environ:
     faults.log_prefetch()
 if "REST_LONG" in os.environ:
     faults.rest_long()
+if "SWEEP_ONCE" in os.environ:
+    faults.sweep_once()
 if "ANSWER_NO_QUESTION" in os.environ:
     faults.answer_no_question(os.environ["ANSWER_NO_QUESTION"])
 if "LOG_MESSAGES" in os.environ:

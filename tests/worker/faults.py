@@ -2,7 +2,8 @@
 
 ``FAULT`` is "child|main: before|after <step>"; ``FAULT_FILE`` is made when it struck. With ``FAULT_TIMES`` it strikes
 more often, and makes ``FAULT_FILE`` with ``.1``, ``.2`` and so on for each further time. With ``FAULT_DELAY_S`` other
-threads go on for so long before it strikes.
+threads go on for so long before it strikes. With ``FAULT_GOES_ON``, nothing dies: the step waits until this file is
+there, and goes on with what the test did meanwhile.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from celery_semaphore.core import releaser
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
-from celery_semaphore.worker.messages import parking_watch, publisher
+from celery_semaphore.worker.messages import parking_watch, publisher, sweeper
 from celery_semaphore.worker.messages.publisher import Publisher
 from celery_semaphore.worker.permits.note import NotePipe
+from tests.support.process import wait_until
 
 OWNERS: dict[str, type] = {
     "asked": NotePipe,
@@ -67,6 +69,9 @@ def install(fault: str, path: str) -> None:
 def _strike(process: int, path: str) -> None:
     times = int(os.environ.get("FAULT_TIMES", "1"))
     if not any(_is_first(f"{path}.{n}" if n else path) for n in range(times)):
+        return
+    if "FAULT_GOES_ON" in os.environ:
+        wait_until(Path(os.environ["FAULT_GOES_ON"]).exists, 60, "the test's part is done")
         return
     time.sleep(float(os.environ.get("FAULT_DELAY_S", "0")))
     os.kill(process, signal.SIGKILL)
@@ -167,6 +172,11 @@ def log_looks(path: str) -> None:
 def rest_long() -> None:
     """Let the releaser read no notes of its own accord."""
     releaser.IDLE_CHECK_S = 3600.0
+
+
+def sweep_once() -> None:
+    """Let the worker sweep at its start, and not again."""
+    sweeper.SWEEP_S = sweeper.LONGEST_SWEEP_S = 3600.0
 
 
 def answer_no_question(path: str) -> None:

@@ -59,9 +59,7 @@ def test_child_dies_after_its_permit_was_noted(
 
 
 @pytest.mark.parametrize("name", ["early", "late"])
-@pytest.mark.parametrize(
-    "when", ["before release", "after release", "before released", "after released"]
-)
+@pytest.mark.parametrize("when", ["before release", "after release", "after released"])
 def test_child_dies_while_it_gives_its_permit_back(
     site: Site, tmp_path: Path, name: str, when: str
 ) -> None:

@@ -127,21 +127,26 @@ def test_a_held_one_is_revoked_while_it_waits_for_a_process(
 
 
 @both
-def test_three_revoked_by_stamps(broker: Site, store: Store) -> None:
-    """A process is free: each is discarded when the pool should have it."""
-    site = broker
-    site.start(concurrency=1, conf=CONF)
+def test_three_revoked_by_stamps(broker: Site) -> None:
+    """A process is free: each is discarded when the pool should have it, and hands the permit on.
+
+    No sweep comes in between, and the releaser reads no notes of its own accord.
+    """
+    site, store = broker, broker.store()
+    site.start(concurrency=2, conf=CONF, env={"SWEEP_ONCE": "1", "REST_LONG": "1"})
+    held = site.occupy()
     revoked = parked(site, store, 3, **stamped("b"))
     (following,) = parked(site, store)
     site.client.control.revoke_by_stamped_headers({"batch": "b"})
     site.send("free").get(timeout=10)
     since = time.monotonic()
-    store.release("outside", [ONE])
-    done([following])
+    site.let_go()
+    done([*held, following])
     assert time.monotonic() - since < 3 * AT_ONCE_S
     assert {result.get(propagate=False).__class__.__name__ for result in revoked} == {
         "TaskRevokedError"
     }
+    store.close()
 
 
 @both
