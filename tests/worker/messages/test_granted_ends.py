@@ -141,7 +141,7 @@ def test_three_revoked_by_stamps(broker: Site) -> None:
     site.send("free").get(timeout=10)
     since = time.monotonic()
     site.let_go()
-    done([*held, following])
+    done([*held, following], 20)
     assert time.monotonic() - since < 3 * AT_ONCE_S
     assert {result.get(propagate=False).__class__.__name__ for result in revoked} == {
         "TaskRevokedError"
