@@ -113,7 +113,9 @@ def test_a_server_dies(place: Place, left: str, tmp_path: Path) -> None:
         "FAULT_GOES_ON": str(goes_on),
     }
     worker = site.start(concurrency=2, env=fault)
-    results = site.occupy(task="hold_late", resource="w")
+    # RabbitMQ delivers a running task with late acks again, which Celery runs twice, limited or not.
+    holds = "hold_late" if site.broker.startswith("redis") else "hold"
+    results = site.occupy(task=holds, resource="w")
     if left in PARKING:
         struck.unlink()
     results += [site.send(name, "success", "w") for name in ("early", "late", "early", "late")]
@@ -135,7 +137,7 @@ def test_a_server_dies(place: Place, left: str, tmp_path: Path) -> None:
 
 def unacknowledged(site: Site) -> int:
     if not site.broker.startswith("redis"):
-        return 1  # it takes seconds to ask RabbitMQ
+        return 1  # RabbitMQ is not asked: that takes seconds
     with Redis.from_url(site.broker) as broker:
         return int(broker.hlen("unacked"))
 
