@@ -83,15 +83,12 @@ class Semaphore:
         timeout, as the interrupted code may hold the permit. In the thread of a running asyncio loop only a timeout of
         0 is allowed, as a wait would stop the loop; ``release`` may be called there.
         """
-        longest = self._timeout if timeout is None else seconds(timeout)
-        if longest > 0:
-            self._refuse_to_stop_a_loop()
-        held_permits = held_permits_in(self._store)
-        permit, since = BlockingWaiter(
-            self._store, (self._claim,), longest, ready=held_permits.check
-        ).acquire()
-        held_permits.add(permit, since, self._on_lost)
-        return permit
+        waiter = self._waiter(self._timeout if timeout is None else seconds(timeout))
+        try:
+            return self._acquire(waiter)
+        except BaseException:  # a signal handler may raise when the permit is there already
+            self._give_up(waiter)
+            raise
 
     def release(self, permit: Permit) -> None:
         """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
@@ -106,6 +103,11 @@ class Semaphore:
                 "%s is not released yet, retrying for one lease: %s", permit.holder, error
             )
             held_permits.release_later(permit.holder, permit.claims)
+        except SemaphoreError:
+            raise
+        except BaseException:  # a signal handler raised: the store may not have been told
+            held_permits.release_later(permit.holder, permit.claims)
+            raise
 
     def extend(self, permit: Permit) -> None:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
@@ -134,6 +136,22 @@ class Semaphore:
         """Return the current holders of permits, tasks and other code, oldest first."""
         return self._store.snapshot(self._claim.resource, waiters=1).holders
 
+    def _waiter(self, timeout: float) -> BlockingWaiter:
+        if timeout > 0:
+            self._refuse_to_stop_a_loop()
+        ready = held_permits_in(self._store).check
+        return BlockingWaiter(self._store, (self._claim,), timeout, ready=ready)
+
+    def _acquire(self, waiter: BlockingWaiter) -> Permit:
+        permit, since = waiter.acquire()
+        held_permits_in(self._store).add(permit, since, self._on_lost)
+        return permit
+
+    def _give_up(self, waiter: BlockingWaiter) -> None:
+        """Renew no more what an acquire got that does not return, and release it."""
+        held_permits_in(self._store).discard(waiter.holder)
+        waiter.give_up()
+
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""
         if is_in_event_loop():
@@ -153,9 +171,15 @@ class Semaphore:
         return self._kept_in
 
     def __enter__(self) -> Permit:
-        permit = self.acquire()
-        _entered.set((*_entered.get(), (self, permit)))
-        return permit
+        entered, waiter = _entered.get(), self._waiter(self._timeout)
+        try:
+            permit = self._acquire(waiter)
+            _entered.set((*entered, (self, permit)))
+            return permit  # noqa: TRY300 - inside, as a handler may raise before it
+        except BaseException:
+            _entered.set(entered)
+            self._give_up(waiter)
+            raise
 
     def __exit__(
         self,
@@ -171,8 +195,10 @@ class Semaphore:
                 " use acquire() and release() there"
             )
             raise RuntimeError(msg)
-        _entered.set(tuple(pair for pair in pairs if pair is not mine))
-        self.release(mine[1])
+        try:
+            self.release(mine[1])
+        finally:
+            _entered.set(tuple(pair for pair in pairs if pair is not mine))
 
     if not TYPE_CHECKING:  # else a type checker would let `async with` pass
 

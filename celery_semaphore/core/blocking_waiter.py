@@ -25,8 +25,9 @@ ASKS = 3  # acquires per lease: without a worker that sweeps, these end what is 
 class BlockingWaiter:
     """One blocking acquire, for ``timeout`` seconds; with 0 it asks once, and is never in line.
 
-    It asks as the same holder each time, so that it can ask again after a lost answer. A caller that gives the name of
-    the ``holder`` releases it, also after an error. What ``on_answer`` raises for an answer ends the wait.
+    It asks as the same holder each time, so that it can ask again after a lost answer. After any error, also one that a
+    signal handler raised when the permit had arrived, its caller must let it ``give_up``. A caller that gives the name
+    of the ``holder`` releases it. What ``on_answer`` raises for an answer ends the wait.
     """
 
     def __init__(
@@ -62,13 +63,24 @@ class BlockingWaiter:
         """Return the permit and the monotonic time before it was acquired; raise ``SemaphoreTimeout``."""
         try:
             return self._wait()
-        except BaseException:
-            if self._releases:
-                self._give_up()
-            raise
         finally:
             if self._waiting is not None:
                 self._asker.discard(self._waiting.wait)
+
+    @property
+    def holder(self) -> str:
+        """The name by which it asks, and which its permit has."""
+        return self._holder
+
+    def give_up(self) -> None:
+        """Leave the line, and release the permit that was acquired, or may have been by a lost answer."""
+        if not self._releases:
+            return
+        names: list[str | Ticket] = [self._ticket] if self._ticket else []
+        if self._unanswered or self._asked is not None:
+            names.append(self._holder)
+        for name in names:
+            self._release(name)
 
     def _wait(self) -> tuple[Permit, float]:
         while True:
@@ -149,14 +161,6 @@ class BlockingWaiter:
             self._waiting.notified.clear()  # before the acquire, which finds any grant made until then
         elif seconds > 0:
             time.sleep(seconds)
-
-    def _give_up(self) -> None:
-        """Leave the line, and release the permit that a lost answer may have granted."""
-        names: list[str | Ticket] = [self._ticket] if self._ticket else []
-        if self._unanswered or self._asked is not None:
-            names.append(self._holder)
-        for name in names:
-            self._release(name)
 
     def _release(self, name: str | Ticket) -> None:
         """Release now; or later, if the store did not answer: the caller has waited long enough."""

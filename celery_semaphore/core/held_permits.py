@@ -50,8 +50,12 @@ class HeldPermits:
 
     def take(self, permit: Permit) -> bool:
         """Renew a permit no more; return whether this process held it."""
-        self._keeper.discard(permit.holder)
-        return self._held.pop(permit.holder, None) is not None
+        return self.discard(permit.holder)
+
+    def discard(self, holder: str) -> bool:
+        """Renew the permit of this holder no more; return whether this process held it."""
+        self._keeper.discard(holder)
+        return self._held.pop(holder, None) is not None
 
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held

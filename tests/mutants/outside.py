@@ -7,6 +7,7 @@ from .mutant import Group
 HERE = "tests/semaphore"
 WAITS, PERMITS = f"{HERE}/test_semaphore.py", f"{HERE}/test_permits.py"
 FAULTS = f"{HERE}/test_faults.py::TestFailingStore"
+INTERRUPTED = f"{HERE}/test_interrupted.py"
 TIMEOUT = f"{WAITS}::TestTimeout"
 FORKS = f"{PERMITS}::TestForks"
 ASKER = "tests/core/test_asker.py"
@@ -115,9 +116,9 @@ MUTANTS = [
     outside(
         "an error leaves the line by itself",
         "only the timeout was thought of",
-        "core/blocking_waiter",
-        "        except BaseException:\n",
-        "        except SemaphoreTimeout:\n",
+        "semaphore",
+        "        except BaseException:  # a signal handler may raise when the permit is there already\n",
+        "        except StoreUnavailable:\n",
         f"{TIMEOUT}::test_interrupted",
     ),
     outside(
@@ -311,6 +312,30 @@ MUTANTS = [
         "os.register_at_fork(after_in_child=_by_store.clear)\n",
         "",
         f"{ASKER}::test_a_forked_child_has_a_session_of_its_own",
+    ),
+    outside(
+        "what an interrupted call got is renewed",
+        "it is released anyway; but a renewal brings it back, and nobody has its name",
+        "semaphore",
+        "        held_permits_in(self._store).discard(waiter.holder)\n",
+        "",
+        f"{INTERRUPTED}::test_an_acquire_leaves_nothing",
+    ),
+    outside(
+        "a block that was not entered is left",
+        "its permit is released; but the outer block's is released then, and its own stays",
+        "semaphore",
+        "            _entered.set(entered)\n            self._give_up",
+        "            self._give_up",
+        f"{INTERRUPTED}::test_a_block_that_was_not_entered_leaves_nothing",
+    ),
+    outside(
+        "an interrupted release was heard",
+        "it is renewed no more, and its lease ends",
+        "semaphore",
+        "            held_permits.release_later(permit.holder, permit.claims)\n            raise\n",
+        "            raise\n",
+        f"{INTERRUPTED}::test_a_release_that_was_interrupted_is_repeated",
     ),
     outside(
         "a call that ended is asked for",

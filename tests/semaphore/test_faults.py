@@ -172,8 +172,10 @@ class TestFailingStore:
                 return answer if isinstance(answer, Refusal) else super().answered(answer)
 
         Later(store, times=1)
+        waiter = BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine")
         with pytest.raises(StoreUnavailable):
-            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
+            waiter.acquire()
+        waiter.give_up()
         assert occupied(store) == 0
 
     def test_questions_may_fail(

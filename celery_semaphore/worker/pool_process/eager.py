@@ -52,12 +52,15 @@ def acquire_here(
     )
     try:
         permit, since = waiter.acquire()
-    except SemaphoreTimeout as timeout:
-        msg = f"{timeout} (an eager task: semaphore_eager_timeout, or its wait_timeout)"
-        raise SemaphoreTimeout(msg) from None
+        holder.keep(permit, since)
+    except BaseException as error:
+        waiter.give_up()
+        if isinstance(error, SemaphoreTimeout):
+            msg = f"{error} (an eager task: semaphore_eager_timeout, or its wait_timeout)"
+            raise SemaphoreTimeout(msg) from None
+        raise
     finally:
         asker_of(store).end_if_idle()
-    holder.keep(permit, since)
     return permit, outer
 
 
