@@ -6,21 +6,22 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
-from ...core.events import (
-    MessageBroughtBackEvent,
-)
+from ...core.events import MessageBroughtBackEvent
 from ...core.formats import NewerFormat
 from ...core.permit import Grant
 from ...core.store import Outgoing, Store
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
+from .hourly_warnings import HourlyWarnings
 from .parked import Parked, unpacked
 from .publisher import Publisher, Returned
 from .ticket_header import sent_back
 from .waiting import Announce, ignore
 
 logger = logging.getLogger(__name__)
+_warnings = HourlyWarnings(logger)
 
 
 class BringBack:
@@ -37,7 +38,7 @@ class BringBack:
         self,
         store: Store,
         publisher: Publisher,
-        outgoing: Outgoing,
+        outgoing: set[str],
         *,
         queues: ConsumedQueues,
         brokers: Brokers,
@@ -45,6 +46,10 @@ class BringBack:
         grants: Iterable[Grant] = (),
         announce: Announce = ignore,
     ) -> None:
+        """Take what is ``outgoing`` out of that set, which jobs share and other threads add to.
+
+        So the next job takes all that is handed on while one waits for a store far away.
+        """
         self._announce = announce
         self.name = "bringing parked tasks back"
         self._queues = queues
@@ -64,8 +69,9 @@ class BringBack:
         if not self._messages:
             self._report()  # what an earlier attempt could not: its grants tell the store which messages are meant
             self._publisher.check()  # if the broker is away, leave the messages to other workers
-            taken = self._store.take(self._outgoing, self._brokers.of_outbox)
-            self._messages.extend(self._sendable(taken))
+            self._take()
+        if not self._messages:
+            return
         unconsumed = self._queues.unconsumed(
             {name for _, parked in self._messages for name in (parked.way, parked.queue)}
         )
@@ -82,6 +88,17 @@ class BringBack:
         finally:
             self._messages.rotate(-1)  # one that cannot be sent must not delay the others
             self._report()
+
+    def _take(self) -> None:
+        names = emptied(self._outgoing)
+        if not names:  # the job before has taken them
+            return
+        try:
+            taken = self._store.take(names, self._brokers.of_outbox)
+        except BaseException:
+            self._outgoing |= names
+            raise
+        self._messages.extend(self._sendable(taken))
 
     def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - part of the protocol
         """Give up what could not be sent for a while: the store offers it again, to any worker."""
@@ -128,13 +145,22 @@ class BringBack:
             self._publisher.publish(message, message.queue, header=header)
 
 
+def emptied(names: set[str]) -> Outgoing:
+    """Take all out of a set to which other threads add: each step is atomic."""
+    found = set[str]()
+    with suppress(KeyError):
+        while True:
+            found.add(names.pop())
+    return frozenset(found)
+
+
 def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
     """Yield the grants with their messages, without those that only a newer worker can send: it is offered them."""
     for grant in grants:
         try:
             yield grant, unpacked(grant.payload)
         except NewerFormat as error:
-            logger.warning("a parked task stays in the store: %s", error)
+            _warnings.warn(f"format {error.found}", f"a parked task stays in the store: {error}")
         except Exception:  # one that cannot be read must not keep the others from being sent
             logger.exception(
                 "a parked message of semaphore %r cannot be read", grant.claims[0].semaphore

@@ -239,7 +239,7 @@ def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = B
     return BringBack(
         store,
         broker,  # type: ignore[arg-type]
-        frozenset({"one"}),
+        {"one"},
         queues=queues,
         brokers=Brokers(app, Settings.from_app(app), lambda: store),
         found=lambda _: None,
