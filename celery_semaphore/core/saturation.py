@@ -10,6 +10,7 @@ from math import isclose
 from .permit import SHORTEST_DELAY_S, UNKNOWN_HOLD_S, Kind, Refusal, Wait
 from .ticket import Ticket
 
+DOUBLINGS = 10  # of a delay; the upper bound is reached before
 ALIKE = 1e-4  # relative: a store counts in whole microseconds
 
 
@@ -85,9 +86,12 @@ class WaitPolicy:
             return None
         return min(max(refusal.retry_after, self.shortest), self.longest)
 
-    def unanswered(self) -> float:
-        """Return the seconds until the task comes back if the store did not answer at all."""
-        delay = random.uniform(1.0, 5.0)  # noqa: S311 - not a secret
+    def unanswered(self, before: int = 0) -> float:
+        """Return the seconds until the task comes back if the store was not asked, or did not answer at all.
+
+        They double with each time ``before``, for what will not pass by itself.
+        """
+        delay = random.uniform(1.0, 5.0) * 2.0 ** min(before, DOUBLINGS)  # noqa: S311 - not a secret
         return min(max(delay, self.shortest), self.longest)
 
 

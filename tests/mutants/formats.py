@@ -8,7 +8,8 @@ FORMATS = "tests/worker/messages/test_formats.py"
 
 
 def formats(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
-    file = f"celery_semaphore/worker/{file}.py"
+    package = "" if file.startswith("core/") else "worker/"
+    file = f"celery_semaphore/{package}{file}.py"
     return Mutant(
         f"formats/{name}", why, file, text, instead, tuple(f"{FORMATS}::{test}" for test in tests)
     )
@@ -27,7 +28,7 @@ MUTANTS = (
         "a newer header goes back as it came",
         "nothing in it is ours to change; then all copies are one message",
         "messages/ticket_header",
-        'return f"{before.format} {message} {before.rest}"',
+        'return f"{before.format} {delivery}.{before.number + attempt} {before.rest}"',
         'return f"{before.format} {before.message} {before.rest}"',
         "test_a_newer_header_is_passed_on",
     ),
@@ -67,8 +68,48 @@ MUTANTS = (
         "what cannot be read is done with",
         "it was taken out of the outbox",
         "messages/bring_back",
-        '            logger.warning("a parked task stays in the store: %s", error)\n',
+        '            _warnings.warn(f"format {error.found}", f"a parked task stays in the store: {error}")\n',
         "            yield grant, Parked('celery', 'celery', 0, {}, {}, None, None, b'')\n",
+        "test_a_newer_parked_message_stays_in_the_store",
+    ),
+    formats(
+        "a newer header goes round at one pace",
+        "the upgrade is over in a minute; or nobody upgrades",
+        "pool_process/refusal",
+        "policy.unanswered(max(headers.number - 1, 0))",
+        "policy.unanswered()",
+        "test_what_only_a_newer_worker_can_run_comes_ever_more_slowly",
+    ),
+    formats(
+        "each delivery counts anew",
+        "its number only tells its messages apart",
+        "messages/ticket_header",
+        "{before.number + attempt}",
+        "{attempt}",
+        "test_what_only_a_newer_worker_can_run_comes_ever_more_slowly",
+    ),
+    formats(
+        "the number of a name has any length",
+        "a sender outside may write any; a float has no such power of two",
+        "core/saturation",
+        "2.0 ** min(before, DOUBLINGS)",
+        "2.0**before",
+        "test_what_only_a_newer_worker_can_run_comes_ever_more_slowly",
+    ),
+    formats(
+        "each message of a newer format is a warning",
+        "each task waits",
+        "pool_process/refusal",
+        '_warnings.warn(f"format {error.found}", said)',
+        "logger.warning(said)",
+        "test_what_only_a_newer_worker_can_run_comes_ever_more_slowly",
+    ),
+    formats(
+        "each parked message of a newer format is a warning",
+        "each task waits",
+        "messages/bring_back",
+        '_warnings.warn(f"format {error.found}", f"a parked',
+        'logger.warning(f"a parked',
         "test_a_newer_parked_message_stays_in_the_store",
     ),
 )

@@ -31,6 +31,7 @@ class Headers:
     session: str
     parks: bool | None
     format: int  # of the ticket header
+    number: int  # in the name of the message, see ``Carried``
     ticket: Ticket | None
     refusals: int
     message_id: MessageId
@@ -52,6 +53,7 @@ class Headers:
             own.get(SESSION, ""),
             own.get(PARKS),
             carried.format if carried else FORMAT,
+            carried.number if carried else 0,
             _ticket_in(own.get(HELD_TICKET), carried),
             own.get(REFUSALS, carried.refusals if carried else 0),
             message_id,

@@ -18,6 +18,7 @@ MOST_RESOURCES = 8  # in one header: as many limits as a task may have
 # The last part of a holder, see ``LimitedRequest``.
 _DELIVERY = re.compile(r"[0-9a-z]{1,32}")
 _CARRIED = re.compile(r"(?s)([1-9][0-9]{0,2}) ([!-~]{1,64}) (.*)")
+_NUMBER = re.compile(r"\.([0-9]{1,9})$")
 _REST = re.compile(r"(?s)([0-9]{1,9}) ([!-~]*) (.*)")
 
 
@@ -27,7 +28,8 @@ class Carried:
 
     An example is ``1 9f86d081.2 3 images,tenant/7 255.1795325987266815.id:7b``.
 
-    ``message`` identifies this message among all those of its task. ``refusals`` counts the attempts without a permit.
+    ``message`` identifies this message among all those of its task. The number after its dot tells the messages of one
+    delivery apart; in a newer format each delivery goes on counting. ``refusals`` counts the attempts without a permit.
     ``resources`` are those of its grant, so that a worker which discards the message can give the permits back; the
     word is empty for a message that was sent without one. The ticket names the wait; it is empty for a task that has
     none yet. The first two words mean the same in all
@@ -49,6 +51,12 @@ class Carried:
     def is_newer(self) -> bool:
         """Return whether only a later release can read the rest."""
         return self.format > FORMAT
+
+    @property
+    def number(self) -> int:
+        """The number after the dot of the message's name; 0 if a later release names it otherwise."""
+        found = _NUMBER.search(self.message)
+        return int(found[1]) if found else 0
 
     @property
     def ticket(self) -> Ticket | None:
@@ -83,12 +91,13 @@ def sent_back(
     """Return the header of a message that this holder publishes: the message's name, its refusals and its ticket.
 
     Each attempt is another message, since an unconfirmed one may have arrived. ``came`` is the header that the task
-    came with. If only a later release can read it, nothing but the message's name is changed. ``granted`` are the
-    claims of the grant that is kept for the message.
+    came with. If only a later release can read it, nothing but the message's name is changed, which then says how often
+    that was done. ``granted`` are the claims of the grant that is kept for the message.
     """
-    message, before = f"{holder.rpartition(':')[2]}.{attempt}", Carried.read(came)
+    delivery, before = holder.rpartition(":")[2], Carried.read(came)
     if before and before.is_newer:
-        return f"{before.format} {message} {before.rest}"
+        return f"{before.format} {delivery}.{before.number + attempt} {before.rest}"
+    message = f"{delivery}.{attempt}"
     resources = ",".join(dict.fromkeys(claim.resource for claim in granted))
     return f"{FORMAT} {message} {refusals} {resources} {ticket.text if ticket else ''}"
 

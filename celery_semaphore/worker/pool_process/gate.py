@@ -32,8 +32,8 @@ from .eager import acquire_here
 from .pending_release import PendingRelease
 from .permit import TaskPermit, permit_of
 from .postrun import watch_ends
-from .refusal import refusal_of
-from .refused import Disposition, Refused, RefusedAttempt, Unasked
+from .refusal import refusal_of, unanswered, unreadable
+from .refused import Refused
 from .result import tell_started, tell_waiting
 from .tracing import put_on_span
 
@@ -151,8 +151,7 @@ def _acquire(
     try:
         check_format("its header", headers.format)
     except NewerFormat as error:
-        text = "its message cannot be read"
-        raise _unanswered(task, headers, policy, error, answer_known=True, text=text) from None
+        raise unreadable(task, headers, policy, error) from None
     process, observer = limiter.process, limiter.observer()
     if process.store.epoch is None:
         process.store.epoch = headers.epoch
@@ -160,7 +159,7 @@ def _acquire(
         process.breaker.check()
     except StoreUnavailable as error:
         # Its failure a moment ago is a warning: not one for each task that waits.
-        raise _unanswered(
+        raise unanswered(
             task, headers, policy, error, answer_known=True, level=logging.INFO
         ) from None
     pending = PendingRelease(headers.holder, claims, headers.message_id)
@@ -204,7 +203,7 @@ def _answered(
         # The task will not run, even if a permit was granted. Release without the message's id: the message that is
         # put back must not be taken for a copy.
         task.request.__dict__[PENDING_RELEASE] = PendingRelease(holder, claims)
-        raise _unanswered(task, headers, policy, error, answer_known=False) from None
+        raise unanswered(task, headers, policy, error, answer_known=False) from None
     except SemaphoreError:  # the store answered: an error of this task alone, which fails it
         process.breaker.succeeded()
         raise
@@ -220,28 +219,3 @@ def _sent_away(
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why
-
-
-def _unanswered(
-    task: BoundTask,
-    headers: Headers,
-    policy: WaitPolicy,
-    error: StoreUnavailable,
-    *,
-    answer_known: bool,
-    text: str = "the store cannot be asked",
-    level: int = logging.WARNING,
-) -> Refused:
-    """Return the refusal of a task that must wait because the store did not answer."""
-    delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
-    logger.log(level, "task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
-    newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
-    attempt = RefusedAttempt(
-        reason=text,
-        why=Unasked.NEWER_FORMAT if newer else Unasked.UNREACHABLE,
-        disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
-        delay=delay,
-        ticket=headers.ticket,
-        answer_known=answer_known,
-    )
-    return Refused(attempt)

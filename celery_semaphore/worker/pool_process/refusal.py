@@ -6,17 +6,21 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...core.formats import NewerFormat
 from ...core.permit import Claim, Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
-from ...errors import SemaphoreSaturated, SemaphoreTimeout
+from ...errors import SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
+from ..messages.headers import Headers
+from ..messages.hourly_warnings import HourlyWarnings
 from ..protocols import BoundTask
 from ..signals import task_saturated
-from .refused import Disposition, Failure, Refused, RefusedAttempt
+from .refused import Disposition, Failure, Refused, RefusedAttempt, Unasked
 from .result import tell_dropped
 
 logger = logging.getLogger(__name__)
 
+_warnings = HourlyWarnings(logger)
 UNESTIMATED = " (no estimate yet)"
 
 
@@ -131,3 +135,49 @@ def _where(refusal: Refusal) -> str:
 
 def _usage(refusal: Refusal) -> str:
     return f"{refusal.occupied} of {refusal.limit} in use"
+
+
+def unreadable(
+    task: BoundTask, headers: Headers, policy: WaitPolicy, error: NewerFormat
+) -> Refused:
+    """Return the refusal of a task whose message only a newer worker can run.
+
+    It goes round until there is one, each time more slowly: no worker knows whether a rolling upgrade goes on.
+    """
+    delay, text = policy.unanswered(max(headers.number - 1, 0)), "its message cannot be read"
+    said = f"task {task.name}[{task.request.id}] waits {delay:.1f} s: {text}: {error.reason}"
+    _warnings.warn(f"format {error.found}", said)
+    return _not_asked(headers, Unasked.NEWER_FORMAT, text, delay, answer_known=True)
+
+
+def unanswered(
+    task: BoundTask,
+    headers: Headers,
+    policy: WaitPolicy,
+    error: StoreUnavailable,
+    *,
+    answer_known: bool,
+    level: int = logging.WARNING,
+) -> Refused:
+    """Return the refusal of a task that must wait because the store did not answer."""
+    delay, name = policy.unanswered(), f"{task.name}[{task.request.id}]"
+    text = "the store cannot be asked"
+    logger.log(level, "task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
+    newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
+    why = Unasked.NEWER_FORMAT if newer else Unasked.UNREACHABLE
+    return _not_asked(headers, why, text, delay, answer_known=answer_known)
+
+
+def _not_asked(
+    headers: Headers, why: Unasked, text: str, delay: float, *, answer_known: bool
+) -> Refused:
+    newer = why is Unasked.NEWER_FORMAT
+    attempt = RefusedAttempt(
+        reason=text,
+        why=why,
+        disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
+        delay=delay,
+        ticket=headers.ticket,
+        answer_known=answer_known,
+    )
+    return Refused(attempt)

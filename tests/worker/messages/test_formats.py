@@ -10,16 +10,22 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core.formats import FORMAT, NewerFormat
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import LONGEST_DELAY_S, Claim
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.worker.messages import bring_back as bringing
+from celery_semaphore.worker.messages.header_names import HOLDER
+from celery_semaphore.worker.messages.hourly_warnings import HourlyWarnings
 from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.ticket_header import TICKET, Carried, sent_back
+from celery_semaphore.worker.pool_process import refusal
+from celery_semaphore.worker.pool_process.refused import Disposition, Refused
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
 from ..conftest import Site, queued, valkey_only
+from ..requests import delivered, limited
 from .test_headers import app, carried
 from .test_waiting import Broker, a_message, bring_back, parked, three_granted
 
@@ -42,8 +48,11 @@ def test_a_parked_message_says_its_format() -> None:
         unpacked(made_newer(payload))
 
 
-def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
-    """The others go out; it is offered again, whole."""
+def test_a_newer_parked_message_stays_in_the_store(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others go out; it is offered again, whole, and a warning an hour says so."""
+    monkeypatch.setattr(bringing, "_warnings", HourlyWarnings(bringing.logger))
     now = 1000.0
     store = MemoryStore(StoreOptions(now=lambda: now))
     three_granted(store)
@@ -59,7 +68,12 @@ def test_a_newer_parked_message_stays_in_the_store(caplog: pytest.LogCaptureFixt
     assert re.search(SAID, record.getMessage())
     assert store.take(frozenset({"one"})) == []
     now += 30.0
-    assert newer in [grant.payload for grant in store.take(store.reap())]
+    due = store.reap()
+    assert newer in [grant.payload for grant in store.take(due)]
+    now += 30.0
+    assert store.reap() == due
+    bring_back(store, broker).run()
+    assert len([each for each in caplog.messages if "stays in the store" in each]) == 1
 
 
 def test_an_unreadable_parked_message_holds_up_no_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,15 +101,41 @@ def test_a_parked_message_without_a_broker_can_be_read() -> None:
 def test_a_newer_header_is_passed_on() -> None:
     """Its first two words are the same in all formats; each attempt is another message."""
     back = sent_back("x:0123", 3, None, 2, HEADER)
-    assert back == HEADER.replace("9f86d081.1", "0123.3")
+    assert back == HEADER.replace("9f86d081.1", "0123.4")
     assert sent_back("x:0123", 3, OF_X, 2, f"{FORMAT} a.1 1 t") == f"{FORMAT} 0123.3 2  {OF_X}"
-    assert Carried.read(back) == Carried(NEWER, "0123.3", "something: new {é}")
+    assert Carried.read(back) == Carried(NEWER, "0123.4", "something: new {é}")
 
 
 def test_a_newer_header_is_no_foreign_one(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
     """It says which message it is; of its ticket this release understands nothing."""
     assert carried(app, HEADER) == ("9f86d081.1", None)
     assert not caplog.records
+
+
+def refused(app: Celery, header: str, holder: str = "x:0") -> float:
+    """The delay of a delivery with this header."""
+    task = app.tasks["limited"] if "limited" in app.tasks else limited(app)
+    with pytest.raises(Refused) as caught:
+        delivered(task, "IGNORED", **{TICKET: header, HOLDER: holder})
+    assert caught.value.attempt.disposition is Disposition.PUBLISH
+    return caught.value.attempt.delay
+
+
+def test_what_only_a_newer_worker_can_run_comes_ever_more_slowly(
+    app: Celery, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rolling upgrade ends in minutes; if none does, the message goes round for as long as it lives."""
+    monkeypatch.setattr(refusal, "_warnings", HourlyWarnings(refusal.logger))
+    header = f"{NEWER} 9f86d081.1 something new"
+    for times in range(12):
+        holder = f"x:{times}"
+        delay = refused(app, header, holder)
+        assert min(2.0**times, LONGEST_DELAY_S) <= delay <= min(5 * 2.0**times, LONGEST_DELAY_S)
+        header = sent_back(holder, 1, None, times, header)
+    (warned,) = [each for each in caplog.messages if "cannot be read" in each]
+    assert re.search(rf"task limited\[x\] waits \d\.\d s: its message.*{SAID}", warned)
+    for named in ("9f86d081.999999999", "9f86d081", "."):  # by a sender outside
+        assert 1.0 <= refused(app, f"{NEWER} {named} new") <= LONGEST_DELAY_S
 
 
 def test_a_message_with_a_newer_header_waits(site: Site, valkey: ValkeyServer) -> None:
