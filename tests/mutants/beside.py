@@ -89,8 +89,8 @@ MUTANTS = [
         "nothing may be asked in an event loop",
         "each call of the store blocks",
         "semaphore",
-        "        if longest > 0:\n            self._refuse",
-        "        if seconds >= 0:\n            self._refuse",
+        "        if timeout > 0:\n            self._refuse",
+        "        if timeout >= 0:\n            self._refuse",
         f"{LOOPS}::TestInTheLoop::test_it_may_ask_once_and_release",
     ),
     beside(
@@ -190,11 +190,19 @@ MUTANTS = [
         f"{EAGER}::TestWaits::test_it_stands_in_line",
     ),
     beside(
+        "an eager run releases its own name only",
+        "its holder ends with it; but the waiter may have had to take another name",
+        "worker/pool_process/eager",
+        "        waiter.give_up()\n",
+        "",
+        "tests/worker/pool_process/test_eager.py::test_a_name_that_was_replaced_is_released",
+    ),
+    beside(
         "a holder that its caller named is released twice",
         "it does no harm; but a store that is away is waited for twice",
         "core/blocking_waiter",
-        "            if self._releases:\n",
-        "            if True:\n",
+        "        if not self._releases:\n            return\n",
+        "",
         f"{BLOCKING}::test_a_holder_that_its_caller_named_is_left_to_the_caller",
     ),
     beside(

@@ -159,8 +159,10 @@ class TestFailingStore:
                 raise answer
 
         LostAnswers(store, times=1)
+        waiter = BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine")
         with pytest.raises(StoreUnavailable):
-            BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()
+            waiter.acquire()
+        waiter.give_up()
         assert [held.holder for held in store.snapshot("api").holders] == ["mine"]
         store.release("mine", claims)
         permit, _ = BlockingWaiter(store, claims, SOON, on_answer=end, holder="mine").acquire()

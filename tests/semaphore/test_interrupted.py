@@ -134,3 +134,4 @@ def test_a_release_that_was_interrupted_is_repeated(store: MemoryStore) -> None:
     with pytest.raises(Interrupted):
         api.release(permit)
     wait_until(lambda: leaves_nothing(store), SOON, "it is released")
+    held_permits_in(store)._releaser.close(SOON)  # a later test may look for threads that stay

@@ -489,3 +489,25 @@ class TestInAnEventLoop:
             return await run
 
         assert asyncio.run(both()).result == 7
+
+
+def test_a_name_that_was_replaced_is_released(app: Celery) -> None:
+    """Nothing but the waiter knows it: the store had ended the run's own."""
+    store = memory_of(app)
+
+    class Dead(Asked):
+        def acquire(self, claims: Any, holder: str, *rest: Any) -> Answer:
+            if not self.waits:
+                store.release(holder, claims)
+            return super().acquire(claims, holder, *rest)
+
+        def answered(self, answer: Answer) -> Answer:
+            if isinstance(answer, Permit):
+                raise StoreUnavailable("gone")
+            return answer
+
+    asked = Dead(store)
+    with pytest.raises(StoreUnavailable):
+        task(app, lambda _: None, name="eager").apply()
+    assert len(asked.waits) == 2
+    assert list(store.resources()) == []
