@@ -140,7 +140,7 @@ def _usage(refusal: Refusal) -> str:
 def unreadable(
     task: BoundTask, headers: Headers, policy: WaitPolicy, error: NewerFormat
 ) -> Refused:
-    """Return the refusal of a task whose message only a newer worker can run.
+    """Return the refusal of a task that only a newer worker can run.
 
     It goes round until there is one, each time more slowly: no worker knows whether a rolling upgrade goes on.
     """
