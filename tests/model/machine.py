@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from celery_semaphore.core.lease import BEATS
 from celery_semaphore.core.permit import (
     Grant,
+    Held,
     Kind,
     Permit,
     Reason,
@@ -380,7 +382,34 @@ class Stores(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.25, 0.25, 1.0, 1.0, 5.0, 10.0, TAKE_UP, LEASE]))
     def advance(self, seconds: float) -> None:
         if self.clock.now - self.begun < LONGEST_RUN_S:
+            self._pass(seconds + ODD_S)
+
+    def _pass(self, seconds: float) -> None:
+        """Let a process look at the stores each third of a lease: else this would be a silence (A17)."""
+        end = self.clock.now + seconds
+        while end - self.clock.now > LEASE / BEATS:
+            self.clock.advance(LEASE / BEATS)
+            self.ask(lambda _: None)
+        self.clock.now = end
+
+    @precondition(lambda self: not self.unused)
+    @rule(seconds=st.sampled_from([0.7 * LEASE, LEASE, 1.5 * LEASE]))
+    def pass_in_silence(self, seconds: float) -> None:
+        """Call nothing: no permit ends whose holder could have renewed it."""
+        if self.clock.now - self.begun < LONGEST_RUN_S:
+            lasting = self._permits(lambda permit, at: permit.expires_at > at)
             self.clock.advance(seconds + ODD_S)
+            self.ask(lambda _: None)
+            assert lasting <= self._permits(lambda *_: True), "a permit ended in a silence"
+
+    def _permits(self, which: Callable[[Held, float], bool]) -> set[tuple[str, str]]:
+        """Return resource and holder of the permits that the last call saw."""
+        return {
+            (seen.resource, each.holder)
+            for seen in self.seen
+            for each in seen.holders
+            if not each.granted and which(each, seen.at)
+        }
 
     @rule(end=known_ends)
     def advance_to_an_end(self, end: float) -> None:
@@ -438,7 +467,7 @@ class Stores(RuleBasedStateMachine):
         assert not self.parked, f"lost: {self.parked}"
 
     def _go_on(self) -> None:
-        self.clock.advance(LEASE + ODD_S)
+        self._pass(LEASE + ODD_S)
         self.hand_on(reaped, "sent")
 
 

@@ -22,6 +22,9 @@ class Epoch:
     restarted: bool = False  # since it began: the last writes may be lost
     created: int = 0
     grace_until: int = 0
+    called: int = 0  # when a call came last, as far as it was noted; 0: never
+    silent_since: int = 0  # when the last silence began
+    awaited_until: int = 0  # no permit ends until then that was alive at that time
     format: int = FORMAT
 
     def enter(self, now: int, known: int, durations: tuple[int, int]) -> int:
@@ -34,7 +37,7 @@ class Epoch:
         late = 0 < known < self.id and not self.grace_until and now < self.created + durations[0]
         if late or not self.lease:  # A16
             self.lease, self.take_up = durations
-        recovered = now + self.slowest(now) * 2 // 3
+        recovered = now + self._grace(now)
         # A2, after E16. A caller that knows a newer epoch used a store that took over meanwhile, and came back to this
         # one.
         if not self.id or self.restarted or known > self.id:
@@ -44,7 +47,30 @@ class Epoch:
         elif late:
             self.grace_until = recovered
         self.grace_until = min(self.grace_until, self.furthest(now))
+        self._note_call(now)
         return self.id
+
+    def permits_ended_by(self, now: int) -> int:
+        """Return the time that the lease of a permit must have ended by, if the permit is over."""
+        return self.silent_since if now < self.awaited_until else now
+
+    def _note_call(self, now: int) -> None:
+        """A17: note the time of the call, at most ten times in a lease.
+
+        If no call came for longer than two renewals take, no holder could renew: then no permit that was alive when
+        the silence began ends for the length of a grace.
+        """
+        if self.called and abs(now - self.called) * 10 < self.lease:
+            return
+        if now < self.called:  # the clock stepped back
+            self.awaited_until = 0
+        elif self.called and now - self.called > self._grace(now):
+            self.silent_since, self.awaited_until = self.called, now + self._grace(now)
+        self.called = now
+
+    def _grace(self, now: int) -> int:
+        """Return how long holders may need to renew again: two renewals."""
+        return self.slowest(now) * 2 // 3
 
     def set_durations(self, now: int, durations: tuple[int, int]) -> None:
         """Change the durations for all callers, each of which learns them by its next call (A16)."""

@@ -155,10 +155,10 @@ class Resource:
             for name, entry in entries.items():
                 entries[name] = replace(entry, ends=min(entry.ends, furthest))
 
-    def end_overdue(self, now: int, lease: int, take_up: int) -> list[Entry]:
+    def end_overdue(self, now: int, permits_ended_by: int, lease: int, take_up: int) -> list[Entry]:
         """End what is overdue; return the grants that a session did not take up."""
         for holder, entry in list(self.holders.items()):
-            if entry.ends <= now:
+            if entry.ends <= permits_ended_by:
                 del self.holders[holder]
                 self.mark_released(holder, now + lease)
         lapsed = self._end_grants(now)

@@ -57,6 +57,11 @@ class MemoryState:
     def in_grace(self) -> bool:
         return self.now < self.epoch.grace_until
 
+    def is_over(self, entry: Entry) -> bool:
+        """Return whether a permit or a grant is over, even if no call has ended it yet."""
+        ended_by = self.now if entry.granted else self.epoch.permits_ended_by(self.now)
+        return entry.ends <= ended_by and not self.in_grace
+
     def at(self, name: str) -> Resource:
         found = self.resources.setdefault(name, Resource(name))
         found.touched = self.now
@@ -73,7 +78,8 @@ class MemoryState:
         for at in [self.at(claim.resource) for claim in wanted]:
             at.cut(self.epoch.furthest(self.now))
             if not self.in_grace:  # else the store was away: no holder could renew or come back
-                for lapsed in at.end_overdue(self.now, self.lease, self.take_up):
+                ended_by = self.epoch.permits_ended_by(self.now)
+                for lapsed in at.end_overdue(self.now, ended_by, self.lease, self.take_up):
                     self._not_taken_up(at, lapsed)
 
     def _not_taken_up(self, at: Resource, grant: Entry) -> None:
@@ -202,7 +208,7 @@ class MemoryState:
         """
         if entry.epoch != self.epoch.id and (entry.granted or not self.has_room_for_living(claim)):
             return False
-        return entry.ends > self.now or self.in_grace
+        return not self.is_over(entry)
 
     def has_room_for_living(self, claim: ResourceClaim, own: Own = NOTHING) -> bool:
         limit = self.limit_behind(claim.resource, claim.limit) or 0  # a pause ends no permit

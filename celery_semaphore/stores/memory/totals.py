@@ -25,7 +25,7 @@ def totals(state: MemoryState, now: int, names: Sequence[str]) -> list[Totals]:
 
 def _totals_of(state: MemoryState, name: str) -> Totals:
     at = state.resources.get(name) or Resource(name)
-    live = [entry for entry in at.entries() if entry.ends > state.now or state.in_grace]
+    live = [entry for entry in at.entries() if not state.is_over(entry)]
     line = at.line()
     parked = sum(waiter.payload is not None for waiter in line)
     in_transit = sum(waiter.in_transit for waiter in line)

@@ -40,7 +40,7 @@ def _held(state: MemoryState, at: Resource) -> list[Held]:
     live = [
         Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.ticket)
         for name, e in (*at.holders.items(), *at.grants.items())
-        if e.ends > state.now or state.in_grace
+        if not state.is_over(e)
     ]
     return sorted(live, key=lambda one: one.token)
 

@@ -148,7 +148,10 @@ CREATE UNLOGGED TABLE celery_semaphore.epoch (
     lease bigint NOT NULL,
     take_up bigint NOT NULL,
     slow bigint NOT NULL,
-    slow_until bigint NOT NULL
+    slow_until bigint NOT NULL,
+    called bigint NOT NULL, -- when a call came last, as far as it was noted: see v1_note_call
+    silent_since bigint NOT NULL, -- when the last silence began
+    awaited_until bigint NOT NULL -- no permit ends until then that was alive at that time
 ) WITH (fillfactor = 50);
 CREATE TABLE celery_semaphore.epoch_before (
     one bool PRIMARY KEY DEFAULT true CHECK (one),

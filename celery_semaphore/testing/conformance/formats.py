@@ -16,7 +16,7 @@ from ...core.ticket import Ticket
 from ...errors import StoreUnavailable
 from .acquisition import admitted, came_back, claim, named, parked, requeued, why
 from .grants import messages, reaped, released
-from .suite import LEASE, TAKE_UP, Suite
+from .suite import GRACE, LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +96,8 @@ class Formats(Suite):
         clock.advance(LEASE)
         assert store.renew(permits) == dict.fromkeys("abc", Renewal.LOST)
         self.set_format(store, FORMAT)
+        store.snapshot("api")
+        clock.advance(GRACE)  # calls of an older format are not noted: a silence (A17)
         assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 0
 
     def test_permits_are_given_back(self, store: Store) -> None:

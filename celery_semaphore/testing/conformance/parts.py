@@ -22,6 +22,7 @@ from .room import Room
 from .session_grants import SessionGrants
 from .session_line import SessionLine
 from .sessions import Sessions
+from .silences import Silences
 from .store_lease import StoreLease
 from .timeouts import Timeouts
 from .waiting import Waiting
@@ -57,5 +58,6 @@ class Losses(
     LostHandOvers,
     RepeatedLosses,
     ClockSteps,
+    Silences,
 ):
-    """Holds the tests of lost data, and of clocks that step."""
+    """Holds the tests of lost data, of clocks that step, and of a store that was not called."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pytest
 
+from ...core.formats import NewerFormat
+from ...core.lease import BEATS
 from ..clock import Clock
 
 if TYPE_CHECKING:
@@ -22,16 +25,40 @@ class OpenStore(Protocol):
     def __call__(self, *, now: Callable[[], float], lease: float, take_up: float) -> Store: ...
 
 
+class UsedClock(Clock):
+    """Passes the time of a store that others use: each third of a lease one of them looks at it.
+
+    Without a call it would be a silence, in which no permit ends (A17): that is ``pass_in_silence``.
+    """
+
+    store: Store | None = None
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.store and end - self.now > self.store.lease / BEATS:
+            self.now += self.store.lease / BEATS
+            self._look(self.store)
+        self.now = end
+
+    def pass_in_silence(self, seconds: float) -> None:
+        super().advance(seconds)
+
+    def _look(self, store: Store) -> None:
+        with suppress(NewerFormat):
+            store.snapshot("of a bystander")
+
+
 class Suite:
     """Holds the fixtures of all tests; see the package."""
 
     @pytest.fixture
-    def clock(self) -> Clock:
-        return Clock()
+    def clock(self) -> UsedClock:
+        return UsedClock()
 
     @pytest.fixture
-    def store(self, open_store: OpenStore, clock: Clock) -> Store:
-        return open_store(now=clock, lease=LEASE, take_up=TAKE_UP)
+    def store(self, open_store: OpenStore, clock: UsedClock) -> Store:
+        clock.store = open_store(now=clock, lease=LEASE, take_up=TAKE_UP)
+        return clock.store
 
     #: The reason why a store cannot lose its last moments alone; without one it must implement ``remember``.
     never_goes_back: ClassVar[str] = ""

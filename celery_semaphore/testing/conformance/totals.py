@@ -13,7 +13,7 @@ from ...core.store import TOTALLED
 from .acquisition import admitted, came_back, claim, named, parked, requeued, why
 from .grants import released
 from .session_calls import S, held
-from .suite import GRACE, LEASE, TAKE_UP, Suite
+from .suite import GRACE, LEASE, TAKE_UP, Suite, UsedClock
 
 if TYPE_CHECKING:
     from ...core.store import Store
@@ -146,7 +146,7 @@ class ResourceTotals(Suite):
         assert counted(store).held == 1
         assert not store.ask(S).slept
 
-    def test_counting_begins_no_epoch(self, store: Store, clock: Clock) -> None:
+    def test_counting_begins_no_epoch(self, store: Store, clock: UsedClock) -> None:
         """Otherwise the grace would begin with it, or be forgotten by its caller."""
         admitted(store, claim(), "a")
         known = store.epoch
@@ -154,7 +154,7 @@ class ResourceTotals(Suite):
         clock.advance(1)
         assert store.totals(["api"]) == [NONE]
         assert store.epoch == known
-        clock.advance(LEASE)
+        clock.pass_in_silence(LEASE)
         assert why(store, claim(), "b") is Reason.RECOVERING
         assert store.epoch != known
 

@@ -15,7 +15,8 @@ CREATE TYPE celery_semaphore.v1_call AS (
 -- The instant of a call, on which all its functions agree.
 CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint,
-    slowest bigint -- the longest lease that some may still renew by
+    slowest bigint, -- the longest lease that some may still renew by
+    permits_ended_by bigint -- the time that the lease of a permit must have ended by, if the permit is over (A17)
 );
 
 -- Serialize all calls at these resources until the end of the transaction. The locks are always taken in the same
@@ -99,6 +100,10 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _now < _epoch.slow_until THEN greatest(_epoch.lease, _epoch.slow) ELSE _epoch.lease END
 $$;
 
+-- Return how long holders may need to renew again: two renewals.
+CREATE FUNCTION celery_semaphore.v1_grace(_epoch celery_semaphore.epoch, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT celery_semaphore.v1_slowest(_epoch, _now) * 2 / 3 $$;
+
 -- Return the latest time that a lease or a grant can end. After the server's clock stepped back, later times are cut to
 -- this one: otherwise all would wait for the length of the step. It allows three times the longest duration, for a
 -- clock that only stutters.
@@ -125,9 +130,9 @@ BEGIN
         true, greatest(_now, coalesce(before.id, 0) + 1, coalesce(known, 0) + 1), run, _now, 0,
         coalesce(before.format, celery_semaphore.v1_format()),
         coalesce(before.lease, _call.lease), coalesce(before.take_up, _call.take_up),
-        coalesce(before.slow, 0), coalesce(before.slow_until, 0));
+        coalesce(before.slow, 0), coalesce(before.slow_until, 0), _now, 0, 0);
     IF before.id IS NOT NULL OR known IS NOT NULL THEN
-        new.grace_until := _now + celery_semaphore.v1_slowest(new, _now) * 2 / 3;
+        new.grace_until := _now + celery_semaphore.v1_grace(new, _now);
     END IF;
     -- Of several calls at once, one begins the epoch: the others wait for it here, and change nothing.
     INSERT INTO celery_semaphore.epoch AS e SELECT new.*
@@ -167,6 +172,31 @@ BEGIN
     END IF;
 END $$;
 
+-- A17: note the time of the call, at most ten times in a lease. If no call came for longer than two renewals take, no
+-- holder could renew: then no permit that was alive when the silence began ends for the length of a grace.
+-- It never waits for another call that notes its own time: both read the same record, and conclude the same from it.
+CREATE FUNCTION celery_semaphore.v1_note_call(
+    _epoch celery_semaphore.epoch, _now bigint
+) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := _epoch.called;
+BEGIN
+    IF abs(_now - before) * 10 < _epoch.lease THEN
+        RETURN _epoch;
+    ELSIF _now < before THEN -- the clock stepped back
+        _epoch.awaited_until := 0;
+    ELSIF _now - before > celery_semaphore.v1_grace(_epoch, _now) THEN
+        _epoch.silent_since := before;
+        _epoch.awaited_until := _now + celery_semaphore.v1_grace(_epoch, _now);
+    END IF;
+    _epoch.called := _now;
+    UPDATE celery_semaphore.epoch AS e
+    SET called = _now, silent_since = _epoch.silent_since, awaited_until = _epoch.awaited_until
+    WHERE e.one AND EXISTS (
+        SELECT FROM celery_semaphore.epoch AS free WHERE free.one AND free.called = before FOR UPDATE SKIP LOCKED);
+    RETURN _epoch;
+END $$;
+
 -- Take the locks and return the moment of the call. A crash may lose permits, for their holders restore them, so
 -- commits do not wait for the disk unless the call is `_durable`.
 CREATE FUNCTION celery_semaphore.v1_enter(
@@ -198,7 +228,9 @@ BEGIN
     PERFORM celery_semaphore.v1_check_format(epoch.format);
     PERFORM celery_semaphore.v1_check_lease(epoch.lease, epoch.take_up, _call);
     slowest := celery_semaphore.v1_slowest(epoch, now);
-    RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, epoch.lease, epoch.take_up, slowest);
+    epoch := celery_semaphore.v1_note_call(epoch, now);
+    RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, epoch.lease, epoch.take_up, slowest,
+        CASE WHEN now < epoch.awaited_until THEN epoch.silent_since ELSE now END);
 END $$;
 
 -- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of
@@ -212,14 +244,22 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RET
     END
 $$;
 
--- Return whether the epoch and its durations are those that the caller knows, its format is known, and there is no
--- grace.
+-- Return whether the epoch and its durations are those that the caller knows, its format is known, there is no grace
+-- nor the time after a silence, and the time of this call need not be noted (A17).
 CREATE FUNCTION celery_semaphore.v1_is_current(
     _epoch celery_semaphore.epoch, _call celery_semaphore.v1_call, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_call.known_epoch, _epoch.id)
         AND _epoch.lease = _call.lease AND _epoch.take_up = _call.take_up
         AND _epoch.grace_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
+        AND _epoch.awaited_until <= _now AND abs(_now - _epoch.called) * 10 < _epoch.lease
+$$;
+
+-- Return whether a permit or a grant with this end is over, outside of a grace: in that nothing ends.
+CREATE FUNCTION celery_semaphore.v1_is_over(
+    _ends bigint, _granted bool, _m celery_semaphore.v1_moment
+) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
+    SELECT _ends <= CASE WHEN _granted THEN _m.now ELSE _m.permits_ended_by END
 $$;
 
 -- Change the durations that the store keeps for all callers (A16). The record is durable: a restart must not bring the

@@ -113,7 +113,9 @@ CREATE FUNCTION celery_semaphore.v1_find_permit(
 ) RETURNS celery_semaphore.v1_held LANGUAGE sql AS $$
     SELECT
         count(*) > 0,
-        count(*) FILTER (WHERE p.weight = asked.weight AND (p.ends > _m.now OR _m.in_grace) AND CASE
+        count(*) FILTER (WHERE p.weight = asked.weight AND (
+            NOT celery_semaphore.v1_is_over(p.ends, p.granted, _m) OR _m.in_grace
+        ) AND CASE
             WHEN p.epoch = _m.epoch THEN true
             WHEN p.granted THEN false
             ELSE celery_semaphore.v1_has_room_to_restore(p.resource, p.weight, asked.in_force, ARRAY[_name], _m)

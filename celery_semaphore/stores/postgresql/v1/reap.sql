@@ -19,6 +19,7 @@ BEGIN
     PERFORM celery_semaphore.v1_check_call(_call);
     asked := set_config('synchronous_commit', 'off', true);
     now := celery_semaphore.v1_now(_call.clock);
+    PERFORM celery_semaphore.v1_note_call(e, now) FROM celery_semaphore.epoch AS e WHERE e.one; -- A17
     PERFORM celery_semaphore.v1_note_process(_process, now, _call.lease);
     names := ARRAY(
         SELECT r.name FROM celery_semaphore.resource AS r

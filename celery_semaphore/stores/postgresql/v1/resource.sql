@@ -48,7 +48,8 @@ BEGIN
             min(p.row_no) FILTER (WHERE p.holder IS NULL) AS free,
             min(p.row_no) FILTER (WHERE p.holder = _holder) AS mine,
             max(p.ends) FILTER (WHERE p.holder IS NOT NULL) AS last_end,
-            coalesce(bool_or(p.holder IS NOT NULL AND p.ends <= now), false) AS overdue
+            coalesce(bool_or(p.holder IS NOT NULL AND celery_semaphore.v1_is_over(p.ends, p.granted, _m)), false)
+                AS overdue
         FROM celery_semaphore.permit AS p WHERE p.resource = _name
     ) AS held
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name;
@@ -78,7 +79,8 @@ BEGIN
     FOR gone IN
         WITH dead AS MATERIALIZED (
             SELECT p.row_no, p.holder FROM celery_semaphore.permit AS p
-            WHERE p.resource = _name AND p.holder IS NOT NULL AND p.ends <= _m.now
+            WHERE p.resource = _name AND p.holder IS NOT NULL
+            AND celery_semaphore.v1_is_over(p.ends, p.granted, _m)
         )
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.row_no = dead.row_no

@@ -15,6 +15,8 @@ SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     now bigint := celery_semaphore.v1_now(_call.clock);
     in_grace bool := coalesce((SELECT now < e.grace_until FROM celery_semaphore.epoch AS e WHERE e.one), false);
+    permits_ended_by bigint := coalesce(
+        (SELECT e.silent_since FROM celery_semaphore.epoch AS e WHERE e.one AND now < e.awaited_until), now); -- A17
 BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     RETURN QUERY
@@ -30,7 +32,8 @@ BEGIN
         SELECT coalesce(sum(p.weight) FILTER (WHERE NOT p.granted), 0)::bigint AS held,
             coalesce(sum(p.weight) FILTER (WHERE p.granted), 0)::bigint AS granted
         FROM celery_semaphore.permit AS p
-        WHERE p.resource = asked.name AND p.holder IS NOT NULL AND (p.ends > now OR in_grace)
+        WHERE p.resource = asked.name AND p.holder IS NOT NULL
+        AND (p.ends > CASE WHEN p.granted THEN now ELSE permits_ended_by END OR in_grace)
     ) AS permits
     CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE w.state NOT IN ('granted', 'ended')) AS waiting,

@@ -27,7 +27,8 @@ BEGIN
             END, p.token, p.weight, p.since, p.ends, p.granted)
                          ORDER BY p.token), '[]')
          FROM celery_semaphore.permit AS p
-         WHERE p.resource = _name AND p.holder IS NOT NULL AND (p.ends > m.now OR m.in_grace)),
+         WHERE p.resource = _name AND p.holder IS NOT NULL
+         AND (NOT celery_semaphore.v1_is_over(p.ends, p.granted, m) OR m.in_grace)),
         (SELECT coalesce(json_agg(json_build_array(
             celery_semaphore.v1_format_ticket((first.urgency, first.place, first.nonce)),
             first.kind, first.weight, first.urgency, first.place, first.due, first.session,

@@ -1,7 +1,8 @@
 -- Begin every script: read the clock, and name the keys and arguments.
 --   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits or pauses of operators;
 --                          format: of all these keys; lease, take_up: in force for all callers;
---                          slow, slow_until: the longest lease that some may still renew by
+--                          slow, slow_until: the longest lease that some may still renew by;
+--                          called: when a call came last; silent_since, awaited_until: see _prelude.lua
 --   KEYS[2] limits   hash  resource or semaphore -> "<limit> <when>" that an operator set; and PAUSE and that name ->
 --                          "<its end> <its beginning>", also of a pause that lasts until it is resumed: decisions.py
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
@@ -22,8 +23,8 @@
 -- exceptions are the names that every part may read:
 --   FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, from the first line of each script: scripts.py
 --   all locals of this file
---   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest: of _prelude.lua; the first two also of
---   _newer.lua
+--   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest, is_over: of _prelude.lua; the first two
+--   also of _newer.lua
 local call = redis.call
 local COMMON = 8 -- number of keys before those of the resources
 local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS = unpack(KEYS, 1, COMMON)

@@ -24,10 +24,24 @@ local function cut(at)
     end
 end
 
+local function end_one(at, name, mine)
+    local nonce = name:sub(#GRANT + 1)
+    records.erase(at, name, mine)
+    if not mine or mine.by == "" then
+        records.mark_released(at, name)
+    elseif call("HEXISTS", at.payloads, nonce) == 1 then
+        call("ZADD", at.line, 0, waits.ticket_of(at, nonce))
+    elseif session_of(at, nonce) then
+        not_taken_up(at, nonce, mine.since)
+    else -- its message was sent, or it is a record from earlier claims
+        waits.dequeue(at, nonce)
+    end
+end
+
 -- End what is overdue on a resource. A holder with an expired lease is dead, and gets a tombstone. The wait of a grant
 -- returns to its place if its message was not sent, or is in transit if its session did not take the grant up (E7). A
--- wait in transit is deleted when its time is over (E13). Nothing ends during the grace: the server was away, so no
--- holder could renew and no session could ask.
+-- wait in transit is deleted when its time is over (E13). Nothing ends during the grace, and no permit too early after
+-- a silence (A17): behind more than AT_ONCE of these, grants end as late.
 function expiry.end_overdue(at)
     at.no_waiters = call("EXISTS", at.tickets) == 0 -- most calls find no wait, and can skip the line
     cut(at)
@@ -35,16 +49,9 @@ function expiry.end_overdue(at)
         return
     end
     for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, "-inf", now, "LIMIT", 0, AT_ONCE)) do
-        local mine, nonce = holders.read(at, name), name:sub(#GRANT + 1)
-        records.erase(at, name, mine)
-        if not mine or mine.by == "" then
-            records.mark_released(at, name)
-        elseif call("HEXISTS", at.payloads, nonce) == 1 then
-            call("ZADD", at.line, 0, waits.ticket_of(at, nonce))
-        elseif session_of(at, nonce) then
-            not_taken_up(at, nonce, mine.since)
-        else -- its message was sent, or it is a record from earlier claims
-            waits.dequeue(at, nonce)
+        local mine = holders.read(at, name)
+        if not mine or is_over(mine.ends, mine.by ~= "") then
+            end_one(at, name, mine)
         end
     end
     if at.no_waiters then

@@ -87,7 +87,7 @@ local function lives(claim, name, mine)
     if not mine.confirmed and (mine.by ~= "" or not holding.has_room_for_living(claim, name)) then
         return false
     end
-    return mine.ends > now or in_grace
+    return not is_over(mine.ends, mine.by ~= "")
 end
 
 -- Return what a holder or a grant has on these claims, and whether it is whole and alive.

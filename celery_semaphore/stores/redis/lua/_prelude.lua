@@ -5,7 +5,7 @@
 -- one. The first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets
 -- living holders restore their permits first.
 local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format",
-    "lease", "take_up", "slow", "slow_until")
+    "lease", "take_up", "slow", "slow_until", "called", "silent_since", "awaited_until")
 if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- this release must not write here
     return {err = "NEWERFORMAT " .. memory[5]} -- A1, Q1
 end
@@ -23,8 +23,9 @@ if is_other_lease(memory[6], memory[7]) then -- A16
 end
 -- A16: after the lease became shorter, holders may renew by the longer one until their next call.
 local slowest = now < (tonumber(memory[9]) or 0) and math.max(LEASE, tonumber(memory[8])) or LEASE
+local GRACE = math.floor(slowest * 2 / 3) -- two renewals
 if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed since the caller's last call
-    local run, recovered = memory[2], now + math.floor(slowest * 2 / 3)
+    local run, recovered = memory[2], now + GRACE
     local restarted = run and run ~= "" and ARGV[4] ~= "" and run ~= ARGV[4]
     if not epoch or restarted or known_epoch and known_epoch > epoch then
         even_if_full()
@@ -60,3 +61,23 @@ if grace_until > now and grace_until > furthest() then
     call("HSET", EPOCH, "grace_until", grace_until)
 end
 local in_grace = now < grace_until
+
+-- A17: note the time of the call, at most ten times in a lease. If no call came for longer than two renewals take, no
+-- holder could renew: then no permit that was alive when the silence began ends for the length of a grace.
+local called, silent_since, awaited_until = tonumber(memory[10]), tonumber(memory[11]) or 0, tonumber(memory[12]) or 0
+if not called or math.abs(now - called) >= LEASE / 10 then
+    if called and now < called then -- the clock stepped back
+        awaited_until = 0
+    elseif called and now - called > GRACE then
+        silent_since, awaited_until = called, now + GRACE
+    end
+    even_if_full()
+    call("HSET", EPOCH, "called", now, "silent_since", silent_since, "awaited_until", awaited_until)
+end
+local permits_ended_by = now < awaited_until and silent_since or now
+
+-- Return whether a permit or a grant with this end is over. Nothing ends during the grace: the server was away, so no
+-- holder could renew and no session could ask.
+local function is_over(ends, is_grant)
+    return not in_grace and ends <= (is_grant and now or permits_ended_by)
+end

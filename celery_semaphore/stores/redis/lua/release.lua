@@ -19,10 +19,9 @@ local function learn(at, held_for, mean, mean_samples)
     end
 end
 
--- Return whether the lease ended before this release: then it is unknown how long the permit was in use. It does not
--- end during the grace: the server was away, so no holder could renew.
+-- Return whether the lease ended before this release: then it is unknown how long the permit was in use.
 local function overdue(at, permit)
-    return now - permit.since >= LEASE and not in_grace and tonumber(call("ZSCORE", at.holders, holder) or 0) <= now
+    return now - permit.since >= LEASE and is_over(tonumber(call("ZSCORE", at.holders, holder) or 0))
 end
 
 for _, at in ipairs(resources) do

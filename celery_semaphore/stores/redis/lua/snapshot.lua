@@ -25,10 +25,9 @@ local function page(lines)
     return shown
 end
 
-local since = in_grace and "-inf" or "(" .. string.format("%.0f", now)
-for _, name in ipairs(call("ZRANGEBYSCORE", at.holders, since, "+inf")) do
+for _, name in ipairs(call("ZRANGE", at.holders, 0, -1)) do
     local mine = holders.read(at, name)
-    if mine then
+    if mine and not is_over(mine.ends, mine.by ~= "") then
         local granted = mine.by ~= ""
         local shown = granted and mine.rank .. "." .. name:sub(#GRANT + 1) or name
         table.insert(held_now, {shown, mine.token, mine.weight, mine.since, mine.ends, granted and 1 or 0})

@@ -10,12 +10,14 @@
 --          messages to send, us since the oldest of their grants or -; instead "?" where there are waits, but not all
 --          keys}
 local LOWEST = 255 -- urgency of priority 0
-local memory = call("HMGET", EPOCH, "grace_until", "limited", "format")
+local memory = call("HMGET", EPOCH, "grace_until", "limited", "format", "silent_since", "awaited_until")
 if memory[3] ~= FORMAT and (tonumber(memory[3]) or 0) > tonumber(FORMAT) then -- it may have another layout
     return {err = "NEWERFORMAT " .. memory[3]}
 end
 local in_grace, limited = now < (tonumber(memory[1]) or 0), memory[2] == "1"
 local ALIVE = in_grace and "-inf" or string.format("(%.0f", now) -- nothing ends during the grace
+local silent_since, awaited_until = tonumber(memory[4]), tonumber(memory[5]) or 0
+local permits_ended_by = now < awaited_until and silent_since or now -- A17
 local EACH = tonumber(arg(1))
 
 local function is_grant(name)
@@ -71,7 +73,8 @@ local function weigh(holders, weights)
     end
     for n = 1, #entries, 2 do
         local name = entries[n]
-        local weight = (in_grace or tonumber(entries[n + 1]) > now) and (heavy[name] or 1) or 0
+        local is_alive = in_grace or tonumber(entries[n + 1]) > (is_grant(name) and now or permits_ended_by)
+        local weight = is_alive and (heavy[name] or 1) or 0
         if is_grant(name) then
             granted = granted + weight
             table.insert(nonces, name:sub(#GRANT + 1))
@@ -138,7 +141,7 @@ end
 
 -- Return the line of the resource with this first key.
 local function totals(k)
-    if call("EXISTS", KEYS[k + 2], KEYS[k + 3]) == 0 then
+    if permits_ended_by == now and call("EXISTS", KEYS[k + 2], KEYS[k + 3]) == 0 then
         local held, granted = count_in(KEYS[k])
         return limit_of(KEYS[k + 1]) .. text[held] .. " " .. text[granted]
     end
