@@ -357,9 +357,9 @@ CALLERS = [
         "what a wait asked once stands in line when its grant ends",
         "as a message that was not sent: the line stops at it again and again",
         "_expiry",
-        "        else -- its message was sent, or it is a record from earlier claims\n            waits.dequeue(at, nonce)\n",
-        "        elseif waits.ticket_of(at, nonce) then\n"
-        '            call("ZADD", at.line, 0, waits.ticket_of(at, nonce))\n',
+        "    else -- its message was sent, or it is a record from earlier claims\n        waits.dequeue(at, nonce)\n",
+        "    elseif waits.ticket_of(at, nonce) then\n"
+        '        call("ZADD", at.line, 0, waits.ticket_of(at, nonce))\n',
     ),
     lua(
         "a ticket cannot be given up",

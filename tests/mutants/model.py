@@ -32,8 +32,8 @@ IN_REDIS = (
         "an overdue grant of a parked message is forgotten",
         "its caller is gone",
         "_expiry",
-        'elseif call("HEXISTS", at.payloads, nonce) == 1 then\n            call("ZADD"',
-        'elseif false then\n            call("ZADD"',
+        'elseif call("HEXISTS", at.payloads, nonce) == 1 then\n        call("ZADD"',
+        'elseif false then\n        call("ZADD"',
     ),
     lua(
         "a promoted message has no place",

@@ -439,7 +439,7 @@ MUTANTS = (
         "no grace after a crash",
         "what was committed last is lost",
         "v1/epoch.sql",
-        "new.grace_until := _now + celery_semaphore.v1_slowest(new, _now) * 2 / 3;",
+        "new.grace_until := _now + celery_semaphore.v1_grace(new, _now);",
         "new.grace_until := _now;",
         tests=RESTARTS,
     ),

@@ -108,8 +108,8 @@ IN_STORES = [
         "a lost epoch loses the lease",
         "its record is that of the lease",
         "v1/epoch.sql",
-        "coalesce(before.slow, 0), coalesce(before.slow_until, 0));",
-        "0, 0);",
+        "coalesce(before.slow, 0), coalesce(before.slow_until, 0), _now, 0, 0);",
+        "0, 0, _now, 0, 0);",
         tests=POSTGRES,
     ),
     memory(
