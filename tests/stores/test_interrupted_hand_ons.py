@@ -21,7 +21,7 @@ from celery_semaphore.testing.conformance.moved_waits import (
     let_one_give_way_in_a_second_call,
     of_disk,
 )
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP, UsedClock
 
 
 class Died(Exception):
@@ -29,15 +29,16 @@ class Died(Exception):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> UsedClock:
+    return UsedClock()
 
 
 @pytest.fixture(params=["valkey", "redis", "postgres"])
-def store(request: pytest.FixtureRequest, clock: Clock) -> Iterator[Any]:
+def store(request: pytest.FixtureRequest, clock: UsedClock) -> Iterator[Any]:
     server = request.getfixturevalue(request.param)
     options = StoreOptions(now=clock, lease=LEASE, take_up=TAKE_UP)
     with closing(store_from_url(server.url, options)) as store:
+        clock.store = store
         yield store
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.suite import UsedClock
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -92,7 +93,7 @@ def test_the_released_are_remembered_for_a_lease_of_their_own(
     server: PostgresServer, open_at: OpenAt, leases: tuple[float, float]
 ) -> None:
     """Another lease was set since."""
-    clock = Clock()
+    clock = UsedClock()
     before, after = (open_at(server.url, lease=lease, now=clock) for lease in leases)
     before.acquire(claim(), "a")
     before.release("a", claim())
@@ -102,6 +103,7 @@ def test_the_released_are_remembered_for_a_lease_of_their_own(
     assert answer.reason is Reason.RELEASED
     clock.advance(max(leases))
     after.acquire(claim(), "b")
+    clock.store = after
     clock.advance(max(leases))
     after.reap()
     assert rows(server)["released"] == 1  # "b", whose lease has ended just now
@@ -110,8 +112,8 @@ def test_the_released_are_remembered_for_a_lease_of_their_own(
 def test_what_idled_is_looked_at_when_its_next_lease_ends(
     server: PostgresServer, open_at: OpenAt
 ) -> None:
-    clock = Clock()
-    store = open_at(server.url, lease=30.0, now=clock)
+    clock = UsedClock()
+    store = clock.store = open_at(server.url, lease=30.0, now=clock)
     store.acquire(claim(), "a")
     store.release("a", claim())
     clock.advance(30.0)
