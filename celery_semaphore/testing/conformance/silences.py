@@ -174,7 +174,7 @@ class Silences(Suite):
             assert store.renew([permit]) == {"a": Renewal.OK}
 
     def test_a_grant_ends_in_it(self, store: Store, clock: UsedClock) -> None:
-        """No task runs by a grant: its session names the wait again."""
+        """Name the wait again: no task runs by a grant."""
         store.ask(S)
         admitted(store, claim(), "a")
         held(store, "b")
