@@ -10,8 +10,10 @@ from .postgresql import postgresql
 SUITE = "tests/stores/test_conformance.py"
 OF_SILENCES = (
     "-k",
-    "ends_at_once or nor_if or shown_and_counted or ends_soon_after or no_silence or moment_more or quiet_semaphore"
-    " or over_before or rare_calls or grant_ends_in_it or if_the_clock_steps_back",
+    (
+        "ends_at_once or nor_if or shown_and_counted or ends_soon_after or no_silence or moment_more or quiet_semaphore"
+        " or over_before or rare_calls or grant_ends_in_it or if_the_clock_steps_back"
+    ),
 )
 MEMORY = (f"{SUITE}::TestMemoryStore", *OF_SILENCES)
 VALKEY = (f"{SUITE}::TestValkeyStore", *OF_SILENCES)
