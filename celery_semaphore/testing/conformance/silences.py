@@ -42,6 +42,16 @@ each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 
 class Silences(Suite):
+    def test_no_permit_ends_at_once_if_a_durable_call_comes_first(
+        self, store: Store, clock: UsedClock
+    ) -> None:
+        permit = admitted(store, claim(), "a")
+        clock.pass_in_silence(SILENCE)
+        store.promote([], "api")
+        clock.pass_in_silence(LEASE / 3)
+        assert why(store, claim(), "x") is Reason.SATURATED
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
     @each_call
     def test_no_permit_ends_at_once(
         self, store: Store, clock: UsedClock, call: Callable[[Store, Permit], object]

@@ -175,8 +175,9 @@ END $$;
 -- A17: note the time of the call, at most ten times in a lease. If no call came for longer than two renewals take, no
 -- holder could renew: then no permit that was alive when the silence began ends for the length of a grace.
 -- It never waits for another call that notes its own time: both read the same record, and conclude the same from it.
+-- A call that is `_durable` writes nothing, for it may wait for a standby, and would keep the row locked meanwhile.
 CREATE FUNCTION celery_semaphore.v1_note_call(
-    _epoch celery_semaphore.epoch, _now bigint
+    _epoch celery_semaphore.epoch, _now bigint, _durable bool DEFAULT false
 ) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
     before bigint := _epoch.called;
@@ -192,7 +193,7 @@ BEGIN
     _epoch.called := _now;
     UPDATE celery_semaphore.epoch AS e
     SET called = _now, silent_since = _epoch.silent_since, awaited_until = _epoch.awaited_until
-    WHERE e.one AND EXISTS (
+    WHERE e.one AND NOT _durable AND EXISTS (
         SELECT FROM celery_semaphore.epoch AS free WHERE free.one AND free.called = before FOR UPDATE SKIP LOCKED);
     RETURN _epoch;
 END $$;
@@ -228,7 +229,7 @@ BEGIN
     PERFORM celery_semaphore.v1_check_format(epoch.format);
     PERFORM celery_semaphore.v1_check_lease(epoch.lease, epoch.take_up, _call);
     slowest := celery_semaphore.v1_slowest(epoch, now);
-    epoch := celery_semaphore.v1_note_call(epoch, now);
+    epoch := celery_semaphore.v1_note_call(epoch, now, _durable);
     RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, epoch.lease, epoch.take_up, slowest,
         CASE WHEN now < epoch.awaited_until THEN epoch.silent_since ELSE now END);
 END $$;
