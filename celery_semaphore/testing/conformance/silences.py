@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -29,7 +30,7 @@ ELSEWHERE = claim(9, of="disk")
 # Calls at another resource, by a process that has a permit there.
 CALLS: dict[str, Callable[[Store, Permit], object]] = {
     "acquire": lambda store, _: store.acquire(ELSEWHERE, f"c{store.snapshot('disk').at}"),
-    "acquire at once": lambda store, _: store.acquire(ELSEWHERE, "c"),
+    "acquire at once": lambda store, _: store.acquire(ELSEWHERE, uuid4().hex),
     "renew": lambda store, permit: store.renew([permit]),
     "release": lambda store, _: store.release("d", ELSEWHERE),
     "ask": lambda store, _: store.ask(S),

@@ -245,15 +245,15 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RET
     END
 $$;
 
--- Return whether the epoch and its durations are those that the caller knows, its format is known, there is no grace
--- nor the time after a silence, and the time of this call need not be noted (A17).
+-- Return whether the epoch and its durations are those that the caller knows, its format is known, there is no grace,
+-- and the time of this call need not be noted (A17). A short way leaves permits that are overdue to the long one.
 CREATE FUNCTION celery_semaphore.v1_is_current(
     _epoch celery_semaphore.epoch, _call celery_semaphore.v1_call, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_call.known_epoch, _epoch.id)
         AND _epoch.lease = _call.lease AND _epoch.take_up = _call.take_up
         AND _epoch.grace_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
-        AND _epoch.awaited_until <= _now AND abs(_now - _epoch.called) * 10 < _epoch.lease
+        AND abs(_now - _epoch.called) * 10 < _epoch.lease
 $$;
 
 -- Return whether a permit or a grant with this end is over, outside of a grace: in that nothing ends.
