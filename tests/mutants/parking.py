@@ -211,8 +211,8 @@ OUT_OF_THE_STORE = [
         "taken anew at each attempt",
         "what was taken before is offered to nobody until its grant has ended",
         "messages/bring_back",
-        "        if not self._messages:\n            self._publisher.check()",
-        "        self._messages.clear()\n        if not self._messages:\n            self._publisher.check()",
+        "        if not self._messages:\n            self._report()",
+        "        self._messages.clear()\n        if not self._messages:\n            self._report()",
         f"{CAUGHT}::test_the_store_is_told_what_the_broker_has",
     ),
     parking(
