@@ -843,8 +843,8 @@ KEYS_LEFT = [
         "the next look is a lease away",
         "reaping comes late where a lease ends earlier",
         "reap",
-        'look = math.min(look, tonumber(call("ZRANGE", key, 0, 0, "WITHSCORES")[2]) or look)',
-        'look = math.min(look, call("ZCARD", key) + look)',
+        "look = math.min(look, first_end(at.holders, math.max(grace_end, awaited_until)) or look)",
+        "look = math.min(look, first_end(at.holders, awaited_until) and look or look)",
     ),
     lua(
         "a number has 14 digits",

@@ -13,6 +13,7 @@ OF_SILENCES = (
     (
         "ends_at_once or nor_if or shown_and_counted or ends_soon_after or no_silence or moment_more or quiet_semaphore"
         " or over_before or rare_calls or grant_ends_in_it or if_the_clock_steps_back"
+        " or beside_what_is_spared or longer_now"
     ),
 )
 MEMORY = (f"{SUITE}::TestMemoryStore", *OF_SILENCES)
@@ -27,15 +28,23 @@ GRANTS = ("a grant outlasts a silence", "so does a permit")
 FREE = ("a permit that ended before a silence lasts", "it is still there")
 BACK = ("a silence lasts though the clock stepped back", "it ends at its time")
 SELDOM = ("only a call after a silence is noted", "the others change nothing")
+NEW = ("all renew by a longer lease at once", "it is in force")
+SPARED = ("what is spared is looked at in each sweep", "it is overdue")
 RENEWED = ("a permit that is renewed first is over", "its lease ended")
 
 IN_MEMORY = [
+    memory(
+        *NEW,
+        "epoch",
+        "min(self.lease, self.slow) if now < self.slow_until else self.lease",
+        "self.lease",
+    ),
     memory(*NEVER, "epoch", "if now < self.awaited_until else now", "if False else now"),
     memory(
         *LONG,
         "epoch",
-        "now - self.called > self._grace(now)",
-        "now - self.called > 5 * self._grace(now)",
+        "now - self.called > self._shortest(self.called)",
+        "now - self.called > 5 * self._shortest(self.called)",
     ),
     memory(*GRANTS, "state", "self.now if entry.granted else self.epoch", "self.epoch"),
     memory(*FREE, "epoch", "return self.silent_since if now", "return 0 if now"),
@@ -50,6 +59,20 @@ IN_MEMORY = [
 
 IN_REDIS = [
     lua(
+        *NEW,
+        "_prelude",
+        "is_changed and math.min(LEASE, tonumber(memory[8])) or LEASE",
+        "LEASE",
+        tests=VALKEY,
+    ),
+    lua(
+        *SPARED,
+        "reap",
+        "first_end(at.holders, math.max(grace_end, awaited_until))",
+        "first_end(at.holders, grace_end)",
+        tests=VALKEY,
+    ),
+    lua(
         *NEVER,
         "_prelude",
         "local permits_ended_by = now < awaited_until and silent_since or now",
@@ -59,7 +82,7 @@ IN_REDIS = [
     lua(
         *LONG,
         "_prelude",
-        "elseif called and now - called > GRACE then",
+        "elseif called and now - called > math.floor(shortest * 2 / 3) then",
         "elseif called and now - called > 5 * GRACE then",
         tests=VALKEY,
     ),
@@ -112,6 +135,20 @@ IN_REDIS = [
 
 IN_POSTGRES = [
     postgresql(
+        *NEW,
+        "v1/epoch.sql",
+        "WHEN _epoch.called < _epoch.slow_until THEN least(_epoch.lease, _epoch.slow) ELSE",
+        "WHEN false THEN 0 ELSE",
+        tests=POSTGRES,
+    ),
+    postgresql(
+        *SPARED,
+        "v1/reap.sql",
+        "greatest(p.ends, _m.spared_until) END)",
+        "p.ends END)",
+        tests=POSTGRES,
+    ),
+    postgresql(
         *NEVER,
         "v1/epoch.sql",
         "CASE WHEN now < epoch.awaited_until THEN epoch.silent_since ELSE now END",
@@ -121,8 +158,8 @@ IN_POSTGRES = [
     postgresql(
         *LONG,
         "v1/epoch.sql",
-        "ELSIF _now - before > celery_semaphore.v1_grace(_epoch, _now) THEN",
-        "ELSIF _now - before > 5 * celery_semaphore.v1_grace(_epoch, _now) THEN",
+        "ELSIF _now - before > shortest * 2 / 3 THEN",
+        "ELSIF _now - before > 5 * shortest * 2 / 3 THEN",
         tests=POSTGRES,
     ),
     postgresql(
@@ -173,6 +210,6 @@ IN_POSTGRES = [
 ]
 
 # The model is to find these without the tests above.
-IN_MODEL = [modelled(IN_REDIS[0]), modelled(IN_MEMORY[3])]
+IN_MODEL = [modelled(IN_REDIS[2]), modelled(IN_MEMORY[4])]
 
 MUTANTS = [*IN_MEMORY, *IN_REDIS, *IN_POSTGRES, *IN_MODEL]

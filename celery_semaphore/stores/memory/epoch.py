@@ -58,19 +58,22 @@ class Epoch:
         """A17: note the time of the call, at most ten times in a lease.
 
         If no call came for longer than two renewals take, no holder could renew: then no permit that was alive when
-        the silence began ends for the length of a grace.
+        the silence began ends for the length of a grace. A holder may not have renewed by a longer lease yet.
         """
         if self.called and abs(now - self.called) * 10 < self.lease:
             return
         if now < self.called:  # the clock stepped back
             self.awaited_until = 0
-        elif self.called and now - self.called > self._grace(now):
+        elif self.called and now - self.called > self._shortest(self.called) * 2 // 3:
             self.silent_since, self.awaited_until = self.called, now + self._grace(now)
         self.called = now
 
     def _grace(self, now: int) -> int:
         """Return how long holders may need to renew again: two renewals."""
         return self.slowest(now) * 2 // 3
+
+    def _shortest(self, now: int) -> int:
+        return min(self.lease, self.slow) if now < self.slow_until else self.lease
 
     def set_durations(self, now: int, durations: tuple[int, int]) -> None:
         """Change the durations for all callers, each of which learns them by its next call (A16)."""

@@ -184,6 +184,28 @@ class Silences(Suite):
         clock.pass_in_silence(2 * LEASE)
         admitted(store, claim(), "c")
 
+    def test_a_sweep_finds_what_is_due_beside_what_is_spared(
+        self, store: Store, clock: UsedClock
+    ) -> None:
+        """Look at a hundred resources in a sweep: it must not be the same ones each time."""
+        for n in range(101):
+            admitted(store, claim(of=f"r{n}"), f"h{n}")
+        clock.pass_in_silence(SILENCE)
+        store.reap()
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        store.release("a", claim())  # by a worker that dies before it sends
+        sent = [each for _ in range(2) for each in messages(reaped(store))]
+        assert sent == [b"b"]
+
+    def test_a_lease_that_is_longer_now(self, store: Store, clock: UsedClock) -> None:
+        """Let the server hang before the holder has renewed by the new lease."""
+        permit = admitted(store, claim(), "a")
+        store.set_lease(10 * LEASE)
+        clock.pass_in_silence(SILENCE)
+        assert why(store, claim(), "b") is Reason.SATURATED
+        assert store.renew([permit]) == {"a": Renewal.OK}
+
     def test_a_second_one_counts_anew(self, store: Store, clock: UsedClock) -> None:
         permit = admitted(store, claim(), "a")
         for _ in range(3):

@@ -85,7 +85,7 @@ BEGIN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
         RETURN celery_semaphore.v1_refuse( -- A13 by C4
             _a, ARRAY[at], 1, 'saturated', NULL, (
-                _now, answer.epoch, 0, false, _call.lease, _call.take_up, _call.lease, _now));
+                _now, answer.epoch, 0, false, _call.lease, _call.take_up, _call.lease, _now, 0));
     END IF;
     RETURN NULL;
 END $$;

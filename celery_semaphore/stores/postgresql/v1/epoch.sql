@@ -16,7 +16,8 @@ CREATE TYPE celery_semaphore.v1_call AS (
 CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint,
     slowest bigint, -- the longest lease that some may still renew by
-    permits_ended_by bigint -- the time that the lease of a permit must have ended by, if the permit is over (A17)
+    permits_ended_by bigint, -- the time that the lease of a permit must have ended by, if the permit is over (A17)
+    spared_until bigint -- what is over and stays, stays until then: after a silence or in a grace
 );
 
 -- Serialize all calls at these resources until the end of the transaction. The locks are always taken in the same
@@ -173,7 +174,8 @@ BEGIN
 END $$;
 
 -- A17: note the time of the call, at most ten times in a lease. If no call came for longer than two renewals take, no
--- holder could renew: then no permit that was alive when the silence began ends for the length of a grace.
+-- holder could renew: then no permit that was alive when the silence began ends for the length of a grace. A holder may
+-- not have renewed by a longer lease yet.
 -- It never waits for another call that notes its own time: both read the same record, and conclude the same from it.
 -- A call that is `_durable` writes nothing, for it may wait for a standby, and would keep the row locked meanwhile.
 CREATE FUNCTION celery_semaphore.v1_note_call(
@@ -181,12 +183,14 @@ CREATE FUNCTION celery_semaphore.v1_note_call(
 ) RETURNS celery_semaphore.epoch LANGUAGE plpgsql AS $$
 DECLARE
     before bigint := _epoch.called;
+    shortest bigint := CASE
+        WHEN _epoch.called < _epoch.slow_until THEN least(_epoch.lease, _epoch.slow) ELSE _epoch.lease END;
 BEGIN
     IF abs(_now - before) * 10 < _epoch.lease THEN
         RETURN _epoch;
     ELSIF _now < before THEN -- the clock stepped back
         _epoch.awaited_until := 0;
-    ELSIF _now - before > celery_semaphore.v1_grace(_epoch, _now) THEN
+    ELSIF _now - before > shortest * 2 / 3 THEN
         _epoch.silent_since := before;
         _epoch.awaited_until := _now + celery_semaphore.v1_grace(_epoch, _now);
     END IF;
@@ -231,7 +235,8 @@ BEGIN
     slowest := celery_semaphore.v1_slowest(epoch, now);
     epoch := celery_semaphore.v1_note_call(epoch, now, _durable);
     RETURN (now, epoch.id, epoch.grace_until, now < epoch.grace_until, epoch.lease, epoch.take_up, slowest,
-        CASE WHEN now < epoch.awaited_until THEN epoch.silent_since ELSE now END);
+        CASE WHEN now < epoch.awaited_until THEN epoch.silent_since ELSE now END,
+        greatest(epoch.awaited_until, epoch.grace_until));
 END $$;
 
 -- Apply the settings and take the lock of v1_enter for one resource, in one expression to save the fixed cost of

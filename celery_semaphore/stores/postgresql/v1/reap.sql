@@ -78,7 +78,9 @@ CREATE FUNCTION celery_semaphore.v1_set_next_reap(
 DECLARE
     at celery_semaphore.v1_resource := celery_semaphore.v1_read(_name, NULL, _m);
     next bigint := least(
-        (SELECT min(p.ends) FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
+        -- A sweep that finds again and again what is over and stays finds no others.
+        (SELECT min(CASE WHEN p.ends > _m.now THEN p.ends ELSE greatest(p.ends, _m.spared_until) END)
+            FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
         celery_semaphore.v1_next_wait_end(_name),
         CASE WHEN _m.in_grace THEN _m.grace_until END,
         celery_semaphore.v1_paused_until(_name, _m.now), -- O3

@@ -63,12 +63,15 @@ end
 local in_grace = now < grace_until
 
 -- A17: note the time of the call, at most ten times in a lease. If no call came for longer than two renewals take, no
--- holder could renew: then no permit that was alive when the silence began ends for the length of a grace.
+-- holder could renew: then no permit that was alive when the silence began ends for the length of a grace. A holder may
+-- not have renewed by a longer lease yet.
 local called, silent_since, awaited_until = tonumber(memory[10]), tonumber(memory[11]) or 0, tonumber(memory[12]) or 0
 if not called or math.abs(now - called) >= LEASE / 10 then
+    local is_changed = called and called < (tonumber(memory[9]) or 0)
+    local shortest = is_changed and math.min(LEASE, tonumber(memory[8])) or LEASE
     if called and now < called then -- the clock stepped back
         awaited_until = 0
-    elseif called and now - called > GRACE then
+    elseif called and now - called > math.floor(shortest * 2 / 3) then
         silent_since, awaited_until = called, now + GRACE
     end
     even_if_full()

@@ -12,6 +12,18 @@ local function send_off_set_aside(at)
     end
 end
 
+-- Return when the first of these ends, but for those that are over and stay until this time: a sweep that finds them
+-- again and again finds no others.
+local function first_end(key, spared_until)
+    local first = tonumber(call("ZRANGE", key, 0, 0, "WITHSCORES")[2])
+    if not first or first > now or spared_until <= now then
+        return first
+    end
+    local later = string.format("(%.0f", now)
+    local second = tonumber(call("ZRANGEBYSCORE", key, later, "+inf", "WITHSCORES", "LIMIT", 0, 1)[2])
+    return math.min(second or spared_until, spared_until)
+end
+
 for _, at in ipairs(resources) do
     expiry.end_overdue(at)
     send_off_set_aside(at)
@@ -21,11 +33,11 @@ for _, at in ipairs(resources) do
     end
 end
 local answer = hand_on.answer()
+local grace_end = in_grace and grace_until or 0
 for _, at in ipairs(resources) do
     local look = call("EXISTS", at.outbox) == 1 and now or in_grace and grace_until or now + LEASE
-    for _, key in ipairs({at.holders, at.due}) do
-        look = math.min(look, tonumber(call("ZRANGE", key, 0, 0, "WITHSCORES")[2]) or look)
-    end
+    look = math.min(look, first_end(at.holders, math.max(grace_end, awaited_until)) or look)
+    look = math.min(look, first_end(at.due, grace_end) or look)
     holders.update_index(at, look)
 end
 return answer
