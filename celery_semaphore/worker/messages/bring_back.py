@@ -60,14 +60,10 @@ class BringBack:
         self._outgoing = outgoing
         # Already taken out of the outbox.
         self._messages = deque(self._sendable(grants))
-        # With the broker, and not reported yet; the second ones lie in queues without a worker.
-        self._sent: list[Grant] = []
-        self._stranded: list[Grant] = []
 
     def run(self) -> None:
         """Send the messages and report them to the store, which offers the others again after their grants."""
         if not self._messages:
-            self._report()  # what an earlier attempt could not: its grants tell the store which messages are meant
             self._publisher.check()  # if the broker is away, leave the messages to other workers
             self._take()
         if not self._messages:
@@ -75,19 +71,25 @@ class BringBack:
         unconsumed = self._queues.unconsumed(
             {name for _, parked in self._messages for name in (parked.way, parked.queue)}
         )
+        sent: list[Grant] = []
+        stranded: list[Grant] = []
         try:
             while self._messages:
                 grant, parked = self._messages[0]
                 by = parked.queue if parked.way in unconsumed else parked.way
                 is_stranded = by in unconsumed and grant.token > 0
                 self._send(grant, parked, by, keeps=grant.token > 0 and not is_stranded)
-                (self._stranded if is_stranded else self._sent).append(grant)
+                (stranded if is_stranded else sent).append(grant)
                 if is_stranded:
                     self._queues.warn(by)
                 self._messages.popleft()
         finally:
             self._messages.rotate(-1)  # one that cannot be sent must not delay the others
-            self._report()
+            if sent:
+                self._store.sent(sent)
+            if stranded:
+                self._store.sent(stranded, arrive=False)
+                self._found(self._store.reap())  # hand their permits on
 
     def _take(self) -> None:
         names = emptied(self._outgoing)
@@ -106,16 +108,6 @@ class BringBack:
 
     def on_give_up(self) -> None:
         """Do nothing: the messages stay in the store, which offers them again."""
-
-    def _report(self) -> None:
-        """Report what was sent; without an answer it is reported again, or the store would send it once more."""
-        if self._sent:
-            self._store.sent(self._sent)
-            self._sent = []
-        if self._stranded:
-            self._store.sent(self._stranded, arrive=False)
-            self._stranded = []
-            self._found(self._store.reap())  # hand their permits on
 
     def _sendable(self, grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
         consumed = self._queues.own()

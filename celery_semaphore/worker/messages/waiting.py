@@ -15,7 +15,7 @@ granted, not taken                  the outbox: any worker's next sweep takes it
 taken, not published                the parked message: when its grant has ended it is back in its place
 published, not confirmed to store   the message, and the parked one, which is deleted once the message is admitted.
                                     If the grant ends first, the parked one may be sent, too: then one of them
-                                    runs, and the other is a copy. A worker that lives reports it again
+                                    runs, and the other is a copy
 sent, not taken up                  the message: after its grant it acquires by its ticket, at its place
 ==================================  =======================================================================
 """

@@ -122,8 +122,6 @@ class Store(MemoryStore):
         return super().end(names)
 
     def sent(self, grants: Any, *, arrive: bool = True) -> None:
-        if self.error:
-            raise self.error
         self.told += [grant.ticket for grant in grants]
         super().sent(grants, arrive=arrive)
 
@@ -262,24 +260,6 @@ def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
     assert store.told == tickets[:1]
     job.run()
     assert store.told == [tickets[0], tickets[2], tickets[1]]
-    assert len(broker.queues) == 3
-
-
-@pytest.mark.parametrize("consumed", [BOTH, []])
-def test_the_store_is_told_again_if_it_did_not_answer(
-    store: Store, consumed: Collection[str]
-) -> None:
-    """Or it would send each once more when its grant has ended: copies, which cost a delivery each."""
-    tickets, broker = three_granted(store), Broker()
-    job = bring_back(store, broker, consumed)
-    store.error = StoreUnavailable("away")
-    for _ in range(2):
-        with pytest.raises(StoreUnavailable):
-            job.run()
-    store.error = None
-    job.run()
-    job.run()
-    assert store.told == tickets, "once"
     assert len(broker.queues) == 3
 
 
