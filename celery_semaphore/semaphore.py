@@ -93,20 +93,12 @@ class Semaphore:
     def release(self, permit: Permit) -> None:
         """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
         check_permit("release", permit)
-        held_permits = held_permits_in(self._store)
-        if not held_permits.take(permit):
-            return
         try:
-            self._store.release(permit.holder, permit.claims)
-        except StoreUnavailable as error:
-            logger.warning(
-                "%s is not released yet, retrying for one lease: %s", permit.holder, error
-            )
-            held_permits.release_later(permit.holder, permit.claims)
+            self._release(permit)
         except SemaphoreError:
             raise
         except BaseException:  # a signal handler raised: the store may not have been told
-            held_permits.release_later(permit.holder, permit.claims)
+            self._release_later(permit)
             raise
 
     def extend(self, permit: Permit) -> None:
@@ -151,6 +143,23 @@ class Semaphore:
         """Renew no more what an acquire got that does not return, and release it."""
         held_permits_in(self._store).discard(waiter.holder)
         waiter.give_up()
+
+    def _release(self, permit: Permit) -> None:
+        if not held_permits_in(self._store).take(permit):
+            return
+        try:
+            self._store.release(permit.holder, permit.claims)
+        except StoreUnavailable as error:
+            self._release_later(permit)
+            logger.warning(
+                "%s is not released yet, retrying for one lease: %s", permit.holder, error
+            )
+
+    def _release_later(self, permit: Permit) -> None:
+        """Renew it no more and release it in the background; twice does no harm."""
+        held_permits = held_permits_in(self._store)
+        held_permits.take(permit)
+        held_permits.release_later(permit.holder, permit.claims)
 
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""
@@ -197,6 +206,11 @@ class Semaphore:
             raise RuntimeError(msg)
         try:
             self.release(mine[1])
+        except SemaphoreError:
+            raise
+        except BaseException:  # a signal handler raised, perhaps before the release had begun
+            self._release_later(mine[1])
+            raise
         finally:
             _entered.set(tuple(pair for pair in pairs if pair is not mine))
 

@@ -108,8 +108,6 @@ class BlockingWaiter:
         except StoreUnavailable:
             self._unanswered = True
             raise
-        if isinstance(answer, Refusal):
-            self._asked = None
         return asked, answer
 
     def _how(self) -> Wait | None:
@@ -135,6 +133,9 @@ class BlockingWaiter:
         reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
         self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
         self._ticket = refusal.ticket or self._ticket
+        self._asked = (
+            None  # now that the ticket is known: a call that gives up needs one of the two
+        )
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0
             return 0.0

@@ -107,7 +107,7 @@ def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
         BringBack(
             store,
             publisher,
-            set(),
+            frozenset(),
             queues=ConsumedQueues(lambda: store, lambda: brokers.own),
             brokers=brokers,
             found=lambda _: None,

@@ -110,8 +110,8 @@ SENDING = [
         "a worker takes what any broker has to send",
         "whoever hands on sends",
         "bring_back",
-        "self._store.take(names, self._brokers.of_outbox)",
-        "self._store.take(names)",
+        "self._store.take(self._outgoing, self._brokers.of_outbox)",
+        "self._store.take(self._outgoing)",
         f"{LIVE}::test_each_task_runs_in_its_own_broker",
     ),
     brokers(

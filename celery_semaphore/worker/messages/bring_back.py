@@ -6,7 +6,6 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 
 from ...core.events import MessageBroughtBackEvent
 from ...core.formats import NewerFormat
@@ -38,7 +37,7 @@ class BringBack:
         self,
         store: Store,
         publisher: Publisher,
-        outgoing: set[str],
+        outgoing: Outgoing,
         *,
         queues: ConsumedQueues,
         brokers: Brokers,
@@ -46,10 +45,6 @@ class BringBack:
         grants: Iterable[Grant] = (),
         announce: Announce = ignore,
     ) -> None:
-        """Take what is ``outgoing`` out of that set, which jobs share and other threads add to.
-
-        So the next job takes all that is handed on while one waits for a store far away.
-        """
         self._announce = announce
         self.name = "bringing parked tasks back"
         self._queues = queues
@@ -65,9 +60,8 @@ class BringBack:
         """Send the messages and report them to the store, which offers the others again after their grants."""
         if not self._messages:
             self._publisher.check()  # if the broker is away, leave the messages to other workers
-            self._take()
-        if not self._messages:
-            return
+            taken = self._store.take(self._outgoing, self._brokers.of_outbox)
+            self._messages.extend(self._sendable(taken))
         unconsumed = self._queues.unconsumed(
             {name for _, parked in self._messages for name in (parked.way, parked.queue)}
         )
@@ -90,17 +84,6 @@ class BringBack:
             if stranded:
                 self._store.sent(stranded, arrive=False)
                 self._found(self._store.reap())  # hand their permits on
-
-    def _take(self) -> None:
-        names = emptied(self._outgoing)
-        if not names:  # the job before has taken them
-            return
-        try:
-            taken = self._store.take(names, self._brokers.of_outbox)
-        except BaseException:
-            self._outgoing |= names
-            raise
-        self._messages.extend(self._sendable(taken))
 
     def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - part of the protocol
         """Give up what could not be sent for a while: the store offers it again, to any worker."""
@@ -135,15 +118,6 @@ class BringBack:
         except Returned:
             self._publisher.declare(message.queue)
             self._publisher.publish(message, message.queue, header=header)
-
-
-def emptied(names: set[str]) -> Outgoing:
-    """Take all out of a set to which other threads add: each step is atomic."""
-    found = set[str]()
-    with suppress(KeyError):
-        while True:
-            found.add(names.pop())
-    return frozenset(found)
 
 
 def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:

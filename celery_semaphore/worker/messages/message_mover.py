@@ -42,7 +42,6 @@ class MessageMover:
         self._queues = queues
         self._handed_on = handed_on
         self._brokers = brokers
-        self._outgoing = set[str]()  # resources with messages to take out of the outbox
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
@@ -84,11 +83,10 @@ class MessageMover:
     def bring_back(self, outgoing: Outgoing) -> None:
         """Move messages out of the store, into their queues."""
         if outgoing:
-            self._outgoing |= outgoing  # before the job: it, or the one before it, takes them
             job = BringBack(
                 self._store(),
                 self._publisher,
-                self._outgoing,
+                outgoing,
                 queues=self._queues,
                 brokers=self._brokers,
                 found=self.bring_back,

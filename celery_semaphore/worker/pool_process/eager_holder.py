@@ -48,8 +48,8 @@ class EagerHolder:
 
     def end(self) -> None:
         """Release what the store may have granted, and end the thread."""
-        self._keeper.discard(self.name)
         try:
+            self._keeper.discard(self.name)
             self._handed_on(self.store.release(self.name, self.claims))
         except StoreUnavailable as error:
             logger.warning("%s was not released, its lease ends: %s", self.name, error)

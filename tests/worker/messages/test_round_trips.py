@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from hashlib import sha1
 from itertools import groupby
 
 import pytest
-from celery import Celery
 
-from celery_semaphore.core.permit import Grant
-from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.redis import scripts
-from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
@@ -72,30 +67,3 @@ def test_a_hand_over(site: Site, recorder: Recorder, way: str, calls: list[str])
     seen = [name for name in recorder.called if name in ON_THE_WAY]
     begin = seen[: seen.index("acquire") + 1]
     assert [name for name, _ in groupby(begin)] == calls
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_one_call_takes_what_was_handed_on_meanwhile(
-    app: Celery, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
-    """Or a worker brings back one task in each round trip, whatever the limit is. What was not taken is taken again."""
-    limiter = limiter_of(app)
-    taken, begun, go_on = list[Collection[str]](), threading.Event(), threading.Event()
-
-    def take(names: Collection[str], _broker: str | None = None) -> list[Grant]:
-        taken.append(names)
-        begun.set()
-        assert go_on.wait(10)
-        if fails and len(taken) == 1:
-            raise StoreUnavailable("gone")
-        return []
-
-    monkeypatch.setattr(limiter.process.store, "take", take)
-    limiter.mover.bring_back(frozenset("a"))
-    assert begun.wait(10)
-    for name in "bcb":
-        limiter.mover.bring_back(frozenset(name))
-    go_on.set()
-    limiter.mover.flush(10)
-    assert taken == [{"a"}, {"a", "b", "c"} if fails else {"b", "c"}]
-    limiter.mover.close(10)

@@ -237,7 +237,7 @@ def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = B
     return BringBack(
         store,
         broker,  # type: ignore[arg-type]
-        {"one"},
+        frozenset({"one"}),
         queues=queues,
         brokers=Brokers(app, Settings.from_app(app), lambda: store),
         found=lambda _: None,
