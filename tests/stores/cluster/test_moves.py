@@ -35,8 +35,12 @@ class TestMoves:
     ) -> None:
         store = open_store()
         former = cluster.owner()
-        in_parallel(lambda: store.snapshot("api"))
-        assert connections(former) > 1
+
+        def called_at_once() -> bool:
+            in_parallel(lambda: store.snapshot("api"))
+            return connections(former) > 1
+
+        wait_until(called_at_once, 20, "several connections")
         cluster.fail_over()
         store.snapshot("api")
         wait_until(lambda: connections(former) == 0, 5, "all are closed")

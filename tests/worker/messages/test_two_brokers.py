@@ -127,6 +127,8 @@ def test_while_no_worker_of_its_broker_is_left(
     for _ in range(5):
         a.send(0.0, "w")
     wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    with valkey.client(db=int(a.broker.rpartition("/")[2])) as client:
+        wait_until(lambda: client.hlen("unacked") == 0, 10, "and acknowledged")
     in_a.warm()
     in_a.wait(20)
     site.let_go()
