@@ -141,11 +141,11 @@ class Semaphore:
 
     def _give_up(self, waiter: BlockingWaiter) -> None:
         """Renew no more what an acquire got that does not return, and release it."""
-        held_permits_in(self._store).discard(waiter.holder)
+        held_permits_in(self._store).take(waiter.holder)
         waiter.give_up()
 
     def _release(self, permit: Permit) -> None:
-        if not held_permits_in(self._store).take(permit):
+        if not held_permits_in(self._store).take(permit.holder):
             return
         try:
             self._store.release(permit.holder, permit.claims)
@@ -158,7 +158,7 @@ class Semaphore:
     def _release_later(self, permit: Permit) -> None:
         """Renew it no more and release it in the background; twice does no harm."""
         held_permits = held_permits_in(self._store)
-        held_permits.take(permit)
+        held_permits.take(permit.holder)
         held_permits.release_later(permit.holder, permit.claims)
 
     def _refuse_to_stop_a_loop(self) -> None:

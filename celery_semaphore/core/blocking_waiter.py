@@ -133,9 +133,8 @@ class BlockingWaiter:
         reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
         self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
         self._ticket = refusal.ticket or self._ticket
-        self._asked = (
-            None  # now that the ticket is known: a call that gives up needs one of the two
-        )
+        # Not before the ticket is known: a call that gives up needs one of the two.
+        self._asked = None
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0
             return 0.0

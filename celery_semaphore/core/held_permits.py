@@ -48,11 +48,7 @@ class HeldPermits:
         with self._starting:
             self._keeper.start()
 
-    def take(self, permit: Permit) -> bool:
-        """Renew a permit no more; return whether this process held it."""
-        return self.discard(permit.holder)
-
-    def discard(self, holder: str) -> bool:
+    def take(self, holder: str) -> bool:
         """Renew the permit of this holder no more; return whether this process held it."""
         self._keeper.discard(holder)
         return self._held.pop(holder, None) is not None
