@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-versions test-quick test-postgres test-cluster test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
+.PHONY: help demo example test test-rules test-variants test-quick test-postgres test-cluster test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -43,13 +43,16 @@ example: $(READY) ## a Django shop with web, worker and beat; its semaphores in 
 	$(BIN)/python -m example_project.run $(ARGS)
 
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
-	$(BIN)/python -m pytest -m "not soak and not release and not versions" -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not soak and not release and not variants" -n $(JOBS) --dist worksteal $(ARGS)
 
-test-versions: $(READY) ## what the tests ask of one Redis and one PostgreSQL, asked of Debian's versions, too
-	$(BIN)/python -m pytest -m "versions and not soak" -n $(JOBS) --dist worksteal $(ARGS)
+test-variants: $(READY) ## the same once more: other versions of the servers, the other broker, larger sizes
+	$(BIN)/python -m pytest -m "variants and not soak" -n $(JOBS) --dist worksteal $(ARGS)
+
+test-rules: $(READY) ## a few seconds: the rows of the architecture on memory, which decides as all stores do
+	$(BIN)/python -m pytest tests/stores/test_conformance.py::TestMemoryStore tests/test_rows.py $(ARGS)
 
 test-quick: $(READY) ## under a minute: the core, a worker's parts without a worker, memory and Valkey
-	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq and not release" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
+	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq and not release and not variants" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
 
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL
@@ -58,10 +61,10 @@ test-postgres: $(READY) ## the tests of processes that die beside a step of the 
 	  -k "acquire or release or attach or take or sent"
 
 test-cluster: $(READY) ## the tests of workers, with their permits in a Redis Cluster
-	TESTS_STORE=cluster $(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal tests/worker $(ARGS)
+	TESTS_STORE=cluster $(BIN)/python -m pytest -m "not soak and not variants" -n $(JOBS) --dist worksteal tests/worker $(ARGS)
 
 # In pairs, not as a product: what fails with one Python and what fails with one Celery rarely need each other.
-test-all: ## test, test-versions and test-postgres on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
+test-all: ## test, test-variants and test-postgres on (3.11, Celery 5.5), (3.12, 5.6), (3.13, 5.7), where those Pythons are installed
 	@set -eu; \
 	for pair in 3.11:requirements/celery-5.5.txt 3.12:requirements/celery-5.6.txt 3.13:requirements/dev.txt; do \
 	  version=$${pair%%:*}; lock=$${pair#*:}; found=; \
@@ -69,7 +72,7 @@ test-all: ## test, test-versions and test-postgres on (3.11, Celery 5.5), (3.12,
 	    if "$$python" -c "import ensurepip" >/dev/null 2>&1; then found=$$python; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then echo "test-all: no python$$version here: not tested with $$lock" >&2; continue; fi; \
-	  $(MAKE) --no-print-directory test test-versions test-postgres PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
+	  $(MAKE) --no-print-directory test test-variants test-postgres PYTHON="$$found" LOCK="$$lock" VENV=".venv-$$version"; \
 	done
 
 lint: $(READY) ## ruff, mypy --strict, the import contracts, prose, spelling, Lua, SQL, and the types that users see

@@ -48,7 +48,7 @@ class Visitor:
         return re.findall(r"<td>(waiting|running|done)</td>", self.get(self.shop))
 
 
-@pytest.fixture(params=["embedded", "postgresql"])
+@pytest.fixture(params=["embedded", pytest.param("postgresql", marks=pytest.mark.variants)])
 def visitor(request: pytest.FixtureRequest) -> Iterator[Visitor]:
     command = [sys.executable, "-m", "example_project.run", "--work", "0.3"]
     if request.param == "postgresql":  # rows and permits in one database

@@ -19,13 +19,13 @@ OpenAt = Callable[..., RedisStore]
 PARK = Wait(Kind.PARK)
 
 
-@pytest.fixture(params=["valkey", pytest.param("redis", marks=pytest.mark.versions)])
+@pytest.fixture(params=["valkey", pytest.param("redis", marks=pytest.mark.variants)])
 def server(request: pytest.FixtureRequest) -> RedisServer:
     found: RedisServer = request.getfixturevalue(request.param)
     return found
 
 
-@pytest.fixture(params=["start_valkey", pytest.param("start_redis", marks=pytest.mark.versions)])
+@pytest.fixture(params=["start_valkey", pytest.param("start_redis", marks=pytest.mark.variants)])
 def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
     """Starts a server that may be killed."""
     found: Callable[..., RedisServer] = request.getfixturevalue(request.param)

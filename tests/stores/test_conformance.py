@@ -92,7 +92,7 @@ class TestValkeyStore(OnServer, StoreConformance):
         self.server = valkey
 
 
-@pytest.mark.versions
+@pytest.mark.variants
 class TestRedisStore(OnServer, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
@@ -161,7 +161,7 @@ class OnPostgres:
         self.server.set_format(number)
 
 
-@pytest.mark.versions
+@pytest.mark.variants
 class TestPostgresStore(OnPostgres, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, postgres: PostgresServer) -> None:

@@ -131,7 +131,7 @@ def test_a_forked_child_has_places_of_its_own(server: RedisServer, open_at: Open
 
 
 @pytest.mark.parametrize(
-    "fixture", ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.versions)]
+    "fixture", ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.variants)]
 )
 def test_a_crowd_waits_for_postgresql(
     request: pytest.FixtureRequest, fixture: str, crowd: Callable[[Any], list[Any]]

@@ -141,7 +141,7 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
             process.kill()
 
 
-OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.versions) for each in ("redis", "postgres")]
+OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.variants) for each in ("redis", "postgres")]
 
 
 @pytest.fixture(params=["valkey", "embedded_postgres", *OTHER_VERSIONS])

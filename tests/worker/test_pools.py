@@ -10,7 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Claim
 from tests.support.process import ROOT, Process, wait_until
 
-from .conftest import Site, ways_to_requeue
+from .conftest import Site
 
 API, ONE = Claim("api", None, 5), Claim("one", None, 1)
 
@@ -71,8 +71,15 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hold", "late"])
-@ways_to_requeue
+@pytest.mark.parametrize(
+    ("name", "hold"),
+    [
+        ("hold", True),
+        ("late", True),
+        ("late", False),
+        pytest.param("hold", False, marks=pytest.mark.variants),
+    ],
+)
 def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, hold: bool) -> None:
     """The waiting messages go back to the broker; each runs once, on the next worker."""
     worker = site.start(concurrency=4, conf={"semaphore_hold": hold})

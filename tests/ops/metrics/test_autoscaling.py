@@ -24,7 +24,7 @@ LIMIT = 5  # of the task `call`
 SECONDS = 0.2
 SLOW_S = 3.0  # between polls: longer than a worker's start and its first attempts
 MOST = 4  # workers of two processes for five permits, and one more
-WAYS = ["park", "requeue"]
+WAYS = ["park", pytest.param("requeue", marks=pytest.mark.variants)]
 
 
 class Cluster:

@@ -22,7 +22,7 @@ from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 OpenAt = Callable[..., PostgresStore]
 StartServer = Callable[..., PostgresServer]
 KINDS = {"embedded_postgres": EmbeddedPostgresServer, "postgres": PostgresServer}
-BOTH = ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.versions)]
+BOTH = ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.variants)]
 
 
 @pytest.fixture(params=BOTH)

@@ -22,11 +22,12 @@ from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
+from ..brokers import BOTH
 from ..conftest import Site, queued, valkey_only
 from ..main_process.test_events import monitoring
 from ..messages.test_brokers import at_port
 from ..messages.test_formats import NEWER, set_format
-from ..messages.test_parking import BROKERS, deliveries, done
+from ..messages.test_parking import deliveries, done
 from ..messages.test_route import waits
 
 ONE = Claim("one", None, 1)
@@ -41,7 +42,7 @@ MANY_ARE_HELD = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(params=BOTH)
 def broker(request: pytest.FixtureRequest) -> Site:
     site: Site = request.getfixturevalue(request.param)
     site.lease = 60.0

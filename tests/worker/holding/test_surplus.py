@@ -16,8 +16,9 @@ from celery_semaphore.worker.holding.held_messages import HeldMessages
 from celery_semaphore.worker.holding.prefetch import Prefetch
 from celery_semaphore.worker.holding.surplus import BEGINS_S, CROWDED_S, LEAST, PAUSE_S
 
+from ..brokers import BOTH
 from ..conftest import Site
-from ..messages.test_parking import BROKERS, deliveries, done, ran_once
+from ..messages.test_parking import deliveries, done, ran_once
 from ..requests import held_for
 from .test_held import LONG, wait_until_held
 from .test_held_messages import Consumer, Request, held_by
@@ -27,14 +28,19 @@ CLAIMS = (Claim("one", None, 1),)
 MANY = 200  # in one turn
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Site:
     site: Site = request.getfixturevalue(request.param)
     site.lease = 60.0
     return site
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["beside another", "alone"])
+@pytest.mark.parametrize("broker", BOTH, indirect=True)
+@pytest.mark.parametrize(
+    "beside",
+    [True, pytest.param(False, marks=pytest.mark.variants)],
+    ids=["beside another", "alone"],
+)
 def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -> None:
     """Those at the end of the line, each once; alone it keeps all of them."""
     store = broker.store()

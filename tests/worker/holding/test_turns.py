@@ -18,8 +18,9 @@ from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
+from ..brokers import EITHER
 from ..conftest import Site, valkey_only
-from ..messages.test_parking import BROKERS, done
+from ..messages.test_parking import done
 from ..messages.test_route import QUORUM, waits
 
 ONE = Claim("one", None, 1)
@@ -29,7 +30,7 @@ NEXT_S = (
 )
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(params=EITHER)
 def broker(request: pytest.FixtureRequest) -> Site:
     site: Site = request.getfixturevalue(request.param)
     site.lease = 30.0

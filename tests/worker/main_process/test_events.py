@@ -22,8 +22,9 @@ from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
+from ..brokers import EITHER
 from ..conftest import Site
-from ..messages.test_parking import BROKERS, PARK, done
+from ..messages.test_parking import PARK, done
 from ..permits.test_interrupted import quits_inside
 
 Event = dict[str, Any]
@@ -110,7 +111,7 @@ def ended(monitor: Monitor, *results: Any, end: str = "task-succeeded") -> None:
     wait_until(lambda: all(end in monitor.of(each) for each in results), 20, f"{end} of all")
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 @pytest.mark.parametrize("conf", [{}, PARK], ids=["requeue", "park"])
 @pytest.mark.parametrize("name", ["early", "late"])
 def test_a_waiting_task_is_received_and_started_once_it_has_its_permit(

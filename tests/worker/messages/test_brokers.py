@@ -18,8 +18,9 @@ from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
+from ..brokers import BOTH
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done, ran_once
+from .test_parking import ONE, PARK, done, ran_once
 from .test_waiting import published
 
 PUBLISHED: dict[str, Any] = {"semaphore_hold": False}
@@ -47,7 +48,7 @@ def wait_and_run(count: int, site: Site, conf: dict[str, Any], brokers: dict[str
 
 
 @EITHER_WAY
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_what_waits_stays_with_the_broker_that_workers_read(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
@@ -64,7 +65,7 @@ def at_port(url: str, port: int) -> str:
 
 
 @EITHER_WAY
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_the_first_two_of_three_urls_are_down(
     broker: str, conf: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
@@ -202,7 +203,7 @@ def test_a_shutdown_puts_each_message_back_into_its_own_queue(
 
 
 @pytest.mark.parametrize("how", ["warm", "cold"])
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_a_shutdown_with_a_message_in_hand(
     broker: str, how: str, start_proxy: Callable[[int], Proxy], request: pytest.FixtureRequest
 ) -> None:

@@ -22,10 +22,11 @@ from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.refused import Refused
 
+from ..brokers import EITHER
 from ..conftest import Site
 from ..requests import SENT, delivered, limited, request_of
 from .test_copies import app  # noqa: F401 - a fixture
-from .test_parking import BROKERS, done
+from .test_parking import done
 
 ONE = Claim("one", None, 1)
 OTHERS: dict[str, Any] = {
@@ -42,7 +43,7 @@ OTHERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_the_limit_holds_whatever_the_headers_say(
     broker: str, request: pytest.FixtureRequest
 ) -> None:

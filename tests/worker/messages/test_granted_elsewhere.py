@@ -14,8 +14,9 @@ from celery_semaphore.core.store import Store
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
+from ..brokers import EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, deliveries, done
+from .test_parking import ONE, PARK, deliveries, done
 from .test_route import QUORUM
 
 API = Claim("api", None, 5)
@@ -51,7 +52,7 @@ def starts(site: Site, resource: str) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 @pytest.mark.parametrize("claim", [ONE, API], ids=["limit 1", "limit 5"])
 def test_no_permit_idles_beside_a_free_process(
     broker: str, claim: Claim, request: pytest.FixtureRequest
@@ -93,7 +94,7 @@ def test_a_quorum_queue_delivers_none_too_often(rabbit_site: Site) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_all_workers_are_busy(broker: str, request: pytest.FixtureRequest) -> None:
     """What is granted still begins before what they have prefetched, and goes round at most once a second for each."""
     site: Site = request.getfixturevalue(broker)
@@ -119,7 +120,7 @@ def test_all_workers_are_busy(broker: str, request: pytest.FixtureRequest) -> No
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_lone_worker_keeps_what_it_will_begin(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_lone_worker_keeps_what_it_will_begin(
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_goes_to_another_worker_at_a_shutdown(broker: str, request: pytest.FixtureRequest) -> None:
     """Its worker may take hours to finish what runs; the message does not wait for that."""
     site: Site = request.getfixturevalue(broker)
@@ -172,7 +173,7 @@ def received(worker: CeleryWorker, result: AsyncResult) -> int:
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_rate_limit_is_paid_once(broker: str, pool: str, request: pytest.FixtureRequest) -> None:
     """It was paid by the first attempt: a granted task that paid again would keep its permit idle for that time."""
     site: Site = request.getfixturevalue(broker)

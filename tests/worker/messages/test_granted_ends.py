@@ -25,8 +25,9 @@ from celery_semaphore.worker.main_process.discarded import watch_discards
 from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
 from tests.support.process import wait_until
 
+from ..brokers import EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done
+from .test_parking import ONE, PARK, done
 from .test_parking_ends import SWEEPS
 
 CONF = PARK | {"semaphore_take_up": 60}
@@ -40,7 +41,7 @@ def broker(request: pytest.FixtureRequest) -> Site:
     return site
 
 
-both = pytest.mark.parametrize("broker", BROKERS, indirect=True)
+both = pytest.mark.parametrize("broker", EITHER, indirect=True)
 
 
 @pytest.fixture

@@ -23,10 +23,11 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
+from ..brokers import BOTH
 from ..conftest import Site, queued
 from ..requests import limited, request_of
 from .test_brokers import at_port
-from .test_parking import BROKERS, ONE, PARK, done
+from .test_parking import ONE, PARK, done
 from .test_parking_queues import routes
 
 X7 = Ticket("x:7b", 9, 1795325987266815)
@@ -45,7 +46,7 @@ def parked_and_granted(site: Site, name: str, how: str, **options: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 @pytest.mark.parametrize(("name", "how"), [("late", "requeue"), ("late_lost", "kill")])
 def test_goes_home(
     broker: str, name: str, how: str, tmp_path: Path, request: pytest.FixtureRequest

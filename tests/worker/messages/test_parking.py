@@ -17,11 +17,11 @@ from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
+from ..brokers import EITHER
 from ..conftest import Site, queued, valkey_only
 
 ONE = Claim("one", None, 1)
 PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
-BROKERS = ["site", pytest.param("rabbit_site", marks=pytest.mark.rabbitmq)]
 
 
 def done(results: list[AsyncResult], timeout: float = 60) -> None:
@@ -52,7 +52,7 @@ def ran_once(
     assert not parked or max(received[result.id] for result in results) <= 2
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 @pytest.mark.parametrize(("name", "limit"), [("call", 1), ("call_late", 2), ("call", 5)])
 def test_first_come_first_run(
     broker: str, name: str, limit: int, request: pytest.FixtureRequest
@@ -138,7 +138,7 @@ def test_priorities(site: Site) -> None:
 
 
 @pytest.mark.parametrize("default", [0, 5])
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_call_has_its_place_among_tasks_without_a_priority(
     broker: str, default: int, request: pytest.FixtureRequest
 ) -> None:

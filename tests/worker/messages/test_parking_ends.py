@@ -14,8 +14,9 @@ from celery_semaphore.core.store import Outgoing
 from celery_semaphore.worker.messages.park import Park
 from tests.support.process import wait_until
 
+from ..brokers import EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done
+from .test_parking import ONE, PARK, done
 
 SWEEPS = 5.0  # seconds: two sweeps of two seconds each, and some
 
@@ -36,7 +37,7 @@ def never_ran(site: Site, held: list[Any]) -> None:
     assert site.counter.stats("never")["entries"] == 0
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_revoked_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     """It ends at once, though nobody releases, and one worker only says so."""
     site: Site = request.getfixturevalue(broker)
@@ -68,7 +69,7 @@ def test_many_revoked_at_once(site: Site) -> None:
     never_ran(site, held)
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     held, result = parked(site, "hold", 0, "never", expires=2.0)
@@ -77,7 +78,7 @@ def test_expires_while_parked(broker: str, request: pytest.FixtureRequest) -> No
     never_ran(site, held)
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_wait_timeout_while_parked(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     held, result = parked(site, "impatient", "never")

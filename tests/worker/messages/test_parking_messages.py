@@ -14,8 +14,9 @@ from celery.canvas import StampingVisitor
 from tests.support.lines import whole_lines
 from tests.support.process import wait_until
 
+from ..brokers import BOTH, EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, PARK, done
+from .test_parking import PARK, done
 
 OURS = {"eta", "semaphore_ticket"}  # headers
 OF_ITS_WAY = {"delivery_info", "delivery_tag", "application_headers"}  # properties
@@ -75,7 +76,7 @@ def comparable(came: dict[str, Any]) -> dict[str, Any]:
     return without
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_the_message_is_unchanged(
     broker: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -112,7 +113,7 @@ def test_the_message_is_unchanged(
 
 
 @pytest.mark.parametrize("queue", ["celery", "other"])
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_a_retry_goes_to_its_own_queue(
     broker: str, queue: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

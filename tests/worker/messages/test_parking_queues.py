@@ -18,8 +18,9 @@ from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
 
+from ..brokers import BOTH, EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done, messages, ran_once
+from .test_parking import ONE, PARK, done, messages, ran_once
 from .test_route import DIRECT, QUORUM
 
 BIG = {"semaphore_park_max_size": 3000}
@@ -30,7 +31,7 @@ def routes(path: Path, task: str) -> list[str]:
     return [each["route"].rpartition("/")[2] for each in came if each["id"] == task]
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_overtakes_the_backlog_of_its_queue(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     site.start(concurrency=2, conf=PARK)
@@ -44,7 +45,7 @@ def test_overtakes_the_backlog_of_its_queue(broker: str, request: pytest.Fixture
     assert sum(result.date_done < latest for result in backlog) < 200
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_overtakes_what_its_worker_has_prefetched(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -81,7 +82,7 @@ def test_the_granted_queue_has_a_prefetch_of_its_own(
     assert both["celery"] != both["celery.granted"]
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_worker_starts_on_a_backlog(broker: str, request: pytest.FixtureRequest) -> None:
     """It consumes one more queue, and not before its event loop is ready for messages."""
     site: Site = request.getfixturevalue(broker)
@@ -94,7 +95,7 @@ def test_a_worker_starts_on_a_backlog(broker: str, request: pytest.FixtureReques
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     parker = site.start(name="parker", concurrency=1, conf=PARK)
@@ -140,7 +141,7 @@ def test_no_granted_message_waits_behind_a_busy_process(site: Site, valkey: Valk
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_queue_that_a_worker_stops_to_consume(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -165,7 +166,7 @@ def test_a_queue_that_a_worker_stops_to_consume(
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_queue_that_a_worker_begins_to_consume(
     broker: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -15,9 +15,10 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
+from ..brokers import EITHER
 from ..conftest import Site
 from .test_brokers import at_port
-from .test_parking import BROKERS, PARK, deliveries, done, started
+from .test_parking import PARK, deliveries, done, started
 
 ONE = Claim("one", None, 1)
 REQUEUE = {"semaphore_on_saturated": "requeue"}
@@ -28,7 +29,7 @@ RESTORING = {"visibility_timeout": VISIBLE_S, "unacked_restore_interval": 0.05}
 SOON: dict[str, Any] = {"broker_transport_options": RESTORING}
 ONE_EACH = {"worker_prefetch_multiplier": 1}  # a busy worker receives nothing
 ways = pytest.mark.parametrize("how", WAYS)
-brokers = pytest.mark.parametrize("broker", BROKERS)
+brokers = pytest.mark.parametrize("broker", EITHER)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from kombu import Queue
 from celery_semaphore.worker.messages.ticket_header import message_id_of
 from tests.support.process import wait_until
 
+from ..brokers import EITHER
 from ..conftest import Site
-from .test_parking import BROKERS
 
 # How it replaces itself: the retries and the depth of what runs at last.
 WAYS = {
@@ -41,7 +41,7 @@ def deliver_again(site: Site, queue: str, count: int) -> None:
             each.reject(requeue=True)
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_replacement_that_is_delivered_again_runs(
     broker: str, request: pytest.FixtureRequest
 ) -> None:

@@ -44,7 +44,7 @@ class Region:
         return result
 
 
-@pytest.fixture(params=["one queue", "two queues"])
+@pytest.fixture(params=["one queue", pytest.param("two queues", marks=pytest.mark.variants)])
 def regions(site: Site, request: pytest.FixtureRequest) -> Iterator[tuple[Region, Region]]:
     queues = ("celery", "celery") if request.param == "one queue" else ("qa", "qb")
     base = site.broker.removesuffix("/0")

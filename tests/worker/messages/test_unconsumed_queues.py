@@ -14,8 +14,9 @@ from celery_semaphore.worker.messages.consumed_queues import of_broker
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
+from ..brokers import BOTH, EITHER
 from ..conftest import Site
-from .test_parking import BROKERS, ONE, PARK, done, messages, ran_once, started
+from .test_parking import ONE, PARK, done, messages, ran_once, started
 
 TWO: dict[str, Any] = PARK | {
     "task_annotations": {"call": {"limit": 2}, "export": {"limit": 1}},
@@ -38,7 +39,7 @@ def stop(site: Site, worker: CeleryWorker, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", STOPS)
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_the_tasks_of_another_queue_go_on(
     broker: str, how: str, request: pytest.FixtureRequest
 ) -> None:
@@ -79,7 +80,7 @@ def comes_back(site: Site, parked: list[AsyncResult]) -> None:
 
 
 @pytest.mark.parametrize("how", STOPS)
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_at_many_resources(broker: str, how: str, request: pytest.FixtureRequest) -> None:
     site: Site = request.getfixturevalue(broker)
     site.start(name="other", concurrency=2, conf=TWO)
@@ -105,7 +106,7 @@ def test_at_many_resources(broker: str, how: str, request: pytest.FixtureRequest
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_granted_task_goes_by_the_granted_queue_of_another_fleet(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -123,7 +124,7 @@ def test_a_granted_task_goes_by_the_granted_queue_of_another_fleet(
     assert sum(result.date_done < latest for result in backlog) < 100
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_worker_that_only_requeues_takes_what_others_parked(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -149,7 +150,7 @@ def test_a_worker_that_only_requeues_takes_what_others_parked(
 GRANTED = "celery.granted"
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_a_granted_queue_without_a_consumer_is_emptied(
     broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -182,7 +183,7 @@ def test_a_granted_queue_without_a_consumer_is_emptied(
     store.close()
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_queue_of_the_user_is_not_emptied(broker: str, request: pytest.FixtureRequest) -> None:
     """It may have such a name; its messages are no granted tasks."""
     site: Site = request.getfixturevalue(broker)
@@ -196,7 +197,7 @@ def test_a_queue_of_the_user_is_not_emptied(broker: str, request: pytest.Fixture
     done([theirs], 10)
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", BOTH)
 def test_the_last_worker_takes_no_permit_along(broker: str, request: pytest.FixtureRequest) -> None:
     """What was granted waits for its process, and behind that in its granted queue; then the worker is stopped."""
     site: Site = request.getfixturevalue(broker)
