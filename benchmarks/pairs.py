@@ -77,7 +77,7 @@ def measure_waiters() -> list[Figure]:
         store = store_from_url(server.url, StoreOptions(lease=600))
         crowds = {FEW: Claim("few", None, 5), MANY: Claim("many", None, 5)}
         for count, claim in crowds.items():
-            for n in range(claim.limit):
+            for n in range(claim.limit or 0):
                 store.acquire([claim], f"holder-{n}")
             _fill(client, claim, count)
         refused = interleaved(

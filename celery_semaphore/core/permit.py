@@ -20,7 +20,7 @@ class Claim:
 
     semaphore: str
     key: str | None
-    limit: int
+    limit: int | None  # None: it declares none, and the one in force holds
     weight: int = 1
     resource: str = ""  # its name in the store: unique, printable ASCII; made from the two names
 

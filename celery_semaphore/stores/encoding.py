@@ -25,7 +25,7 @@ class ResourceClaim:
     """The limit and the weight that a call has on one resource."""
 
     resource: str
-    limit: int
+    limit: int | None  # None: it declares none
     weight: int
 
 
@@ -35,7 +35,7 @@ def resource_claims(claims: Sequence[Claim]) -> list[ResourceClaim]:
         msg = "a permit needs at least one claim"
         raise ValueError(msg)
     for claim in claims:
-        if claim.limit > HIGHEST or claim.weight > HIGHEST:
+        if (claim.limit or 0) > HIGHEST or claim.weight > HIGHEST:
             msg = f"limit={claim.limit}, weight={claim.weight}: {HIGHEST} is the highest that can be counted"
             raise SemaphoreError(msg)
     if len(claims) == 1:

@@ -144,8 +144,9 @@ class Stores(RuleBasedStateMachine):
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
     def ends(self) -> list[float]:
-        """When permits, grants and pauses end that have not ended yet; first the present moment."""
-        found = {each.expires_at for seen in self.seen for each in seen.holders}
+        """When permits, grants, pauses and the window end, the first of all the present moment."""
+        found = {(self.clock.now // LEASE + 1) * LEASE}
+        found |= {each.expires_at for seen in self.seen for each in seen.holders}
         found |= {seen.paused_until for seen in self.seen if seen.paused_until} - {inf}
         return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
 
@@ -203,6 +204,7 @@ class Stores(RuleBasedStateMachine):
         if task.wait and task.wait.kind is Kind.BLOCK:
             # A refusal wakes the session of a call; PostgreSQL does so before it knows whether it refuses.
             self.ask_for_grants(CALLER, begun=False)
+        self.promises.declare(task.claims, self.clock.now)
         answer: Permit | Refusal = self.ask(
             lambda store: store.acquire(task.claims, task.holder, task.wait, task.message_id)
         )
@@ -434,6 +436,7 @@ class Stores(RuleBasedStateMachine):
         for client, learnt in self.learnt.items():  # each was started with this lease
             self.learnt[client] = replace(learnt, in_force=KEPT.in_force)
         self.promises.over.clear()  # their tombstones are lost too
+        self.promises.declared.clear()
         self.sent_for.clear()
         self.parked.clear()
 

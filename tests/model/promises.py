@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from celery_semaphore.core.permit import Snapshot
+from celery_semaphore.core.permit import Claim, Snapshot
+from celery_semaphore.testing.conformance.suite import LEASE
 
 
 @dataclass
@@ -14,8 +16,17 @@ class Promises:
     over: set[str] = field(default_factory=set)  # holders that gave their permits back
     clock_went_back: bool = False
     _tokens: dict[str, set[int]] = field(default_factory=dict)  # seen at each resource
+    # The smallest limit that was declared, by resource and window (A4); a store that forgot knows none.
+    declared: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def declare(self, claims: Iterable[Claim], now: float) -> None:
+        for claim in claims:
+            if claim.limit:
+                known = (claim.resource, int(now // LEASE))
+                self.declared[known] = min(claim.limit, self.declared.get(known, claim.limit))
 
     def check(self, seen: Snapshot) -> None:
+        self._the_smallest_lately(seen)
         known = self._tokens.setdefault(seen.resource, set())
         if new := {each.token for each in seen.holders} - known:
             self._never_above_the_limit(seen)
@@ -23,6 +34,13 @@ class Promises:
         known |= new
         self._never_again(seen)
         self._granted_or_in_line(seen)
+
+    def _the_smallest_lately(self, seen: Snapshot) -> None:
+        window = int(seen.at // LEASE)
+        lately = [self.declared.get((seen.resource, each)) for each in (window, window - 1)]
+        smallest = min((limit for limit in lately if limit is not None), default=None)
+        if smallest is not None and not seen.set_by_operator:
+            assert seen.limit == smallest, f"not {smallest}, which was declared lately: {seen}"
 
     def _never_above_the_limit(self, seen: Snapshot) -> None:
         # Of a message that is granted after the store forgot, only its own claim knows the limit.

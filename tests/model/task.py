@@ -15,6 +15,7 @@ CLAIMS = {
     "api and disk": (API, DISK),
     "disk and api": (DISK, API),
     "api, limit 2": (Claim("api", None, 2),),
+    "api, no limit": (Claim("api", None, None),),
     "heavy api": (Claim("api", None, 2, weight=2),),
 }
 HOLDER, CALLER = "worker", "calling process"

@@ -20,8 +20,8 @@ LATE_WORDS = [
         "the end of a grace is as good as a lease",
         "whoever waits there is looked at when a permit is given back",
         "_own_wait",
-        "in_grace and grace_until or permits.paused_until(at)",
-        "permits.paused_until(at)",
+        "in_grace and grace_until or permits.rises_at(at)",
+        "permits.rises_at(at)",
         tests=(f"{SUITE}::TestValkeyStore", *IN_GRACE),
     ),
     postgresql(

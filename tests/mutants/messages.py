@@ -312,8 +312,8 @@ OUTBOX = [
         "what was offered was taken",
         "whoever reaped died before it took anything",
         "reap",
-        'call("EXISTS", at.outbox) == 1 and now or in_grace',
-        "in_grace",
+        'call("EXISTS", at.outbox) == 1 and now or later',
+        "later",
     ),
     lua(
         "sent forgets what was parked again",

@@ -318,7 +318,7 @@ MUTANTS = (
         "where there is room nothing is declared",
         "the newest declaration decides for others too",
         "v1/acquire.sql",
-        "    AND r.name = home AND r.declared = _a.limits[1]\n",
+        "    AND r.name = home AND celery_semaphore.v1_is_declared(r, _a.limits[1], _now, _call.lease)\n",
         "    AND r.name = home\n",
         tests=USED,
     ),

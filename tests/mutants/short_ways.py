@@ -55,14 +55,14 @@ MUTANTS = (
         "a grant of before is taken up",
         "a living holder may have its place",
         "acquire",
-        " AND p.epoch = e.id\n    AND ( -- the declared limit",
-        "\n    AND ( -- the declared limit",
+        " AND p.epoch = e.id\n    AND (\n        SELECT true FROM celery_semaphore.resource",
+        "\n    AND (\n        SELECT true FROM celery_semaphore.resource",
     ),
     short(
         "who takes up declares nothing",
         "its task was deployed with another limit",
         "acquire",
-        " AND r.declared = _a.limits[1]\n        AND r.reap_at",
+        " AND celery_semaphore.v1_is_declared(r, _a.limits[1], _now, _call.lease)\n        AND r.reap_at",
         "\n        AND r.reap_at",
     ),
     short(

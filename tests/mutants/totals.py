@@ -169,8 +169,8 @@ IN_REDIS = (
         "counting begins an epoch",
         "as each call does",
         "scripts.py",
-        'TOTALS = Script("_call", "totals")',
-        'TOTALS = Script("_call", "_prelude", "totals")',
+        'TOTALS = Script("_call", "_limits", "totals")',
+        'TOTALS = Script("_call", "_prelude", "_limits", "totals")',
     ),
     redis(
         "a newer format is counted",

@@ -249,7 +249,7 @@ def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
     hold(store, "t1:1", claims("export", "y"))
     assert limits() == ((1, 2), (1,)), "that key only"
     hold(store, "t2:1", claims("export", "x", limit=3))
-    assert limits() == ((1, 3), (1,)), "the newest acquire decides, not the code"
+    assert limits() == ((1, 3), (1,)), "what attempts declare decides, not the code"
     store.release("t2:1", claims("export", "x"))
     store.set_limit(5, "export")
     assert limits() == ((1, 5), (1, 5))

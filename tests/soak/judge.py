@@ -7,7 +7,7 @@ is at most ``TAKE_UP_S`` before t (a parked task's permit is kept so long while 
 and a margin for a busy machine. So the bound is the largest limit in force since ``t - ADMITTED_S``. A
 lowered limit takes nothing from tasks that run, and needs no allowance: they only must not be joined by
 another one. This is narrower than the largest limit since the entry of the oldest inside.
-The newest acquire decides which limit is in force. So the limit of a worker is in force from its start on,
+The smallest limit that was declared lately is in force. So the limit of a worker is in force from its start on,
 and after its end until another worker has surely acquired: its entry at least ``ADMITTED_S`` later.
 
 *Lost and repeated.* A cold end cuts the tasks that run: plain Celery loses those with early acks and repeats

@@ -80,7 +80,7 @@ class Site:
 
     def all_back(self, claim: Claim) -> bool:
         """Whether exactly the limit can be acquired now; gives all of it back."""
-        store, probes = self.store(), [f"probe-{uuid4()}" for _ in range(claim.limit + 1)]
+        store, probes = self.store(), [f"probe-{uuid4()}" for _ in range((claim.limit or 0) + 1)]
         answers = [store.acquire([claim], probe) for probe in probes]
         for probe in probes:
             store.release(probe, [claim])

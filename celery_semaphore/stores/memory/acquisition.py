@@ -40,7 +40,7 @@ class Acquisition:
         self.wanted = resource_claims(self.claims)
         self.state.end_overdue(self.wanted)  # A3
         for claim in self.wanted:  # A4
-            self.state.at(claim.resource).declared = claim.limit
+            self.state.declare(claim)
         carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)
@@ -67,7 +67,7 @@ class Acquisition:
     def _took_up(self) -> Permit | None:
         """Take up the grant of the wait, if it is for these claims (A10, E8); end it in any case (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
-        if grant and whole:
+        if grant and whole and all(claim.limit != 0 for claim in self.wanted):
             self.state.end_grant(self.wanted, self.ticket.nonce)
             return self._admitted(grant.token)
         self.state.return_to_line(self.wanted, self.ticket.nonce)
@@ -78,7 +78,12 @@ class Acquisition:
         if called and self._waited() > 0 and self._left() <= 0:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
         for claim in self.wanted:
-            if reason := self.state.refusal(claim, self.ticket):  # A13
+            # A13; an own limit of 0 refuses this attempt alone
+            if (
+                reason := Reason.PAUSED
+                if claim.limit == 0
+                else self.state.refusal(claim, self.ticket)
+            ):
                 return self._refused(claim, reason)
         return self._admitted(self.state.new_token(self.wanted))  # A14, E9
 
@@ -128,10 +133,13 @@ class Acquisition:
                 self._stand(claim, self.wait, retry)
         if kept or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
-        limit, occupied = self.state.limit(claim.resource) or 0, at.occupied()
+        limit, occupied = self._limit(claim) or 0, at.occupied()
         asked = next(each for each in self.claims if each.resource == claim.resource)
         after, since = seconds(retry), seconds(self._waited())
         return Refusal(asked, reason, limit, occupied, kept, position, after, since)
+
+    def _limit(self, claim: ResourceClaim) -> int | None:
+        return 0 if claim.limit == 0 else self.state.limit(claim.resource)
 
     def _stand(self, claim: ResourceClaim, wait: Wait, retry: int) -> None:
         """Put the wait into the line of the claim that refused, and delete it from all others."""
@@ -151,6 +159,7 @@ class Acquisition:
             # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
             waiter = replace(waiter, broker=before.broker, session="", away=False)
+        waiter = replace(waiter, aside=waiter.rests(claim.resource, self.state.now))
         self.state.at(claim.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:
@@ -164,7 +173,7 @@ class Acquisition:
 
     def _delay(self, claim: ResourceClaim, reason: Reason, position: int, wait: Wait) -> float:
         """Return the delay until a permit can be expected: by the position in line and the mean time of permits."""
-        at, limit = self.state.at(claim.resource), self.state.limit(claim.resource)
+        at, limit = self.state.at(claim.resource), self._limit(claim)
         mean = DEFAULT_MEAN if at.mean is None else at.mean
         delay: float = self.state.lease
         if reason is Reason.RUNNING:  # that run may end, or die

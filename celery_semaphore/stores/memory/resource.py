@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...core.ticket import Ticket
+    from .declared import Declared
     from .stored_wait import StoredWait
 
 
@@ -58,7 +59,7 @@ class Resource:
     # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)
     token: int = 0
-    declared: int | None = None  # by the newest acquire
+    declared: Declared | None = None  # by acquires
     mean: float | None = None
     mean_samples: int = 0  # how many permits the mean has counted
     # How long the last permit was held that was released while a task waited.
@@ -198,10 +199,11 @@ class Resource:
         """H4: set a wait aside, so that no call steps over it again."""
         self.tickets[waiter.nonce] = replace(waiter, aside=True)
 
-    def line_up_again(self, limit: int | None) -> None:
-        """H2: put set-aside waits that fit this limit back into line."""
+    def line_up_again(self, limit: int | None, now: int) -> None:
+        """H2: put set-aside waits that fit this limit back into line; not one whose own limit was 0 a moment ago."""
         for nonce, waiter in self.tickets.items():
-            if waiter.aside and (limit is None or waiter.weight_at(self.name) <= limit):
+            fits = limit is None or waiter.weight_at(self.name) <= limit
+            if waiter.aside and fits and not waiter.rests(self.name, now):
                 self.tickets[nonce] = replace(waiter, aside=False)
 
     def idle(self) -> bool:

@@ -11,6 +11,7 @@ from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
 from .consumed_queues import Brokers, ConsumedQueues
 from .decisions import Decisions
+from .declared import Declared
 from .epoch import Epoch
 from .resource import NOTHING, Entry, Own, Resource
 
@@ -132,7 +133,7 @@ class MemoryState:
         """
         has_room = cache(self.has_room)  # a line has many waits of few sessions
         limit = self.limit(at.name)
-        at.line_up_again(limit)
+        at.line_up_again(limit, self.now)
         for waiter in at.line(before):
             if waiter.in_transit or waiter.aside:
                 continue
@@ -164,11 +165,17 @@ class MemoryState:
         return 0 if paused else self.limit_behind(name, declared)
 
     def limit_behind(self, name: str, declared: int | None = None) -> int | None:
-        """Return what is in force without a pause: set for the key, else for its semaphore, else declared last."""
+        """Return what is in force without a pause: set for the key, else for its semaphore, else declared lately."""
         known, by_operator = self.resources.get(name), self.decisions.limit(name)
-        newest = known.declared if known else None
-        declared = declared if newest is None else newest
+        if known and known.declared:
+            declared = known.declared.in_force(self.now)
         return declared if by_operator is None else by_operator
+
+    def declare(self, claim: ResourceClaim) -> None:
+        """A4: note the limit that an acquire declares; 0 concerns this attempt only."""
+        if claim.limit:
+            at = self.at(claim.resource)
+            at.declared = Declared.noted(at.declared, claim.limit, self.now, self.lease)
 
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""

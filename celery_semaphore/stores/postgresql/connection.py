@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGconn, PGresult
 
-Field = str | int | float | bytes | Sequence[str] | Sequence[int] | None
+Field = str | int | float | bytes | Sequence[str] | Sequence[int | None] | None
 
 
 class Composite(tuple[Field, ...]):

@@ -43,7 +43,7 @@ def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:
     )
 
 
-def columns(wanted: Sequence[ResourceClaim]) -> tuple[list[str], list[int], list[int]]:
+def columns(wanted: Sequence[ResourceClaim]) -> tuple[list[str], list[int | None], list[int]]:
     """Return the resources, limits and weights of claims."""
     return (
         [claim.resource for claim in wanted],

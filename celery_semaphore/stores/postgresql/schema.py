@@ -26,6 +26,7 @@ _PARTS = (
         "resource",
         "permits",
         "line",
+        "declared",
         "refuse",
         "messages",
     ),

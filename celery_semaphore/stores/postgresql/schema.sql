@@ -11,7 +11,9 @@ CREATE TABLE celery_semaphore.installed (
 -- so each update stays on its own page (HOT) and leaves no dead index entries.
 CREATE TABLE celery_semaphore.resource (
     name text COLLATE "C" PRIMARY KEY,
-    declared bigint, -- the limit that the newest acquire declared
+    declared bigint, -- the smallest limit of the newest window with a declaration: see v1_declared
+    declared_before bigint, -- the smallest of the window before; null: there was none
+    declared_until bigint, -- the end of the newest window
     reap_at bigint NOT NULL, -- when the resource must be reaped: not later than anything can end here
     mean float8, -- how long its permits were held lately
     mean_samples bigint NOT NULL DEFAULT 0, -- how many permits the mean has counted
@@ -65,7 +67,7 @@ CREATE TABLE celery_semaphore.waiter (
     outbox bool NOT NULL, -- its message must be sent
     kind text NOT NULL,
     weight bigint NOT NULL, -- on this resource
-    own_limit bigint NOT NULL, -- the limit that it declared for this resource
+    own_limit bigint, -- the limit that it declared for this resource; null: none
     resources text[] NOT NULL, -- of all its claims, and their weights and limits
     weights bigint[] NOT NULL,
     limits bigint[] NOT NULL,

@@ -102,4 +102,9 @@ def _alike(permits: Sequence[Permit]) -> Call:
 
 def figures_of(wanted: list[ResourceClaim]) -> list[Word]:
     """Return limit and weight of each claim, in the order of the scripts' arguments."""
-    return [figure for claim in wanted for figure in (claim.limit, claim.weight)]
+    return [figure for claim in wanted for figure in (said(claim.limit), claim.weight)]
+
+
+def said(limit: int | None) -> Word:
+    """Return the limit that a claim declares as the scripts take it: empty if it declares none."""
+    return "" if limit is None else limit

@@ -16,6 +16,7 @@ from ..encoding import (
 )
 from . import scripts
 from .answers import text
+from .renewals import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,9 +87,9 @@ class Sessions:
             words += [wait.ticket.text, wait.kind, microseconds(wait.keeps), packed(wait.claims)]
             words.append(len(own := resource_claims(wait.claims)))
             for claim in own:
-                words += [places[claim.resource], claim.limit, claim.weight]
-        _, said = self._runner.run(scripts.NAME, list(wanted.values()), words)
-        answered = zip(waits, said.decode(), strict=True)
+                words += [places[claim.resource], said(claim.limit), claim.weight]
+        _, answer = self._runner.run(scripts.NAME, list(wanted.values()), words)
+        answered = zip(waits, answer.decode(), strict=True)
         return {wait.ticket: STANDINGS[letter] for wait, letter in answered}
 
 

@@ -37,6 +37,7 @@ from .calling import Calling
 from .changed_tasks import ChangedTasks
 from .consumed_queues import ConsumedQueues
 from .crowd import Crowd
+from .declared_limits import DeclaredLimits
 from .ended_waits import EndedWaits
 from .formats import Formats
 from .gone_callers import GoneCallers
@@ -45,6 +46,7 @@ from .in_transit import InTransit
 from .messages import Messages
 from .moved_waits import MovedWaits
 from .names import Names
+from .no_limit import NoLimit
 from .nonces import Nonces
 from .operators import Operators
 from .outbox import Outbox
@@ -89,6 +91,8 @@ class StoreConformance(
     GoneCallers,
     Callers,
     Operators,
+    DeclaredLimits,
+    NoLimit,
     Pauses,
     ResourceTotals,
     WaitTotals,

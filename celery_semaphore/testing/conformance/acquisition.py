@@ -6,19 +6,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
+from ...core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from .suite import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.store import Store
     from ...core.ticket import Ticket
+    from ..clock import Clock
 
 A = TypeVar("A", Permit, Refusal)
 
 
 def claim(
-    limit: int = 1, *, of: str = "api", key: str | None = None, weight: int = 1
+    limit: int | None = 1, *, of: str = "api", key: str | None = None, weight: int = 1
 ) -> list[Claim]:
     return [Claim(of, key, limit, weight)]
 
@@ -80,6 +82,15 @@ def named(
 
 def came_back(ticket: Ticket | None, kind: Kind = Kind.REQUEUE, **how: Any) -> Wait:
     return Wait(kind, ticket=ticket, **how)
+
+
+def two_windows_later(store: Store, clock: Clock, permits: list[Permit], *sessions: str) -> None:
+    """Let the next declaration decide alone, for those so far are old; these permits and sessions live on."""
+    for _ in range(2):
+        clock.advance(0.7 * LEASE)
+        assert set(store.renew(permits).values()) == {Renewal.OK}
+        for session in sessions:
+            store.ask(session)
 
 
 def limits_set(store: Store) -> dict[str, int]:

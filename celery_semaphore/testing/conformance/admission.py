@@ -110,11 +110,6 @@ class Admission(Suite):
         assert admitted(store, claim(3), "b") == permit
         assert store.snapshot("api").occupied == 2
 
-    def test_the_newest_acquire_declares_the_limit(self, store: Store) -> None:
-        for n, limit in enumerate([3, 5, 4]):
-            admitted(store, claim(limit), str(n))
-            assert store.snapshot("api").limit == limit
-
     def test_a_repeated_release_frees_one_permit(self, store: Store) -> None:
         admitted(store, claim(2), "a")
         admitted(store, claim(2), "b")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
-from .acquisition import admitted, came_back, claim, parked, refused, why
+from .acquisition import admitted, came_back, claim, parked, refused, two_windows_later, why
 from .grants import messages, released
 from .suite import LEASE, Suite
 
@@ -123,9 +123,9 @@ class Calling(Suite):
 
     def test_newcomers_do_not_overtake_a_caller(self, store: Store, clock: Clock) -> None:
         """Declare a higher limit, before any call has handed on a permit."""
-        admitted(store, claim(1), "a")
+        permit = admitted(store, claim(1), "a")
         ticket = calling(store, claim(1), "b")
-        clock.advance(1)
+        two_windows_later(store, clock, [permit], SESSION)
         assert why(store, claim(2), "c") is Reason.SATURATED
         assert why(store, claim(2), "d", calls()) is Reason.SATURATED
         assert why(store, claim(2), "e", Wait(Kind.REQUEUE)) is Reason.SATURATED

@@ -61,8 +61,9 @@ class EndedWaits(Suite):
         named(store, "b")
         clock.advance(1)
         store.end(["b"])
-        admitted(store, claim(2), "c")
-        assert refused(store, claim(2), "d").position == 0
+        store.set_limit(2, "api")
+        admitted(store, claim(), "c")
+        assert refused(store, claim(), "d").position == 0
 
     def test_an_ended_one_comes_until_it_is_sent(self, store: Store, clock: Clock) -> None:
         """Offer it again: the worker that took it may have died before the broker had it."""

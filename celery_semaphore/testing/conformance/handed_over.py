@@ -41,6 +41,7 @@ class HandedOver(Suite):
         assert why(store, claim(2), "x") is Reason.SATURATED
         lose_the_rest = self.remember(store)
         store.release("d", claim(4))
+        store.set_limit(4, "api")  # lost, too
         follower = admitted(store, claim(4), "e")
         lose_the_rest()
         return living, dead, follower

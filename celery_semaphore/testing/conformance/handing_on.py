@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, Reason, Wait
-from .acquisition import admitted, came_back, claim, parked, refused, why
+from .acquisition import admitted, came_back, claim, parked, refused, two_windows_later, why
 from .grants import limited, messages, reaped, released
 from .suite import LEASE, TAKE_UP, Suite
 
@@ -185,8 +185,11 @@ class HandingOn(Suite):
         clock.advance(1)
         assert not store.reap()
 
-    def test_a_new_limit_that_an_acquire_declares_is_handed_on(self, store: Store) -> None:
-        admitted(store, claim(1), "a")
+    def test_a_new_limit_that_an_acquire_declares_is_handed_on(
+        self, store: Store, clock: Clock
+    ) -> None:
+        permit = admitted(store, claim(1), "a")
         parked(store, claim(1), "b")
+        two_windows_later(store, clock, [permit])
         assert why(store, claim(2), "newcomer") is Reason.SATURATED
         assert messages(reaped(store)) == [b"b"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Wait
-from .acquisition import admitted, came_back, claim, parked, refused, requeued
+from .acquisition import admitted, came_back, claim, parked, refused, requeued, two_windows_later
 from .calling import BOTH, calling, granted
 from .grants import messages, released
 from .session_calls import HOUR, S, holding
@@ -79,10 +79,11 @@ class InTransit(Suite):
         self, store: Store, clock: Clock
     ) -> None:
         """C5 looks only at the waits before it."""
-        admitted(store, claim(1), "a")
-        ticket = requeued(store, claim(1), "b")
+        permit = admitted(store, claim(1), "a")
+        ticket = requeued(store, claim(1), "b", keeps=2 * LEASE)
         clock.advance(1)
         parked(store, claim(1), "c")
+        two_windows_later(store, clock, [permit])
         admitted(store, claim(2), "b2", came_back(ticket))
 
     def test_it_stands_in_line_at_its_place_once_it_is_held(

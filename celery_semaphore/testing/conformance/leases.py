@@ -35,7 +35,7 @@ class Leases(Suite):
         assert why(store, claim(), "b") is Reason.SATURATED
 
     def test_renewing_changes_nothing_else(self, store: Store, clock: Clock) -> None:
-        permit = admitted(store, claim(4, weight=3), "a")
+        permit = admitted(store, claim(9, weight=3), "a")
         clock.advance(1)
         store.renew([permit])
         store.renew([permit])

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 
 
 class Operators(Suite):
-    def test_the_newest_acquire_decides(self, store: Store) -> None:
-        admitted(store, claim(1), "a")
-        admitted(store, claim(2), "b")
-        assert store.snapshot("api").limit == 2
-        assert refused(store, claim(1), "c").limit == 1
-        assert store.snapshot("api").limit == 1
-
     def test_an_operator_decides_over_it(self, store: Store) -> None:
         store.set_limit(1, "api")
         admitted(store, claim(5), "a")

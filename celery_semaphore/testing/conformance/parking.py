@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Kind, Reason, Wait
-from .acquisition import admitted, came_back, claim, parked, refused, requeued, why
+from .acquisition import (
+    admitted,
+    came_back,
+    claim,
+    parked,
+    refused,
+    requeued,
+    two_windows_later,
+    why,
+)
 from .grants import messages, reaped, released
 from .suite import LEASE, TAKE_UP, Suite
 
@@ -124,9 +133,9 @@ class Parking(Suite):
 
     def test_newcomers_do_not_overtake(self, store: Store, clock: Clock) -> None:
         """Declare a higher limit, before any call has handed on a permit."""
-        admitted(store, claim(1), "a")
+        permit = admitted(store, claim(1), "a")
         ticket = parked(store, claim(1), "b")
-        clock.advance(1)
+        two_windows_later(store, clock, [permit])
         assert why(store, claim(2), "c") is Reason.SATURATED
         admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
 

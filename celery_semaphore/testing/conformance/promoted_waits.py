@@ -42,6 +42,7 @@ class PromotedWaits(Suite):
     def test_the_rank_of_its_grant_stays_where_the_claims_changed(self, store: Store) -> None:
         """Attach a message with other claims, which waited in another line, not promoted."""
         heavy = claim(2, weight=2)
+        store.set_limit(2, "api")
         admitted(store, DISK + claim(), "a")
         ticket = parked(store, DISK + claim(), "b")
         store.promote([ticket], "disk")

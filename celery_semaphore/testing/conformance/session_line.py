@@ -10,7 +10,7 @@ import pytest
 
 from ...core.permit import Kind, Reason, Wait
 from ...core.session import GRANT_S
-from .acquisition import admitted, claim, parked, refused, why
+from .acquisition import admitted, claim, parked, refused, two_windows_later, why
 from .calling import granted
 from .grants import limited, messages, released
 from .session_calls import (
@@ -62,9 +62,9 @@ class SessionLine(Suite):
     def test_newcomers_do_not_overtake_a_session(self, store: Store, clock: Clock) -> None:
         """C5: the limit has grown, and nothing was handed on yet."""
         store.ask(S)
-        admitted(store, claim(1), "a")
+        permit = admitted(store, claim(1), "a")
         wait = held(store, "b", claims=claim(1))
-        clock.advance(1)
+        two_windows_later(store, clock, [permit], S)
         assert why(store, claim(2), "c") is Reason.SATURATED
         assert why(store, claim(2), "d", holding()) is Reason.SATURATED
         admitted(store, claim(2), "b", holding(ticket=wait.ticket))
@@ -114,7 +114,8 @@ class SessionLine(Suite):
         held(store, "b", claims=claim(1))
         store.sleep(S)
         assert reachable(store) == []
-        admitted(store, claim(2), "c")
+        store.set_limit(2, "api")
+        admitted(store, claim(1), "c")
 
     def test_a_wait_in_transit_keeps_its_place(self, store: Store, clock: Clock) -> None:
         """E13: it keeps its place for a lease, and is forgotten then."""

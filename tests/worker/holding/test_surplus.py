@@ -44,7 +44,7 @@ def broker(request: pytest.FixtureRequest) -> Site:
 def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -> None:
     """Those at the end of the line, each once; alone it keeps all of them."""
     store = broker.store()
-    outside = [f"outside-{n}" for n in range(API.limit)]
+    outside = [f"outside-{n}" for n in range(API.limit or 0)]
     assert all(isinstance(store.acquire([API], each), Permit) for each in outside)
     small = broker.start(name="small", concurrency=1, conf=LONG)
     results = [broker.send("call", 0.6, "w") for _ in range(40)]
@@ -55,7 +55,7 @@ def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -
         store.release(each, [API])
     store.close()
     done(results)
-    ran_once(broker, "w", results, API.limit)
+    ran_once(broker, "w", results, API.limit or 0)
     received = [deliveries(broker)[each.id] for each in results]
     assert received[: LEAST + 1] == [1] * (LEAST + 1)
     again = received.count(2)

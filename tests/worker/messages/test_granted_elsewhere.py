@@ -31,7 +31,7 @@ def parked_beside_a_busy_worker(
     Return their results, and those of the tasks that keep its processes until the test lets them go.
     """
     site.start(name="idle", concurrency=2, conf=PARK | conf)
-    for n in range(claim.limit):
+    for n in range(claim.limit or 0):
         assert isinstance(store.acquire([claim], f"outside-{n}"), Permit)
     name = {"one": "hold", "api": "call"}[claim.semaphore]
     results = [site.send(name, 0.1, "w") for _ in range(count)]
@@ -43,7 +43,7 @@ def parked_beside_a_busy_worker(
 
 
 def let_run(store: Store, claim: Claim) -> None:
-    for n in range(claim.limit):
+    for n in range(claim.limit or 0):
         store.release(f"outside-{n}", [claim])
 
 

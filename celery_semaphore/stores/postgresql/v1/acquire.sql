@@ -35,7 +35,7 @@ DECLARE
     answer celery_semaphore.v1_answer;
     at celery_semaphore.v1_resource;
 BEGIN
-    SELECT e.id, home, r.declared, (
+    SELECT e.id, home, celery_semaphore.v1_declared(r, _now), (
             SELECT d.value FROM celery_semaphore.decision AS d
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(home)) AND d.until > _now
             ORDER BY d.name DESC LIMIT 1
@@ -55,7 +55,7 @@ BEGIN
         FROM celery_semaphore.permit AS p WHERE p.resource = home
     ) AS held
     WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
-    AND r.name = home AND r.declared = _a.limits[1]
+    AND r.name = home AND celery_semaphore.v1_is_declared(r, _a.limits[1], _now, _call.lease)
     AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
     AND (
@@ -106,9 +106,9 @@ BEGIN
     WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
     AND p.resource = home AND p.holder = celery_semaphore.v1_grant_name(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
-    AND ( -- the declared limit is unchanged
+    AND (
         SELECT true FROM celery_semaphore.resource AS r
-        WHERE r.name = home AND r.declared = _a.limits[1]
+        WHERE r.name = home AND celery_semaphore.v1_is_declared(r, _a.limits[1], _now, _call.lease)
         AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
     )
     AND ( -- the holder has no permit yet, and nothing here must be reaped first

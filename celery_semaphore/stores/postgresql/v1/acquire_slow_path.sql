@@ -98,7 +98,7 @@ CREATE FUNCTION celery_semaphore.v1_decide(
     _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    whole bool := coalesce(_given.whole, false);
+    whole bool := coalesce(_given.whole AND NOT 0 = ANY (array_remove(_a.limits, NULL)), false);
 BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         IF _ats[n].was_released THEN -- A7
@@ -115,7 +115,8 @@ BEGIN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', _runs_until, _m);
         END IF;
     END IF;
-    IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
+    IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed,
+        -- or must not run now
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
             PERFORM celery_semaphore.v1_return_to_line((_a.ticket).nonce, _a.resources, _m);
@@ -143,7 +144,8 @@ BEGIN
         RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _runs_until, _m); -- A12: even if there is room now
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
+        why := CASE WHEN _a.limits[n] = 0 THEN 'paused' -- C1
+            ELSE celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m) END;
         IF why IS NOT NULL THEN -- A13
             RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _runs_until, _m);
         END IF;

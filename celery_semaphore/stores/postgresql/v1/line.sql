@@ -144,7 +144,7 @@ END $$;
 
 -- Return whether a wait fits the limit in force or, where none is known, the limit that it declared. 0 means paused.
 CREATE FUNCTION celery_semaphore.v1_fits_limit(_weight bigint, _asked bigint, _in_force bigint) RETURNS bool
-LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force = 0 OR _weight <= coalesce(_in_force, _asked) $$;
+LANGUAGE sql IMMUTABLE AS $$ SELECT _in_force IS NOT DISTINCT FROM 0 OR _weight <= coalesce(_in_force, _asked, 0) $$;
 
 -- Set aside or put in transit the waits before the first that fits and is reachable, and pass over those of sessions
 -- without room (H11). Return the `id` of the first other one. It reads at most a thousand in one call, and passes over
@@ -174,7 +174,7 @@ BEGIN
             out_of_reach := out_of_reach || each.id;
         ELSIF NOT celery_semaphore.v1_fits_limit(each.weight, each.own_limit, _in_force) THEN
             shut_out := shut_out || each.id;
-            lowest := least(lowest, coalesce(_in_force, each.own_limit));
+            lowest := least(lowest, coalesce(_in_force, each.own_limit, 0));
         ELSIF passed >= 100 OR celery_semaphore.v1_has_room(each.session) THEN
             usable := each.id;
             EXIT;

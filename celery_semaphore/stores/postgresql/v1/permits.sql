@@ -125,8 +125,8 @@ CREATE FUNCTION celery_semaphore.v1_find_permit(
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
 $$;
 
--- Return the limits without a pause, which ends no permit: set by an operator, else declared by the newest acquire,
--- else declared by the caller.
+-- Return the limits without a pause, which ends no permit: set by an operator, else declared lately, else declared
+-- by the caller.
 CREATE FUNCTION celery_semaphore.v1_limits_behind(_ats celery_semaphore.v1_resource[], _limits bigint[])
 RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(coalesce(

@@ -22,23 +22,6 @@ CREATE TYPE celery_semaphore.v1_answer AS (
     reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint
 );
 
--- Note the limit that an acquire declares (A4). It is in force unless an operator set another.
-CREATE FUNCTION celery_semaphore.v1_declare_limit(
-    _at celery_semaphore.v1_resource, _limit bigint, _m celery_semaphore.v1_moment
-) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
-DECLARE
-    -- A raised limit may have room for waits in line: the resource must be reaped at once.
-    soon bigint := _m.now + CASE WHEN _at.waits AND _limit > coalesce(_at.declared, 0) THEN 0 ELSE _m.lease END;
-BEGIN
-    IF _at.declared = _limit AND _at.reap_at <= soon THEN
-        RETURN _at;
-    END IF;
-    INSERT INTO celery_semaphore.resource AS r (name, declared, reap_at) VALUES (_at.name, _limit, soon)
-    ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, reap_at = least(r.reap_at, excluded.reap_at);
-    _at.declared := _limit;
-    RETURN _at;
-END $$;
-
 -- Return the time that is left of the wait's timeout; null: it has none.
 CREATE FUNCTION celery_semaphore.v1_time_left(_a celery_semaphore.v1_acquisition, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -47,17 +30,16 @@ $$;
 
 -- Return the delay after which a permit can be expected here: by the position in line and the mean time of permits.
 CREATE FUNCTION celery_semaphore.v1_retry_delay(
-    _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_resource, _reason text, _turn bigint,
+    _a celery_semaphore.v1_acquisition, _at celery_semaphore.v1_resource, _in_force bigint, _reason text, _turn bigint,
     _runs_until bigint, _m celery_semaphore.v1_moment
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    in_force bigint := coalesce(_at.operator, _at.declared);
     delay float8 := _m.lease;
 BEGIN
     IF _reason = 'running' THEN -- that run may end, or die
         RETURN greatest(_a.shortest, least(_a.longest, _m.lease / 3, _runs_until - _m.now));
-    ELSIF in_force > 0 AND _reason <> 'unsatisfiable' THEN
-        delay := _a.jitter * (_turn + 1) / in_force * coalesce(_at.mean, 1000000);
+    ELSIF _in_force > 0 AND _reason <> 'unsatisfiable' THEN
+        delay := _a.jitter * (_turn + 1) / _in_force * coalesce(_at.mean, 1000000);
     END IF;
     delay := greatest(_a.shortest, least(_a.longest, delay));
     IF _reason = 'recovering' THEN
@@ -88,7 +70,9 @@ BEGIN
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
+        CASE WHEN NOT (stays OR awake) THEN 'in_transit'
+            WHEN _a.limits[_n] = 0 THEN 'set_aside' -- C1: until it is due
+            ELSE 'in_line' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
@@ -119,10 +103,11 @@ BEGIN
     answer.epoch := _m.epoch;
     answer.reason := _reason;
     answer.n := _n;
-    answer.in_force := coalesce(at.operator, at.declared);
+    answer.in_force := CASE WHEN _a.limits[_n] = 0 THEN 0 ELSE coalesce(at.operator, at.declared, 0) END;
     answer.occupied := at.occupied;
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
-    answer.retry := celery_semaphore.v1_retry_delay(_a, at, _reason, answer.turn, _runs_until, _m);
+    answer.retry := celery_semaphore.v1_retry_delay(
+        _a, at, answer.in_force, _reason, answer.turn, _runs_until, _m);
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
     answer.ticket := ''; -- also of A9: the wait ended when that message was admitted
     IF _reason = 'running' THEN

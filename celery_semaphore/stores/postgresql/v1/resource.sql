@@ -2,7 +2,7 @@
 
 CREATE TYPE celery_semaphore.v1_resource AS (
     name text,
-    declared bigint, -- by the newest acquire
+    declared bigint, -- in force as acquires declared it: see v1_declared
     operator bigint, -- the limit that operators put in force: 0 during a pause
     reap_at bigint,
     mean float8,
@@ -26,7 +26,7 @@ DECLARE
     now bigint := _m.now;
 BEGIN
     SELECT
-        _name, r.declared, (
+        _name, celery_semaphore.v1_declared(r, now), (
             SELECT d.value FROM celery_semaphore.decision AS d
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(_name)) AND d.until > now
             ORDER BY d.name DESC LIMIT 1

@@ -21,7 +21,8 @@ BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     RETURN QUERY
     SELECT
-        coalesce(set_one.value, (SELECT r.declared FROM celery_semaphore.resource AS r WHERE r.name = asked.name)),
+        coalesce(set_one.value, (
+            SELECT celery_semaphore.v1_declared(r, now) FROM celery_semaphore.resource AS r WHERE r.name = asked.name)),
         set_one.value IS NOT NULL, celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL,
         permits.held, permits.granted,
         waits.parked, waits.waiting - waits.parked - waits.in_transit, waits.in_transit, waits.set_aside,

@@ -16,7 +16,7 @@ BEGIN
     m := celery_semaphore.v1_enter('{}', _call);
     epoch := m.epoch;
     SELECT json_build_array(
-        coalesce(set_one.value, r.declared), set_one.value IS NOT NULL, r.mean, m.now,
+        coalesce(set_one.value, celery_semaphore.v1_declared(r, m.now)), set_one.value IS NOT NULL, r.mean, m.now,
         (SELECT count(*) FROM celery_semaphore.waiter AS w
             WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(

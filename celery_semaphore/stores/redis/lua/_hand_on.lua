@@ -93,7 +93,7 @@ local function move(home, other, head, info)
             sessions.tell(session, other, nonce, tonumber(granted_until))
         end
     end
-    index.mark_in_use(other, permits.paused_until(other)) -- O3
+    index.mark_in_use(other, permits.rises_at(other)) -- O3
 end
 
 -- Try the head of the line; return whether to go on.
@@ -126,7 +126,7 @@ local function pass_on(home)
     elseif permits.limit_of(home) == 0 then -- H1
         local _, _, more = line.first_reachable(home, "+")
         again = again or more or false
-        index.mark_in_use(home, permits.paused_until(home)) -- O3
+        index.mark_in_use(home, permits.rises_at(home)) -- O3
         return
     end
     while try(home) do

@@ -8,7 +8,7 @@ timeout = tonumber(timeout)
 local asked = {claims = arg(4), names = {}, weights = {}, limits = {}}
 for n, claim in ipairs(claims) do
     local name = claim.at.name
-    asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.at.declared
+    asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.own
 end
 
 -- The wait of the given ticket, or one that this holder began in a call that lost its answer.
@@ -76,14 +76,15 @@ function own_wait.refuse(n, reason)
             asked.session, asked.epoch = session, epoch
         end
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
+        line.rest(claim.at, ticket, asked)
     end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
-    -- When the grace or a pause ends (O3) a reaper must look: perhaps nothing is released here.
+    -- When the grace ends, or the limit in force rises, a reaper must look: perhaps nothing is released here.
     for _, at in ipairs(resources) do
-        holders.update_index(at, in_grace and grace_until or permits.paused_until(at))
+        holders.update_index(at, in_grace and grace_until or permits.rises_at(at))
     end
     return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
 end

@@ -3,7 +3,7 @@
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
 --                   that was restored in that epoch, else empty
---                   token (the largest one), limit (the last one declared), mean (held lately), mean_samples (how many
+--                   token (the largest one), limit (see _limits.lua), mean (held lately), mean_samples (how many
 --                   permits the mean has counted, up to LATELY), latest (how long the last permit was held that was
 --                   released while a task waited), too_heavy_above (the limit for which waits were set aside, see
 --                   _line.lua), "for:" and the token of a grant -> its name among the holders
@@ -17,10 +17,24 @@ local permits = {}
 function permits.known(at, holder)
     if not at.token then
         local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
-        at.token, at.declared = tonumber(found[1]) or 0, tonumber(found[2])
+        at.token = tonumber(found[1]) or 0
+        if found[2] then
+            limits.read(at, found[2])
+        end
         at.mean, at.record, at.too_heavy_above = found[3], found[4], tonumber(found[5])
     end
     return at
+end
+
+-- A4: note the limit that an acquire declares; 0 concerns this attempt only.
+function permits.declare(at, limit)
+    local before = at.declared or 0
+    if limit and limit > 0 and limits.declare(at, limit) then
+        at.raised = at.declared > before
+        if at.lapses then
+            index.mark_in_use(at, at.lapses)
+        end
+    end
 end
 
 -- O1: read, once in a call, the limit that an operator set, and when the pause ends that lasts now; of the pauses of
@@ -45,6 +59,11 @@ end
 -- Return the end of the pause that lasts now, or nothing.
 function permits.paused_until(at)
     return limited and decided(at).paused_until or nil
+end
+
+-- Return when the limit in force rises by itself, or nothing: a pause ends (O3), or a lower limit lapses (A4).
+function permits.rises_at(at)
+    return permits.paused_until(at) or permits.known(at).lapses
 end
 
 -- Return whether a pause has ended here.
@@ -76,7 +95,8 @@ end
 
 -- Return the reason why the limit refuses this claim, C1 to C4, or nil. A wait in line may still go first (C5).
 function permits.no_room(claim)
-    claim.limit, claim.occupied = permits.limit_of(claim.at, claim.limit), permits.occupied(claim.at)
+    claim.limit, claim.occupied = permits.limit_of(claim.at, claim.limit) or 0, permits.occupied(claim.at)
+    if claim.own == 0 then claim.limit = 0 end
     if claim.limit == 0 then return "paused" end -- C1
     if claim.weight > claim.limit then return "unsatisfiable" end -- C2
     if in_grace then return "recovering" end -- C3

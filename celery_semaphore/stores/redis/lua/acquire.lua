@@ -8,12 +8,11 @@
 local holder, ticket = arg(1), arg(2)
 local messages_key, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")
 for n, at in ipairs(resources) do
-    local claim = {at = at, limit = tonumber(arg(4 + 2 * n)), weight = tonumber(arg(5 + 2 * n))}
+    local own = tonumber(arg(4 + 2 * n)) -- the limit that it declares, or none
+    local claim = {at = at, own = own, limit = own, weight = tonumber(arg(5 + 2 * n))}
     claims[n] = claim
-    if permits.known(at, holder).declared ~= claim.limit then -- A4: in force unless an operator set another
-        at.raised, at.declared = claim.limit > (at.declared or 0), claim.limit
-        call("HSET", at.ledger, "limit", claim.limit)
-    end
+    permits.known(at, holder)
+    permits.declare(at, own) -- A4
     at.plain = simple and call("EXISTS", at.tickets, at.weights, messages_key or at.tickets) == 0
     simple = at.plain and not at.record and not permits.was_released(at, holder) and not permits.no_room(claim)
 end

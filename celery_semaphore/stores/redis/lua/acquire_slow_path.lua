@@ -1,12 +1,15 @@
 -- Decide the calls of acquire that acquire.lua does not: holders that have a permit or were released, tickets,
 -- resources with waits, and refusals.
-for _, at in ipairs(resources) do
+local refuses_itself = false -- a callable says that it must not run now
+for n, at in ipairs(resources) do
     expiry.end_overdue(at) -- A3
+    refuses_itself = refuses_itself or claims[n].own == 0
     if at.raised and not at.no_waiters then -- a raised limit may have room for waits in line
         index.mark_in_use(at, now)
     end
 end
 local grant, whole = holding.held(claims, GRANT .. own_wait.nonce)
+whole = whole and not refuses_itself
 local known = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
 ticket = messages.begins_anew() and own_wait.new_ticket() or known -- A15
 messages.carried = messages.carried ~= "" and ticket or ""
@@ -39,7 +42,8 @@ if run then -- A8, A9
 end
 
 for _, claim in ipairs(claims) do
-    if grant then -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed
+    -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed, or must not run now
+    if grant then
         holders.take_back(claim.at, own_wait.nonce)
         if not whole then
             line.put_back(claim.at, own_wait.nonce)

@@ -48,7 +48,8 @@ local function limit_of(ledger)
     if limited then
         set, paused = decided(ledger)
     end
-    local limit = set and set:match("^%d+") or call("HGET", ledger, "limit") or "-"
+    local record = not set and call("HGET", ledger, "limit")
+    local limit = set and set:match("^%d+") or record and text[limits.read({}, record)] or "-"
     return limit .. (set and " t " or " f ") .. (paused and "t " or "f ")
 end
 

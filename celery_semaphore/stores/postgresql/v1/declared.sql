@@ -1,0 +1,64 @@
+-- Keep the smallest limit that acquires declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
+-- long.
+
+-- Return the limit in force as acquires declared it: the smallest of the newest window and the one before it. Once both
+-- are over, the last one stays until another is declared.
+CREATE FUNCTION celery_semaphore.v1_declared(_at celery_semaphore.resource, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN _now < _at.declared_until THEN least(_at.declared, _at.declared_before) ELSE _at.declared END
+$$;
+
+-- Return whether this declaration would change nothing: it comes in the present window, which has a limit that is no
+-- higher. An attempt that declares none (null) changes nothing either; for 0 the long way refuses.
+CREATE FUNCTION celery_semaphore.v1_is_declared(
+    _at celery_semaphore.resource, _limit bigint, _now bigint, _lease bigint
+) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
+    SELECT _limit IS NULL
+        OR _at.declared <= _limit AND _at.declared_until > _now
+        AND _at.declared_until <= _now - _now % _lease + _lease
+$$;
+
+-- Return when the limit in force rises, since a lower one lapses; or null.
+CREATE FUNCTION celery_semaphore.v1_lapses(_at celery_semaphore.resource, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
+$$;
+
+-- A4: note the limit that an acquire declares; 0 concerns this attempt only. In any case the resource is in use.
+CREATE FUNCTION celery_semaphore.v1_declare_limit(
+    _at celery_semaphore.v1_resource, _limit bigint, _m celery_semaphore.v1_moment
+) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
+DECLARE
+    known celery_semaphore.resource;
+    before bigint := coalesce(_at.declared, 0);
+    ends bigint := _m.now - _m.now % _m.lease + _m.lease;
+    changes bool;
+    soon bigint;
+BEGIN
+    SELECT * INTO known FROM celery_semaphore.resource AS r WHERE r.name = _at.name;
+    changes := _limit > 0 AND celery_semaphore.v1_is_declared(known, _limit, _m.now, _m.lease) IS NOT TRUE;
+    IF changes THEN
+        IF known.declared IS NULL OR known.declared_until <= ends - 2 * _m.lease THEN
+            known.declared := _limit;
+            known.declared_before := NULL;
+        ELSIF known.declared_until <= _m.now THEN -- of the window before
+            known.declared_before := known.declared;
+            known.declared := _limit;
+        ELSE -- the present one, also if it seems to end later: the clock stepped back, or the lease became shorter
+            known.declared := least(_limit, known.declared);
+            ends := least(ends, known.declared_until);
+        END IF;
+        known.declared_until := ends;
+        _at.declared := celery_semaphore.v1_declared(known, _m.now);
+    END IF;
+    -- When the limit in force rises, there may be room for waits in line.
+    soon := least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),
+        CASE WHEN _at.waits AND _at.declared > before THEN _m.now END);
+    IF changes OR (_at.reap_at <= soon) IS NOT TRUE THEN
+        INSERT INTO celery_semaphore.resource AS r (name, declared, declared_before, declared_until, reap_at)
+        VALUES (_at.name, known.declared, known.declared_before, known.declared_until, soon)
+        ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, declared_before = excluded.declared_before,
+            declared_until = excluded.declared_until, reap_at = least(r.reap_at, excluded.reap_at);
+    END IF;
+    RETURN _at;
+END $$;

@@ -1,0 +1,235 @@
+"""Wrong ideas about the limits that acquires declare: row A4 of docs/maintain/architecture.md."""
+
+from __future__ import annotations
+
+from .epochs import memory
+from .lua import CONFORMED, lua
+from .postgresql import postgresql
+
+SUITE = "tests/stores/test_conformance.py"
+DECLARED = (
+    "-k",
+    "smallest or stray or higher or lapse or stays or turn or steps_back or other_windows",
+)
+ZERO = ("-k", "zero or says or without_a_limit")
+ON_MEMORY = (f"{SUITE}::TestMemoryStore", *DECLARED)
+ON_REDIS = (f"{CONFORMED}::TestValkeyStore", *DECLARED)
+ON_POSTGRESQL = (f"{CONFORMED}::TestPostgresStore", *DECLARED)
+ZERO_ON_MEMORY = (f"{SUITE}::TestMemoryStore", *ZERO)
+ZERO_ON_REDIS = (f"{CONFORMED}::TestValkeyStore", *ZERO)
+ZERO_ON_POSTGRESQL = (f"{CONFORMED}::TestPostgresStore", *ZERO)
+
+NEWEST = ("the newest declaration of a window counts", "it is of the newest release")
+ONE_WINDOW = (
+    "what the window before declared is over",
+    "its lower limit was declared a moment ago",
+)
+FOR_EVER = ("the window before counts for ever", "a lower limit is the safe one")
+KEPT = (
+    "a limit of old is of the window before",
+    "a deployment that raises it would wait for nothing",
+)
+FAR_END = ("a window of another lease ends when it ends", "after a step back that is in years")
+ZERO_COUNTS = ("0 is declared as any other limit", "one task that must not run stops all")
+ZERO_TAKES = ("a grant is taken up though its task must not run", "it was granted this permit")
+ZERO_IN_LINE = ("whoever said 0 stands in line", "each release would start it again")
+ZERO_FOR_EVER = ("whoever said 0 stands aside for ever", "no callable is asked again")
+LATE = ("a limit that lapses is looked at a lease later", "each resource is, once in a lease")
+
+MUTANTS = (
+    memory(
+        *NEWEST,
+        "declared",
+        "min(limit, known.limit), known.before",
+        "limit, known.before",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *NEWEST,
+        "_limits",
+        "limit, ends = math.min(limit, at.low),",
+        "limit, ends = limit,",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *NEWEST,
+        "v1/declared.sql",
+        "known.declared := least(_limit, known.declared);",
+        "known.declared := _limit;",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *ONE_WINDOW,
+        "declared",
+        "cls(limit, known.limit, ends)",
+        "cls(limit, None, ends)",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *ONE_WINDOW,
+        "_limits",
+        "        before = at.low\n",
+        "        before = nil\n",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *ONE_WINDOW,
+        "v1/declared.sql",
+        "known.declared_before := known.declared;",
+        "known.declared_before := NULL;",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *FOR_EVER,
+        "declared",
+        "self.before is None or self.ends <= now",
+        "self.before is None",
+        tests=ON_MEMORY,
+    ),
+    lua(*FOR_EVER, "_limits", " and now < at.window_ends\n", "\n", tests=ON_REDIS),
+    postgresql(
+        *FOR_EVER,
+        "v1/declared.sql",
+        "CASE WHEN _now < _at.declared_until THEN least(",
+        "CASE WHEN _now IS NOT NULL THEN least(",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(*KEPT, "declared", " or known.ends <= ends - 2 * lease:", ":", tests=ON_MEMORY),
+    lua(
+        *KEPT,
+        "_limits",
+        "not known or known <= ends - 2 * LEASE then",
+        "not known then",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *KEPT,
+        "v1/declared.sql",
+        "known.declared IS NULL OR known.declared_until <= ends - 2 * _m.lease THEN",
+        "known.declared IS NULL THEN",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(*FAR_END, "declared", "min(ends, known.ends))", "known.ends)", tests=ON_MEMORY),
+    lua(*FAR_END, "_limits", "math.min(ends, known)\n", "known\n", tests=ON_REDIS),
+    postgresql(
+        *FAR_END,
+        "v1/declared.sql",
+        "ends := least(ends, known.declared_until);",
+        "ends := known.declared_until;",
+        tests=ON_POSTGRESQL,
+    ),
+    lua(
+        *LATE,
+        "_permits",
+        "        if at.lapses then\n            index.mark_in_use(at, at.lapses)\n        end\n",
+        "",
+        tests=ON_REDIS,
+    ),
+    lua(
+        "a look forgets that a limit lapses",
+        "it was due once",
+        "reap",
+        " or permits.rises_at(at) or",
+        " or",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *LATE,
+        "v1/declared.sql",
+        "celery_semaphore.v1_lapses(known, _m.now),",
+        "NULL,",
+        tests=ON_POSTGRESQL,
+    ),
+    postgresql(
+        "a look forgets that a limit lapses",
+        "it was due once",
+        "v1/reap.sql",
+        "(SELECT celery_semaphore.v1_lapses(r, _m.now) FROM celery_semaphore.resource AS r WHERE r.name = _name), -- A4",
+        "",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *ZERO_COUNTS,
+        "state",
+        "        if claim.limit:\n",
+        "        if claim.limit is not None:\n",
+        tests=ZERO_ON_MEMORY,
+    ),
+    lua(
+        *ZERO_COUNTS,
+        "_permits",
+        "limit and limit > 0 and limits",
+        "limit and limits",
+        tests=ZERO_ON_REDIS,
+    ),
+    postgresql(
+        *ZERO_COUNTS,
+        "v1/declared.sql",
+        "changes := _limit > 0 AND",
+        "changes := _limit >= 0 AND",
+        tests=ZERO_ON_POSTGRESQL,
+    ),
+    memory(
+        *ZERO_TAKES,
+        "acquisition",
+        " and all(claim.limit != 0 for claim in self.wanted):",
+        ":",
+        tests=ZERO_ON_MEMORY,
+    ),
+    lua(
+        *ZERO_TAKES,
+        "acquire_slow_path",
+        "whole = whole and not refuses_itself\n",
+        "",
+        tests=ZERO_ON_REDIS,
+    ),
+    postgresql(
+        *ZERO_TAKES,
+        "v1/acquire_slow_path.sql",
+        "_given.whole AND NOT 0 = ANY (array_remove(_a.limits, NULL))",
+        "_given.whole",
+        tests=ZERO_ON_POSTGRESQL,
+    ),
+    memory(
+        *ZERO_IN_LINE,
+        "acquisition",
+        "aside=waiter.rests(claim.resource, self.state.now)",
+        "aside=False",
+        tests=ZERO_ON_MEMORY,
+    ),
+    lua(
+        *ZERO_IN_LINE,
+        "_own_wait",
+        "        line.rest(claim.at, ticket, asked)\n",
+        "",
+        tests=ZERO_ON_REDIS,
+    ),
+    postgresql(
+        *ZERO_IN_LINE,
+        "v1/refuse.sql",
+        "            WHEN _a.limits[_n] = 0 THEN 'set_aside' -- C1: until it is due\n",
+        "",
+        tests=ZERO_ON_POSTGRESQL,
+    ),
+    memory(
+        *ZERO_FOR_EVER,
+        "stored_wait",
+        ".limit == 0 and self.due > now",
+        ".limit == 0",
+        tests=ZERO_ON_MEMORY,
+    ),
+    lua(
+        *ZERO_FOR_EVER,
+        "reap",
+        " == 0 and info.due <= now then",
+        " == 0 and false then",
+        tests=ZERO_ON_REDIS,
+    ),
+    postgresql(
+        *ZERO_FOR_EVER,
+        "v1/sessions.sql",
+        "WHERE aside.own_limit = 0 AND aside.due <= _m.now));",
+        "WHERE false));",
+        tests=ZERO_ON_POSTGRESQL,
+    ),
+)
