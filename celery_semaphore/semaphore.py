@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
-from .core.permit import Claim, Held, Permit, Renewal
+from .core.permit import Claim, Held, Permit, Refusal, Renewal
 from .core.seconds import lease_of
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
-from .semaphore_checks import check, check_app, check_function, check_permit, seconds
+from .semaphore_checks import (
+    check,
+    check_app,
+    check_function,
+    check_permit,
+    seconds,
+    unknown_limit,
+)
 from .settings import Settings
 from .stores import store_from_url
 from .stores.options import StoreOptions
@@ -44,7 +51,7 @@ class Semaphore:
     def __init__(
         self,
         name: str,
-        limit: int,
+        limit: int | None = None,
         *,
         key: str | None = None,
         weight: int = 1,
@@ -58,6 +65,8 @@ class Semaphore:
     ) -> None:
         """Keep permits in the store of a Celery ``app``, of ``url``, or in ``store``; exactly one of them is required.
 
+        The smallest ``limit`` that tasks and other code declared lately is in force; one without a limit obeys it, and
+        declares none.
         The settings of the app are read at the first use. ``prefix`` and ``lease`` apply to ``url`` only. ``prefix``
         must equal the workers' ``semaphore_prefix``. The store keeps one lease for all, that of its first caller; if
         ``lease`` is another one, a warning is logged once.
@@ -122,6 +131,8 @@ class Semaphore:
         """
         seen = self._store.snapshot(self._claim.resource, waiters=1)
         limit = self._claim.limit if seen.limit is None else seen.limit
+        if limit is None:
+            raise unknown_limit(self._claim)
         return max(0, limit - seen.occupied)
 
     def holders(self) -> tuple[Held, ...]:
@@ -131,8 +142,13 @@ class Semaphore:
     def _waiter(self, timeout: float) -> BlockingWaiter:
         if timeout > 0:
             self._refuse_to_stop_a_loop()
-        ready = held_permits_in(self._store).check
-        return BlockingWaiter(self._store, (self._claim,), timeout, ready=ready)
+        return BlockingWaiter(
+            self._store,
+            (self._claim,),
+            timeout,
+            ready=held_permits_in(self._store).check,
+            on_answer=self._check_known,
+        )
 
     def _acquire(self, waiter: BlockingWaiter) -> Permit:
         permit, since = waiter.acquire()
@@ -160,6 +176,13 @@ class Semaphore:
         held_permits = held_permits_in(self._store)
         held_permits.take(permit.holder)
         held_permits.release_later(permit.holder, permit.claims)
+
+    def _check_known(self, answer: Refusal | StoreUnavailable) -> None:
+        """Raise where no limit is given here or known to the store; in a grace tasks may declare it."""
+        if self._claim.limit is None and isinstance(answer, Refusal) and answer.limit == 0:
+            seen = self._store.snapshot(self._claim.resource, waiters=1)
+            if seen.limit is None and seen.grace_until is None:
+                raise unknown_limit(self._claim)
 
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from .core.key_template import GIVE_THE_KEY, is_template
 from .core.limit import is_whole
-from .core.permit import HIGHEST, Permit
-from .errors import ConfigurationError
+from .core.permit import HIGHEST, Claim, Permit
+from .errors import ConfigurationError, SemaphoreError
 from .stores.options import StoreOptions
 
 
@@ -56,12 +56,22 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
         msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
         raise ConfigurationError(msg)
     for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
+        if value is limit is None:  # the one in force holds
+            continue
         if not is_whole(value) or not least <= value <= HIGHEST:
             msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
             raise ConfigurationError(msg)
-    if 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
+    if limit is not None and 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
         msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
         raise ConfigurationError(msg)
+
+
+def unknown_limit(claim: Claim) -> SemaphoreError:
+    name = claim.semaphore
+    return SemaphoreError(
+        f"no limit is known yet for semaphore {name!r}{'' if claim.key is None else ' at this key'}: give limit=, or"
+        f" start the workers whose tasks declare it, or set one: `celery -A your_app semaphore limit {name} N`."
+    )
 
 
 def seconds(timeout: object) -> float:

@@ -108,6 +108,10 @@ class BlockingWaiter:
         except StoreUnavailable:
             self._unanswered = True
             raise
+        if isinstance(answer, Refusal):
+            self._ticket = answer.ticket or self._ticket
+            # Not before the ticket is known: a call that gives up needs one of the two.
+            self._asked = None
         return asked, answer
 
     def _how(self) -> Wait | None:
@@ -132,9 +136,6 @@ class BlockingWaiter:
         )
         reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
         self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
-        self._ticket = refusal.ticket or self._ticket
-        # Not before the ticket is known: a call that gives up needs one of the two.
-        self._asked = None
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0
             return 0.0

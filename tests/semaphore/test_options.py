@@ -4,7 +4,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.errors import ConfigurationError, SemaphoreError
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import occupied
 
@@ -29,10 +29,39 @@ class TestDecorator:
         assert Client().held() == 1
 
 
+class TestWithoutLimit:
+    def test_it_obeys_the_one_in_force(self, store: MemoryStore) -> None:
+        stray = Semaphore("api", store=store, timeout=0)
+        with Semaphore("api", 2, store=store):
+            assert stray.available() == 1
+            with stray, pytest.raises(SemaphoreTimeout, match="2 of 2 in use"):
+                stray.acquire()
+
+    def test_it_waits_in_a_pause(self, store: MemoryStore) -> None:
+        with Semaphore("api", 2, store=store):
+            store.pause("api")
+        with pytest.raises(SemaphoreTimeout, match="paused"):
+            Semaphore("api", store=store).acquire(timeout=0)
+
+    def test_it_lifts_no_limit(self, store: MemoryStore) -> None:
+        with (
+            Semaphore("api", 1, store=store),
+            pytest.raises(SemaphoreTimeout, match="1 of 1 in use"),
+        ):
+            Semaphore("api", 50, store=store).acquire(timeout=0)
+
+
 class TestMistakes:
     def test_a_limit_of_zero_pauses(self, store: MemoryStore) -> None:
         with pytest.raises(SemaphoreTimeout, match="paused"):
             Semaphore("api", 0, store=store, weight=3).acquire(timeout=0)
+
+    def test_no_limit_is_given_or_known(self, store: MemoryStore) -> None:
+        stray = Semaphore("api", key="7", store=store)
+        for ask in (stray.acquire, stray.available):
+            with pytest.raises(SemaphoreError, match=r"no limit is known yet for semaphore 'api'"):
+                ask()
+        assert store.snapshot("api/7").waiting == 0
 
     def test_the_store_of_an_app(self) -> None:
         """Its settings may be made after the semaphore."""
