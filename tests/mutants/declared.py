@@ -9,7 +9,7 @@ from .postgresql import postgresql
 SUITE = "tests/stores/test_conformance.py"
 DECLARED = (
     "-k",
-    "smallest or stray or higher or lapse or stays or turn or steps_back or other_windows",
+    "smallest or stray or higher or lapse or takes_up_a_grant_declares or stays or turn or steps_back or other_windows",
 )
 ZERO = ("-k", "zero or says or without_a_limit")
 ON_MEMORY = (f"{SUITE}::TestMemoryStore", *DECLARED)
@@ -34,7 +34,6 @@ ZERO_COUNTS = ("0 is declared as any other limit", "one task that must not run s
 ZERO_TAKES = ("a grant is taken up though its task must not run", "it was granted this permit")
 ZERO_IN_LINE = ("whoever said 0 stands in line", "each release would start it again")
 ZERO_FOR_EVER = ("whoever said 0 stands aside for ever", "no callable is asked again")
-LATE = ("a limit that lapses is looked at a lease later", "each resource is, once in a lease")
 
 MUTANTS = (
     memory(
@@ -119,26 +118,12 @@ MUTANTS = (
         tests=ON_POSTGRESQL,
     ),
     lua(
-        *LATE,
-        "_permits",
-        "        if at.lapses then\n            index.mark_in_use(at, at.lapses)\n        end\n",
-        "",
-        tests=ON_REDIS,
-    ),
-    lua(
         "a look forgets that a limit lapses",
         "it was due once",
         "reap",
         " or permits.rises_at(at) or",
         " or",
         tests=ON_REDIS,
-    ),
-    postgresql(
-        *LATE,
-        "v1/declared.sql",
-        "celery_semaphore.v1_lapses(known, _m.now),",
-        "NULL,",
-        tests=ON_POSTGRESQL,
     ),
     postgresql(
         "a look forgets that a limit lapses",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...core.permit import Permit, Reason
-from .acquisition import admitted, claim, parked, refused, two_windows_later, why
+from ...core.permit import Kind, Permit, Reason
+from .acquisition import admitted, came_back, claim, parked, refused, two_windows_later, why
 from .grants import messages, reaped, released
 from .suite import GRACE, LEASE, OpenStore, Suite
 
@@ -145,6 +145,25 @@ class DeclaredLimits(Suite):
         assert messages(released(store, "a", claim(2))) == [b"b"]
         clock.advance(WINDOW / 2 - 0.002)
         assert messages(reaped(store)) == []
+        clock.advance(0.001)
+        assert messages(reaped(store)) == [b"c"]
+
+    def test_one_that_takes_up_a_grant_declares_for_those_behind_it(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Let no refusal note when the lower limit lapses, and no look: the last one was before."""
+        permit = admitted(store, claim(1), "a")
+        ticket = parked(store, claim(2), "b")
+        clock.advance(0.001)
+        parked(store, claim(2), "c")
+        to_next_window(clock, 1.0)
+        store.renew([permit])
+        store.set_limit(None, "api")  # looks at once
+        clock.advance(WINDOW / 2 - 1.0)
+        store.sent(released(store, "a", claim(1)))
+        admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
+        clock.advance(WINDOW / 2 - 0.001)
+        assert reaped(store) == []
         clock.advance(0.001)
         assert messages(reaped(store)) == [b"c"]
 
