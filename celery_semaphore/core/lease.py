@@ -46,14 +46,14 @@ class LeaseKeeper:
         self,
         store: Store,
         announce: Announcer,
-        reap: Callable[[], object] = lambda: None,
+        also: Callable[[], object] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Call ``reap`` after each renewal, for processes in which no other thread ends what is overdue."""
+        """Call ``also`` after each renewal: it reaps where no other thread does, or declares a worker's limits."""
         self._store = store
         self._announce = announce
-        self._reap = reap
+        self._also = also
         self._clock = clock
         # Changed by atomic operations, without a lock: a signal handler that sleeps (a soft shutdown) while its thread
         # had the lock would stop all renewals.
@@ -114,7 +114,7 @@ class LeaseKeeper:
         """Renew all permits; return the seconds until the next renewal."""
         try:
             all_answered = self._renew()
-            self._end_overdue()
+            self._do_the_rest()
         except StoreUnavailable as error:
             self._warn(error)
             return self._soon()
@@ -131,13 +131,15 @@ class LeaseKeeper:
         """Return a delay short enough to fall into the grace of a store that comes back without its data."""
         return min(RETRY_DELAY_S, self._store.lease / 10)
 
-    def _end_overdue(self) -> None:
+    def _do_the_rest(self) -> None:
         try:
-            self._reap()
+            self._also()
         except StoreUnavailable:
             raise
         except Exception:
-            logger.exception("what is overdue could not be ended; permits are renewed all the same")
+            logger.exception(
+                "what is overdue could not be ended, or limits not be declared; permits are renewed all the same"
+            )
 
     def _warn(self, error: StoreUnavailable) -> None:
         """Log a failure once per outage, and only if there are permits to lose."""

@@ -7,9 +7,21 @@ import socket
 from urllib.parse import quote
 
 LONGEST_NAME = 2000  # bytes of a name: PostgreSQL's index of tickets takes 2,704
+SHOWN = 128  # characters of a worker's name that tell who declared a limit
 
 # Characters that a name in ASCII keeps; ``%`` begins an encoded one.
 PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+
+class ProcessName:
+    """Holds the name of the worker that runs in this process, or in the one that it was forked from."""
+
+    worker = ""
+
+
+def process_name() -> str:
+    """Return who this process is to operators: its worker, else its id and host."""
+    return ProcessName.worker[:SHOWN] or f"{os.getpid()}@{socket.gethostname()}"
 
 
 def new_name() -> str:

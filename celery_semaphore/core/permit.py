@@ -185,6 +185,14 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Declaration:
+    """The smallest limit that was declared lately, and who declared it: a worker, or ``<process id>@<host>``."""
+
+    limit: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One resource as the store saw it at one instant."""
 
@@ -201,6 +209,7 @@ class Snapshot:
     grace_until: float | None = None
     # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
     paused_until: float | None = None
+    declared: Declaration | None = None  # in force if no operator set a limit; None: there was none
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from .permit import (
     Answer,
     Claim,
     Decision,
+    Declaration,
     Grant,
     MessageId,
     Permit,
@@ -212,6 +213,13 @@ class Store(Protocol):
 
     def resources(self) -> Iterator[str]:
         """Yield every resource in use; the list may lag a little."""
+
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+        """Declare a limit for each of these resources in the name of ``by``, as an attempt declares it.
+
+        Return what is in force of all that was declared there lately; leave out resources where an operator's limit is.
+        A worker calls this three times in a lease, idle or not, in one round trip for all its resources.
+        """
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         """Put a limit in force for one key, or for a whole semaphore, until cleared by None; a pause stays.

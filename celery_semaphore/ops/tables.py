@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ..core.permit import Declaration
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -81,6 +82,8 @@ def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str
 
 def resource(view: ResourceView) -> str:
     parts = [_headline(view)]
+    if view.declared is not None:
+        parts.append(_why_in_force(view, view.declared))
     if view.recovering is not None:
         parts.append(recovers(view.recovering))
     if view.waiting_place:
@@ -218,6 +221,14 @@ def _headline(view: ResourceView) -> str:
     usage = f"{view.occupied} of {limit} in use, {_waiting(view)}"
     paused = f"; paused {until(view.pause_left)}" if view.paused else ""
     return f"{place(view)}: {usage}{paused}{lately}"
+
+
+def _why_in_force(view: ResourceView, declared: Declaration) -> str:
+    """Say why this limit is in force, and who declared it."""
+    lately = f"the smallest limit declared lately is {declared.limit}, by {printable(declared.by)}"
+    if view.set_by_operator:
+        return f"In force is the limit that was set; {lately}."
+    return f"In force is what is declared: {lately}."
 
 
 def _waiting(view: ResourceView) -> str:

@@ -9,7 +9,7 @@ from math import inf
 
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Decision, Held, Kind, Snapshot, Waiter
+from ..core.permit import Decision, Declaration, Held, Kind, Snapshot, Waiter
 from ..core.ticket import Ticket
 
 
@@ -50,6 +50,8 @@ class SemaphoreView:
     paused: bool = False  # the whole semaphore
     pause_left: float | None = None  # until that pause ends; None: until it is resumed
     paused_keys: int = 0  # with a pause of their own
+    # The smallest limit that was declared lately for calls without a key, and who declared it.
+    declared: Declaration | None = None
 
     @classmethod
     def of(
@@ -87,6 +89,7 @@ class SemaphoreView:
             paused=pause is not None,
             pause_left=None if pause is None else pause.left,
             paused_keys=sum(semaphore_of(at) == name for at in pauses),
+            declared=next((each.declared for each in seen if each.resource == name), None),
         )
 
 
@@ -171,6 +174,7 @@ class ResourceView:
     )
     paused: bool = False  # it, or its semaphore
     pause_left: float | None = None  # until the pause ends; None: until it is resumed
+    declared: Declaration | None = None  # the smallest limit that was declared lately, and who did
 
     @property
     def is_idle(self) -> bool:
@@ -204,6 +208,7 @@ class ResourceView:
             oldest_wait=oldest.get(seen.resource),
             paused=until is not None,
             pause_left=None if until is None or until == inf else until - seen.at,
+            declared=seen.declared,
         )
 
 

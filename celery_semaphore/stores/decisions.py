@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 from ..core.key import is_resource_name
 from ..core.permit import HIGHEST, Decision, Pause
-from .encoding import microseconds, seconds
+from .encoding import check_name, microseconds, seconds
 
 ENDLESS = 9_000_000_000_000_000  # the end of a pause that lasts until it is resumed; a double counts it exactly
 
@@ -17,6 +18,13 @@ def check_limit(limit: int | None, resource: str) -> None:
         msg = f"a limit is a whole number from 0 to {HIGHEST}, not {limit!r}"
         raise ValueError(msg)
     check_resource(resource)
+
+
+def check_declared(limits: Mapping[str, int], by: str) -> None:
+    """Raise for a limit, a resource or a name that not every store can keep."""
+    check_name("process", by)
+    for resource, limit in limits.items():
+        check_limit(limit, resource)
 
 
 def check_resource(resource: str) -> None:

@@ -15,6 +15,7 @@ from ..core.announcer import Announcer
 from ..core.breaker import CircuitBreaker
 from ..core.events import Event
 from ..core.lease import LeaseKeeper
+from ..core.names import ProcessName
 from ..core.releaser import Releaser
 from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
@@ -33,7 +34,7 @@ from .permits.permit_observer import PermitObserver
 from .permits.process import is_gone
 from .permits.receivers import ReceiverThread
 from .process_state import ProcessState
-from .worker_state import WorkerState
+from .worker_state import WorkerState, declare_nothing
 
 LIMITER = "_semaphore_limiter"  # the attribute of an app that holds its limiter
 TERMINATION_GRACE_S = 5.0  # from SIGTERM to SIGKILL
@@ -160,6 +161,7 @@ class Limiter:
             self.worker.metrics = None
             metrics.close()  # last, as it counts the end, too
         process.store.close()
+        self.worker.declare, ProcessName.worker = declare_nothing, ""
         self._calls.clear()  # another worker's loop must not make them
         self._process = None
         self._carry()
@@ -235,7 +237,7 @@ class Limiter:
         store = self._given or self.settings.open_store()
         announce = Announcer()
         own = measured(store, announce) if is_on(self.settings) else store
-        keeper = LeaseKeeper(own, announce)  # the sweeper reaps
+        keeper = LeaseKeeper(own, announce, lambda: self.worker.declare(own))  # the sweeper reaps
         releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)

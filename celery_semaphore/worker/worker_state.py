@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..core.store import Store
 from .holding.held_messages import HeldMessages
 from .holding.lost_messages import LostMessages
 from .messages.parking_watch import ParkingWatch
@@ -27,6 +28,10 @@ def call_now(call: Callable[[], object]) -> object:
     return call()
 
 
+def declare_nothing(_store: Store) -> None:
+    """Declare no limit, in a process that is no worker."""
+
+
 @dataclass(slots=True)
 class WorkerState:
     """The state of the worker that runs in this process; elsewhere it stays as it begins."""
@@ -37,6 +42,7 @@ class WorkerState:
     held: HeldMessages | None = None  # of the current connection
     lost: LostMessages = field(default_factory=LostMessages)  # of earlier connections
     metrics: Metrics | None = None  # if they are on
+    declare: Callable[[Store], object] = declare_nothing  # the limits of its tasks
     saturation: SaturationWatch = field(default_factory=SaturationWatch)
     granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from ...core.names import process_name
 from ...core.permit import Answer, Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
 from ...core.ticket import HIGHEST_PRIORITY, Ticket
 from ..encoding import (
@@ -40,7 +41,7 @@ class Acquisition:
         self.wanted = resource_claims(self.claims)
         self.state.end_overdue(self.wanted)  # A3
         for claim in self.wanted:  # A4
-            self.state.declare(claim)
+            self.state.declare(claim.resource, claim.limit, process_name())
         carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)

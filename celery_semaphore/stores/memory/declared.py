@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from ...core.permit import Declaration
+
 
 class Declared(NamedTuple):
     """The smallest limit of the newest window with a declaration, and of the window before it."""
@@ -11,20 +13,23 @@ class Declared(NamedTuple):
     limit: int
     before: int | None  # None: nothing was declared in the window before
     ends: int  # of the newest window
+    by: str  # declared it first in its window
+    before_by: str
 
     @classmethod
-    def noted(cls, known: Self | None, limit: int, now: int, lease: int) -> Declared:
+    def noted(cls, known: Self | None, limit: int, by: str, now: int, lease: int) -> Declared:
         """Return the record after this declaration; windows are one lease long."""
         ends = now - now % lease + lease
         if known is None or known.ends <= ends - 2 * lease:
-            return cls(limit, None, ends)
+            return cls(limit, None, ends, by, "")
         if known.ends <= now:  # of the window before
-            return cls(limit, known.limit, ends)
+            return cls(limit, known.limit, ends, by, known.by)
         # The present window, also if it seems to end later: then the clock stepped back, or the lease became shorter.
-        return cls(min(limit, known.limit), known.before, min(ends, known.ends))
+        low, by = (limit, by) if limit < known.limit else (known.limit, known.by)
+        return cls(low, known.before, min(ends, known.ends), by, known.before_by)
 
-    def in_force(self, now: int) -> int:
+    def in_force(self, now: int) -> Declaration:
         """Return the smallest of both windows; once both are over, the last one stays until another is declared."""
-        return (
-            self.limit if self.before is None or self.ends <= now else min(self.limit, self.before)
-        )
+        if self.before is None or self.ends <= now or self.limit <= self.before:
+            return Declaration(self.limit, self.by)
+        return Declaration(self.before, self.before_by)

@@ -18,6 +18,7 @@ from .resource import NOTHING, Entry, Own, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ...core.permit import Declaration
     from ...core.ticket import Ticket
     from .messages import Remembered
     from .stored_wait import StoredWait
@@ -166,16 +167,21 @@ class MemoryState:
 
     def limit_behind(self, name: str, declared: int | None = None) -> int | None:
         """Return what is in force without a pause: set for the key, else for its semaphore, else declared lately."""
-        known, by_operator = self.resources.get(name), self.decisions.limit(name)
-        if known and known.declared:
-            declared = known.declared.in_force(self.now)
+        known, by_operator = self.declared(name), self.decisions.limit(name)
+        if known:
+            declared = known.limit
         return declared if by_operator is None else by_operator
 
-    def declare(self, claim: ResourceClaim) -> None:
-        """A4: note the limit that an acquire declares; 0 concerns this attempt only."""
-        if claim.limit:
-            at = self.at(claim.resource)
-            at.declared = Declared.noted(at.declared, claim.limit, self.now, self.lease)
+    def declare(self, resource: str, limit: int | None, by: str) -> None:
+        """A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only."""
+        if limit:
+            at = self.at(resource)
+            at.declared = Declared.noted(at.declared, limit, by, self.now, self.lease)
+
+    def declared(self, resource: str) -> Declaration | None:
+        """Return what is in force of all that was declared lately."""
+        known = self.resources.get(resource)
+        return known.declared.in_force(self.now) if known and known.declared else None
 
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""

@@ -13,6 +13,7 @@ from ...core.permit import (
     Answer,
     Claim,
     Decision,
+    Declaration,
     Grant,
     MessageId,
     Permit,
@@ -23,7 +24,7 @@ from ...core.permit import (
 )
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
-from ..decisions import check_limit, check_resource, length_of_pause
+from ..decisions import check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
@@ -54,7 +55,7 @@ from .totals import totals
 from .view import view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ...core.facts import StoreFacts
     from ...core.keeping import Keeping
@@ -248,6 +249,19 @@ class MemoryStore(BringsDurations):
     def resources(self) -> Iterator[str]:
         with self._lock:
             return iter([n for n, at in self._state.resources.items() if not at.idle()])
+
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+        check_declared(limits, by)
+        with self._lock:
+            try:
+                state = self._entered()
+            except NewerFormat:
+                return {}  # its attempts are refused, too
+            for resource, limit in limits.items():
+                state.declare(resource, limit, by)
+            found = {each: state.declared(each) for each in limits}
+            limited = state.decisions.limit
+            return {at: each for at, each in found.items() if each and limited(at) is None}
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)

@@ -33,6 +33,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         seconds(state.now),
         seconds(state.epoch.grace_until) if state.in_grace else None,
         until(paused_until),
+        state.declared(name),
     )
 
 

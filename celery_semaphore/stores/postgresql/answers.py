@@ -7,7 +7,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import Claim, Decision, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ...core.permit import (
+    Claim,
+    Decision,
+    Declaration,
+    Grant,
+    Held,
+    Kind,
+    Reason,
+    Refusal,
+    Snapshot,
+    Waiter,
+)
 from ...core.session import SessionReply
 from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
@@ -47,7 +58,9 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused = json.loads(seen)
+    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared, by = (
+        json.loads(seen)
+    )
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
@@ -61,7 +74,12 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         seconds(now),
         None if grace is None else seconds(grace),
         until(paused),
+        None if declared is None else Declaration(declared, original(by or "")),
     )
+
+
+def declarations(found: str) -> dict[str, Declaration]:
+    return {name: Declaration(limit, original(by or "")) for name, limit, by in json.loads(found)}
 
 
 def decisions(rows: Sequence[Sequence[str | None]]) -> dict[str, Decision]:

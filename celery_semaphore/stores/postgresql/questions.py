@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.names import process_name
 from ...core.permit import Claim, Grant, MessageId, Permit, Wait
 from ...core.session import EXPECTED, HeldWait
 from ..encoding import DEFAULT_WAIT, ResourceClaim, microseconds, packed, resource_claims
@@ -21,8 +22,9 @@ def acquisition(
 ) -> Composite:
     """Return a ``v1_acquisition``: what ``acquire`` asks for, with the claims by resource."""
     how, message = _waiting(wait, claims), brought_by(message_id)
+    who = stored(process_name())
     again = stored(message_id.task_id) if message_id and message_id.redelivered else None
-    return Composite((stored(holder), None, *how, *message, again, *columns(wanted)))
+    return Composite((stored(holder), None, *how, *message, again, who, *columns(wanted)))
 
 
 def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:

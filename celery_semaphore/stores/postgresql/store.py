@@ -12,6 +12,7 @@ from ...core.permit import (
     Answer,
     Claim,
     Decision,
+    Declaration,
     Grant,
     MessageId,
     Permit,
@@ -22,7 +23,7 @@ from ...core.permit import (
 )
 from ...core.session import SessionReply, Standing
 from ...core.store import HandedOn
-from ..decisions import ENDLESS, check_limit, check_resource, length_of_pause
+from ..decisions import ENDLESS, check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ROUNDS,
@@ -253,6 +254,16 @@ class PostgresStore(BringsDurations):
 
     def resources(self) -> Iterator[str]:
         return Index(self._runner).names()
+
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+        check_declared(limits, by)
+        try:
+            words = (list(limits), list(limits.values()), stored(by))
+            ((epoch, found),) = self._runner.run("declare", *words)
+        except NewerFormat:
+            return {}  # its attempts are refused, too
+        self.epoch = int(epoch)
+        return answers.declarations(found)
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)

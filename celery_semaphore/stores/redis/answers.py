@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.permit import Claim, Decision, Grant, Held, Kind, Reason, Refusal, Snapshot, Waiter
+from ...core.permit import (
+    Claim,
+    Decision,
+    Declaration,
+    Grant,
+    Held,
+    Kind,
+    Reason,
+    Refusal,
+    Snapshot,
+    Waiter,
+)
 from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 
@@ -40,7 +51,7 @@ def grant(answer: list[Any]) -> Grant:
 
 
 def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
-    _, limit, by_operator, mean, now, waiting, holders, waiters, grace, paused = answer
+    _, limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared = answer
     in_force = None if limit == b"" else limit
     entries = [_held(holder) for holder in holders]
     return Snapshot(
@@ -55,7 +66,12 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
         seconds(now),
         None if grace == b"" else seconds(grace),
         until(None if paused == b"" else paused),
+        declaration(declared),
     )
+
+
+def declaration(declared: list[Any]) -> Declaration | None:
+    return Declaration(declared[0], text(declared[1])) if declared else None
 
 
 def decisions(answer: list[Any]) -> dict[str, Decision]:

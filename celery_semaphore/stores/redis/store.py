@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, NewerFormat, format_warnings
 from ...core.key import semaphore_of
+from ...core.names import process_name
 from ...core.permit import (
     Answer,
     Claim,
     Decision,
+    Declaration,
     Grant,
     MessageId,
     Permit,
@@ -20,7 +22,7 @@ from ...core.permit import (
     Wait,
 )
 from ...core.store import HandedOn
-from ..decisions import ENDLESS, check_limit, check_resource, length_of_pause
+from ..decisions import ENDLESS, check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
     ResourceClaim,
@@ -51,7 +53,7 @@ from .sessions import Sessions
 from .totals import totals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ...core.facts import StoreFacts
     from ...core.keeping import Keeping
@@ -117,7 +119,7 @@ class RedisStore(BringsDurations):
         wanted = resource_claims(claims)
         ticket = wait.ticket.text if wait and wait.ticket else ""
         words: list[Word] = [holder, ticket, waiting(wait), packed(claims) if wait else ""]
-        words += [brought_by(message_id), *figures_of(wanted)]
+        words += [brought_by(message_id), process_name(), *figures_of(wanted)]
         if message_id is not None and message_id.redelivered:
             words.append(message_id.task_id)
         answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
@@ -245,6 +247,16 @@ class RedisStore(BringsDurations):
 
     def resources(self) -> Iterator[str]:
         return self._index.names()
+
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+        check_declared(limits, by)
+        calls: list[Call] = [([ResourceClaim(at, 0, 0)], (n, by)) for at, n in limits.items()]
+        try:
+            said = self._runner.run_all(scripts.DECLARE, calls)
+        except NewerFormat:
+            return {}  # its attempts are refused, too
+        found = [answers.declaration(each[1]) for each in said]
+        return {at: each for at, each in zip(limits, found, strict=True) if each}
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)

@@ -38,6 +38,7 @@ from .changed_tasks import ChangedTasks
 from .consumed_queues import ConsumedQueues
 from .crowd import Crowd
 from .declared_limits import DeclaredLimits
+from .declaring_workers import DeclaringWorkers
 from .ended_waits import EndedWaits
 from .formats import Formats
 from .gone_callers import GoneCallers
@@ -92,6 +93,7 @@ class StoreConformance(
     Callers,
     Operators,
     DeclaredLimits,
+    DeclaringWorkers,
     NoLimit,
     Pauses,
     ResourceTotals,

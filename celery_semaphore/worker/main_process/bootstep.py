@@ -14,6 +14,7 @@ from celery.worker import WorkController
 from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
+from ...core.names import ProcessName
 from ...core.saturation import OnSaturated
 from ...errors import StoreUnavailable
 from ..celery_internals import pool_size, tags_by_queue
@@ -35,6 +36,7 @@ from ..permits.note import NotePipe
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
 from .announcements import Announcements
+from .declared_limits import DeclaredLimits
 from .discarded import watch_discards
 from .events import buffer_refusals
 from .granted import GrantedQueues
@@ -71,6 +73,9 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
         self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
+        # Before the pool's processes, which inherit the name.
+        ProcessName.worker = parent.hostname
+        self.limiter.worker.declare = DeclaredLimits(tasks, parent.hostname).declare
         _check_store(self.limiter, parks=OnSaturated.PARK in policies)
         if policies & {OnSaturated.PARK, OnSaturated.WAIT}:
             watch = ParkingWatch(

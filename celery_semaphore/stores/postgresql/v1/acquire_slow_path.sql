@@ -17,7 +17,7 @@ BEGIN
     _a.ticket := celery_semaphore.v1_parse_ticket(_a.carried);
     FOR n IN 1..cardinality(_a.resources) LOOP
         ats[n] := celery_semaphore.v1_declare_limit( -- A3, A4
-            celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], m);
+            celery_semaphore.v1_reap_and_read(_a.resources[n], _a.holder, m), _a.limits[n], _a.declared_by, m);
         holds := holds OR ats[n].mine IS NOT NULL;
     END LOOP;
     IF _a.task <> '' AND _a.message IS NOT NULL THEN
@@ -123,7 +123,7 @@ BEGIN
         END IF;
         FOR n IN 1..cardinality(_ats) LOOP
             _ats[n] := celery_semaphore.v1_declare_limit(
-                celery_semaphore.v1_read(_ats[n].name, _a.holder, _m), _a.limits[n], _m);
+                celery_semaphore.v1_read(_ats[n].name, _a.holder, _m), _a.limits[n], _a.declared_by, _m);
         END LOOP;
     END IF;
     IF NOT whole THEN

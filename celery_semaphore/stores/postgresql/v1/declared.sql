@@ -8,6 +8,20 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _now < _at.declared_until THEN least(_at.declared, _at.declared_before) ELSE _at.declared END
 $$;
 
+-- Return when the limit in force rises, since a lower one lapses; or null.
+CREATE FUNCTION celery_semaphore.v1_lapses(_at celery_semaphore.resource, _now bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
+$$;
+
+-- Return who declared this limit.
+CREATE FUNCTION celery_semaphore.v1_declared_by(_at celery_semaphore.resource, _now bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN celery_semaphore.v1_lapses(_at, _now) IS NULL THEN _at.declared_by ELSE _at.declared_before_by
+    END
+$$;
+
 -- Return whether this declaration would change nothing: it comes in the present window, which has a limit that is no
 -- higher. An attempt that declares none (null) changes nothing either; for 0 the long way refuses.
 CREATE FUNCTION celery_semaphore.v1_is_declared(
@@ -18,15 +32,9 @@ CREATE FUNCTION celery_semaphore.v1_is_declared(
         AND _at.declared_until <= _now - _now % _lease + _lease
 $$;
 
--- Return when the limit in force rises, since a lower one lapses; or null.
-CREATE FUNCTION celery_semaphore.v1_lapses(_at celery_semaphore.resource, _now bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
-$$;
-
--- A4: note the limit that an acquire declares; 0 concerns this attempt only. In any case the resource is in use.
+-- A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only. In any case the resource is in use.
 CREATE FUNCTION celery_semaphore.v1_declare_limit(
-    _at celery_semaphore.v1_resource, _limit bigint, _m celery_semaphore.v1_moment
+    _at celery_semaphore.v1_resource, _limit bigint, _by text, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
 DECLARE
     known celery_semaphore.resource;
@@ -40,11 +48,15 @@ BEGIN
     IF changes THEN
         IF known.declared IS NULL OR known.declared_until <= ends - 2 * _m.lease THEN
             known.declared := _limit;
+            known.declared_by := _by;
             known.declared_before := NULL;
         ELSIF known.declared_until <= _m.now THEN -- of the window before
             known.declared_before := known.declared;
+            known.declared_before_by := known.declared_by;
             known.declared := _limit;
+            known.declared_by := _by;
         ELSE -- the present one, also if it seems to end later: the clock stepped back, or the lease became shorter
+            known.declared_by := CASE WHEN _limit < known.declared THEN _by ELSE known.declared_by END;
             known.declared := least(_limit, known.declared);
             ends := least(ends, known.declared_until);
         END IF;
@@ -55,10 +67,41 @@ BEGIN
     soon := least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),
         CASE WHEN _at.waits AND _at.declared > before THEN _m.now END);
     IF changes OR (_at.reap_at <= soon) IS NOT TRUE THEN
-        INSERT INTO celery_semaphore.resource AS r (name, declared, declared_before, declared_until, reap_at)
-        VALUES (_at.name, known.declared, known.declared_before, known.declared_until, soon)
-        ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, declared_before = excluded.declared_before,
+        INSERT INTO celery_semaphore.resource AS r
+            (name, declared, declared_by, declared_before, declared_before_by, declared_until, reap_at)
+        VALUES (_at.name, known.declared, known.declared_by, known.declared_before, known.declared_before_by,
+            known.declared_until, soon)
+        ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, declared_by = excluded.declared_by,
+            declared_before = excluded.declared_before, declared_before_by = excluded.declared_before_by,
             declared_until = excluded.declared_until, reap_at = least(r.reap_at, excluded.reap_at);
     END IF;
     RETURN _at;
+END $$;
+
+-- Note the limits that a worker declares, in its name. Only resources where that changes something are locked. Return of
+-- each resource, but for those where an operator's limit is in force: [name, limit in force, who declared it].
+CREATE FUNCTION celery_semaphore.v1_declare(
+    _call celery_semaphore.v1_call, _names text[], _limits bigint[], _by text,
+    OUT epoch bigint, OUT declared json
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    now bigint := celery_semaphore.v1_now(_call.clock);
+    changed text[] := ARRAY(
+        SELECT asked.name FROM unnest(_names, _limits) AS asked (name, value)
+        LEFT JOIN celery_semaphore.resource AS r ON r.name = asked.name
+        WHERE celery_semaphore.v1_is_declared(r, asked.value, now, _call.lease) IS NOT TRUE);
+    m celery_semaphore.v1_moment := celery_semaphore.v1_enter(changed, _call);
+    home text;
+BEGIN
+    epoch := m.epoch;
+    FOREACH home IN ARRAY changed LOOP
+        PERFORM celery_semaphore.v1_declare_limit(
+            celery_semaphore.v1_read(home, NULL, m), _limits[array_position(_names, home)], _by, m);
+    END LOOP;
+    SELECT coalesce(json_agg(json_build_array(
+        r.name, celery_semaphore.v1_declared(r, m.now), celery_semaphore.v1_declared_by(r, m.now))), '[]')
+    INTO declared
+    FROM celery_semaphore.resource AS r
+    WHERE r.name = ANY (_names) AND r.declared > 0 AND celery_semaphore.v1_limit_set(r.name) IS NULL;
 END $$;

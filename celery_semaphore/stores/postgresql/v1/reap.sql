@@ -91,7 +91,9 @@ BEGIN
         IF at.rows = 0 THEN -- it has only refused so far: a free row keeps the time
             PERFORM celery_semaphore.v1_write_permit(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
         END IF;
-        SELECT least(max(p.ends), _m.now) + 10 * _m.lease INTO next
+        SELECT greatest(least(max(p.ends), _m.now), least( -- a worker may declare its limit all the time
+            (SELECT r.declared_until FROM celery_semaphore.resource AS r WHERE r.name = _name), _m.now
+        )) + 10 * _m.lease INTO next
         FROM celery_semaphore.permit AS p WHERE p.resource = _name;
         IF next <= _m.now THEN
             DELETE FROM celery_semaphore.permit AS p WHERE p.resource = _name;

@@ -2,7 +2,8 @@
 
 -- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
--- session, reachable]...], end of the grace or null, end of the pause or null]
+-- session, reachable]...], end of the grace or null, end of the pause or null, the limit in force if no operator set
+-- one, who declared that]
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -43,7 +44,8 @@ BEGIN
                 ORDER BY each.urgency, each.place, each.nonce LIMIT _most + _skip
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first),
-        CASE WHEN m.in_grace THEN m.grace_until END, celery_semaphore.v1_paused_until(_name, m.now))
+        CASE WHEN m.in_grace THEN m.grace_until END, celery_semaphore.v1_paused_until(_name, m.now),
+        celery_semaphore.v1_declared(r, m.now), celery_semaphore.v1_declared_by(r, m.now))
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name

@@ -6,7 +6,7 @@
 --   the last arg, after those of the resources: the id of the task, if the broker delivered this message before
 local remembered, message = arg(5):match("^(%d+) ?(.*)$")
 local is_first = not arg(5):find(" ")
-local task_id = arg(6 + 2 * #resources)
+local task_id = arg(7 + 2 * #resources)
 local said = messages_key and not is_first and call("GET", messages_key)
 said = said and cmsgpack.unpack(said)
 if said and said["until"] <= now then

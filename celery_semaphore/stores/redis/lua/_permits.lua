@@ -26,10 +26,10 @@ function permits.known(at, holder)
     return at
 end
 
--- A4: note the limit that an acquire declares; 0 concerns this attempt only.
-function permits.declare(at, limit)
+-- A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only.
+function permits.declare(at, limit, by)
     local before = at.declared or 0
-    if limit and limit > 0 and limits.declare(at, limit) then
+    if limit and limit > 0 and limits.declare(at, limit, by) then
         at.raised = at.declared > before
         if at.lapses then
             index.mark_in_use(at, at.lapses)

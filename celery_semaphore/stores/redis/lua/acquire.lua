@@ -1,18 +1,18 @@
 -- Grant the holder a permit on all declared resources, or refuse it and keep its place in line.
 --   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _own_wait.lua
 --       4 claims, as the caller wrote them  5 its message, see _messages.lua
---       then limit and weight of each resource; the last key is the record of the task's messages, or none
+--       6 who declares its limits, then limit and weight of each resource; the last key is the record of the task's messages, or none
 -- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: a new holder, no wait, and room. All other calls go on in acquire_slow_path.lua.
 local holder, ticket = arg(1), arg(2)
 local messages_key, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")
 for n, at in ipairs(resources) do
-    local own = tonumber(arg(4 + 2 * n)) -- the limit that it declares, or none
-    local claim = {at = at, own = own, limit = own, weight = tonumber(arg(5 + 2 * n))}
+    local own = tonumber(arg(5 + 2 * n)) -- the limit that it declares, or none
+    local claim = {at = at, own = own, limit = own, weight = tonumber(arg(6 + 2 * n))}
     claims[n] = claim
     permits.known(at, holder)
-    permits.declare(at, own) -- A4
+    permits.declare(at, own, arg(6)) -- A4
     at.plain = simple and call("EXISTS", at.tickets, at.weights, messages_key or at.tickets) == 0
     simple = at.plain and not at.record and not permits.was_released(at, holder) and not permits.no_room(claim)
 end

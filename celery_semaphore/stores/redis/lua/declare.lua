@@ -1,0 +1,13 @@
+-- Note a limit that a worker declares: A4.
+--   arg 1 limit  2 who declares it
+-- Returns {epoch, {limit, who declared it} of what is in force, or {} where an operator's limit is}
+local at = resources[1]
+local in_use = call("ZSCORE", INDEX, at.name)
+even_if_full()
+permits.declare(permits.known(at), tonumber(arg(1)), arg(2))
+if not in_use then -- no wait is there; ten leases after the last declaration the record may go
+    index.expire_idle(at)
+elseif at.raised then -- there may be room for waits in line
+    index.mark_in_use(at, now)
+end
+return {epoch, permits.by_operator(at) and {} or limits.declared(at)}

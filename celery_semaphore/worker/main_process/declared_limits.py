@@ -1,0 +1,57 @@
+"""DeclaredLimits: declare the limits of a worker's tasks in the store, also while no task runs.
+
+A task with a key declares by its attempts alone, as does one whose limit is a callable. How it fails:
+
+* The worker is killed, or paused: what it declared lapses with its windows (A4), and its tasks do not start.
+* The store is away: the thread that keeps leases tries again soon, and the store admits no task meanwhile.
+* The store forgets: it is in its grace for two thirds of a lease, and each worker declares three times in one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from ...core.key import names_of, resource_name
+from ...core.permit import Declaration
+from ...core.store import Store
+from ..messages.hourly_warnings import HourlyWarnings
+
+logger = logging.getLogger(__name__)
+
+
+class DeclaredLimits:
+    """Declares in the name of a worker, and warns where another limit is in force."""
+
+    def __init__(self, tasks: Iterable[Any], worker: str) -> None:
+        self.limits = limits_of(tasks)
+        self._worker = worker
+        self._warnings = HourlyWarnings(logger)
+
+    def declare(self, store: Store) -> None:
+        if self.limits:
+            for resource, declared in store.declare(self.limits, self._worker).items():
+                if declared.limit != self.limits[resource]:
+                    self._warn(resource, declared)
+
+    def _warn(self, resource: str, declared: Declaration) -> None:
+        name = names_of(resource)[0]
+        self._warnings.warn(
+            f"{resource} {declared.limit}",
+            f"semaphore {name!r}: limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}: the"
+            " smallest that was declared lately is in force. Give it the same limit everywhere, or put one in force"
+            f" with `celery -A your_app semaphore limit {name} N`",
+        )
+
+
+def limits_of(tasks: Iterable[Any]) -> dict[str, int]:
+    """Return the smallest limit of each semaphore without keys, by its resource; 0 is for attempts to declare."""
+    found: dict[str, int] = {}
+    for task in tasks:
+        options = getattr(task, "semaphore_options", None)
+        for limit in options.limits if options else ():
+            if limit.key is None and not callable(limit.limit) and limit.limit > 0:
+                resource = resource_name(limit.semaphore, None)
+                found[resource] = min(limit.limit, found.get(resource, limit.limit))
+    return found

@@ -1,0 +1,30 @@
+"""An app that is deployed with one limit after the other: ``LIMIT`` is the one of this deployment."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from celery import Celery
+
+from celery_semaphore import LimitedTask
+from tests.support.counter import Counter
+
+app = Celery("deployed", broker=os.environ["BROKER"], backend=os.environ.get("BACKEND"))
+app.conf.update(
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+    semaphore_url=os.environ["STORE"],
+    semaphore_lease=float(os.environ["LEASE"]),
+    **json.loads(os.environ["CONF"]),
+)
+counter = Counter(os.environ["COUNTER_ADDR"])
+
+
+@app.task(
+    name="order", base=LimitedTask, bind=True, semaphore="orders", limit=int(os.environ["LIMIT"])
+)
+def order(self: LimitedTask, seconds: float, resource: str) -> None:
+    """Be inside for so long."""
+    with counter.inside(resource, self.request.id):
+        counter.remain(resource, seconds)
