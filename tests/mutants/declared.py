@@ -5,11 +5,13 @@ from __future__ import annotations
 from .epochs import memory
 from .lua import CONFORMED, lua
 from .postgresql import postgresql
+from .worker import worker
 
+UNIT = "tests/worker/main_process/test_declared_limits.py"
 SUITE = "tests/stores/test_conformance.py"
 DECLARED = (
     "-k",
-    "smallest or stray or higher or lapse or takes_up_a_grant_declares or stays or turn or steps_back or other_windows",
+    "smallest or idle_worker or raises_it or stray or higher or lapse or takes_up_a_grant_declares or stays or turn or steps_back or other_windows",
 )
 ZERO = ("-k", "zero or says or without_a_limit")
 ON_MEMORY = (f"{SUITE}::TestMemoryStore", *DECLARED)
@@ -33,14 +35,23 @@ FAR_END = ("a window of another lease ends when it ends", "after a step back tha
 ZERO_COUNTS = ("0 is declared as any other limit", "one task that must not run stops all")
 ZERO_TAKES = ("a grant is taken up though its task must not run", "it was granted this permit")
 ZERO_IN_LINE = ("whoever said 0 stands in line", "each release would start it again")
+LAPSES_UNSEEN = (
+    "no declaration sees to a lower limit that lapses",
+    "the next look will find out",
+)
+SAYS_LAST = ("the last one to declare is named", "it declared the smallest, too")
+SAYS_PRESENT = (
+    "the smallest of the window before is said to be of the present one",
+    "it is the newest",
+)
 ZERO_FOR_EVER = ("whoever said 0 stands aside for ever", "no callable is asked again")
 
 MUTANTS = (
     memory(
         *NEWEST,
         "declared",
-        "min(limit, known.limit), known.before",
-        "limit, known.before",
+        "(limit, by) if limit < known.limit else",
+        "(limit, by) if limit else",
         tests=ON_MEMORY,
     ),
     lua(
@@ -60,14 +71,14 @@ MUTANTS = (
     memory(
         *ONE_WINDOW,
         "declared",
-        "cls(limit, known.limit, ends)",
-        "cls(limit, None, ends)",
+        "cls(limit, known.limit, ends, by, known.by)",
+        "cls(limit, None, ends, by, known.by)",
         tests=ON_MEMORY,
     ),
     lua(
         *ONE_WINDOW,
         "_limits",
-        "        before = at.low\n",
+        "        before, before_by = at.low, known_by[1]\n",
         "        before = nil\n",
         tests=ON_REDIS,
     ),
@@ -108,7 +119,7 @@ MUTANTS = (
         "known.declared IS NULL THEN",
         tests=ON_POSTGRESQL,
     ),
-    memory(*FAR_END, "declared", "min(ends, known.ends))", "known.ends)", tests=ON_MEMORY),
+    memory(*FAR_END, "declared", "min(ends, known.ends), by", "known.ends, by", tests=ON_MEMORY),
     lua(*FAR_END, "_limits", "math.min(ends, known)\n", "known\n", tests=ON_REDIS),
     postgresql(
         *FAR_END,
@@ -136,8 +147,8 @@ MUTANTS = (
     memory(
         *ZERO_COUNTS,
         "state",
-        "        if claim.limit:\n",
-        "        if claim.limit is not None:\n",
+        "        if limit:\n",
+        "        if limit is not None:\n",
         tests=ZERO_ON_MEMORY,
     ),
     lua(
@@ -216,5 +227,117 @@ MUTANTS = (
         "WHERE aside.own_limit = 0 AND aside.due <= _m.now));",
         "WHERE false));",
         tests=ZERO_ON_POSTGRESQL,
+    ),
+    lua(
+        *LAPSES_UNSEEN,
+        "_permits",
+        "        if at.lapses then\n            index.mark_in_use(at, at.lapses)\n        end\n",
+        "",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *LAPSES_UNSEEN,
+        "v1/declared.sql",
+        "least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),\n",
+        "least(_m.now + _m.lease,\n",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *SAYS_LAST,
+        "declared",
+        "(limit, by) if limit < known.limit",
+        "(limit, by) if limit <= known.limit",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *SAYS_LAST,
+        "_limits",
+        "        by = limit < at.low and by or known_by[1]\n",
+        "",
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *SAYS_LAST,
+        "v1/declared.sql",
+        "CASE WHEN _limit < known.declared THEN _by ELSE known.declared_by END;",
+        "_by;",
+        tests=ON_POSTGRESQL,
+    ),
+    memory(
+        *SAYS_PRESENT,
+        "declared",
+        "Declaration(self.before, self.before_by)",
+        "Declaration(self.before, self.by)",
+        tests=ON_MEMORY,
+    ),
+    lua(
+        *SAYS_PRESENT,
+        "_limits",
+        'at.lapses and "limit_before_by" or "limit_by"',
+        '"limit_by"',
+        tests=ON_REDIS,
+    ),
+    postgresql(
+        *SAYS_PRESENT,
+        "v1/declared.sql",
+        "_at.declared_by ELSE _at.declared_before_by",
+        "_at.declared_by ELSE _at.declared_by",
+        tests=ON_POSTGRESQL,
+    ),
+    postgresql(
+        "what idle workers declare is deleted",
+        "no permit was held for ten leases",
+        "v1/reap.sql",
+        "(SELECT r.declared_until FROM celery_semaphore.resource AS r WHERE r.name = _name), _m.now\n",
+        "NULL, NULL\n",
+        tests=ON_POSTGRESQL,
+    ),
+    lua(
+        "a worker that declares makes its resource used",
+        "an acquire does so, too",
+        "declare",
+        "    index.expire_idle(at)\n",
+        "    index.mark_in_use(at)\n",
+        tests=ON_REDIS,
+    ),
+    lua(
+        "a worker that raises the limit leaves the line to later sweeps",
+        "these look at each resource once a lease",
+        "declare",
+        "    index.mark_in_use(at, now)\n",
+        "",
+        tests=ON_REDIS,
+    ),
+    worker(
+        "a worker declares for calls with a key, too",
+        "their limits are plain numbers as well",
+        "worker/main_process/declared_limits",
+        "if limit.key is None and not callable",
+        "if not callable",
+        UNIT,
+    ),
+    worker(
+        "a worker warns of its own limit, too",
+        "it is as well to know",
+        "worker/main_process/declared_limits",
+        "if declared.limit != self.limits[resource]:",
+        "if declared.limit:",
+        UNIT,
+    ),
+    worker(
+        "a worker warns of each one that declares",
+        "each is another mistake",
+        "worker/main_process/declared_limits",
+        'f"{resource} {declared.limit}",',
+        'f"{resource} {declared}",',
+        UNIT,
+    ),
+    worker(
+        "workers leave declaring to their tasks",
+        "these say their limit each time",
+        "worker/limiter",
+        "lambda: self.worker.declare(own))  # the sweeper reaps",
+        "lambda: None)",
+        "tests/worker/test_limiter.py::test_the_keeper_of_a_worker_declares_its_limits",
     ),
 )

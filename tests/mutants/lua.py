@@ -700,8 +700,8 @@ OPERATORS = [
         "the first declaration decides",
         "a deployment with another limit changes nothing",
         "acquire",
-        "    permits.declare(at, own) -- A4\n",
-        "    if not at.declared then permits.declare(at, own) end\n",
+        "    permits.declare(at, own, arg(6)) -- A4\n",
+        "    if not at.declared then permits.declare(at, own, arg(6)) end\n",
     ),
     lua(
         "limit 0 is no limit",

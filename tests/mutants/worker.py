@@ -190,8 +190,8 @@ RELEASING = [
         "a worker reaps twice",
         "a renewal is as good a moment as a sweep; but each costs the store a call",
         "worker/limiter",
-        "LeaseKeeper(own, announce)  # the sweeper reaps",
-        "LeaseKeeper(own, announce, own.reap)",
+        "lambda: self.worker.declare(own))  # the sweeper reaps",
+        "own.reap)",
         f"{HERE}/test_limiter.py::test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper",
     ),
     worker(

@@ -10,7 +10,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core.permit import Claim
-from celery_semaphore.core.store import HandedOn, Outgoing
+from celery_semaphore.core.store import HandedOn, Outgoing, Store
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of
 from tests.worker.requests import limited
@@ -43,6 +43,19 @@ def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(
     assert reaped == []
     limiter.sweeper.sweep()
     assert reaped == [100]
+
+
+def test_the_keeper_of_a_worker_declares_its_limits(app: Celery) -> None:
+    """Also when it has no permit, and not once the worker has ended."""
+    app.conf.semaphore_url = "memory://"
+    limiter, declared = limiter_of(app), list[Store]()
+    limiter.worker.declare = declared.append
+    keeper, store = limiter.process.keeper, limiter.process.measured
+    keeper.tick()
+    assert declared == [store]
+    limiter.close(0.1, flush=0.1)
+    limiter.process.keeper.tick()
+    assert declared == [store]
 
 
 @pytest.mark.parametrize("who", ["its process", "the main process"])

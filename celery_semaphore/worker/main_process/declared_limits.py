@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from shlex import quote
 from typing import Any
 
 from ...core.key import names_of, resource_name
@@ -41,7 +42,7 @@ class DeclaredLimits:
             f"{resource} {declared.limit}",
             f"semaphore {name!r}: limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}: the"
             " smallest that was declared lately is in force. Give it the same limit everywhere, or put one in force"
-            f" with `celery -A your_app semaphore limit {name} N`",
+            f" with `celery -A your_app semaphore limit {quote(name)} N`",
         )
 
 
