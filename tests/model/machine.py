@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from celery_semaphore.core.lease import BEATS
 from celery_semaphore.core.permit import (
+    Claim,
     Grant,
     Held,
     Kind,
@@ -199,6 +200,12 @@ class Stores(RuleBasedStateMachine):
             first = self._acquire(one, heard=not twice)
             if twice:
                 self._is_the_same(first, self._acquire(one))
+
+    @rule(resource=st.sampled_from(RESOURCES), limit=st.integers(1, 4), worker=tasks)
+    def declare(self, resource: str, limit: int, worker: str) -> None:
+        """A worker says the limit of its tasks, which may be idle."""
+        self.promises.declare([Claim(resource, None, limit)], self.clock.now)
+        self.ask(lambda store: store.declare({resource: limit}, worker))
 
     def _acquire(self, task: Task, *, heard: bool = True) -> Permit | Refusal:
         if task.wait and task.wait.kind is Kind.BLOCK:

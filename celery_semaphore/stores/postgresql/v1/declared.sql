@@ -1,7 +1,7 @@
--- Keep the smallest limit that acquires declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
+-- Keep the smallest limit that was declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
 -- long.
 
--- Return the limit in force as acquires declared it: the smallest of the newest window and the one before it. Once both
+-- Return the limit in force of all that were declared: the smallest of the newest window and the one before it. Once both
 -- are over, the last one stays until another is declared.
 CREATE FUNCTION celery_semaphore.v1_declared(_at celery_semaphore.resource, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$

@@ -1,4 +1,4 @@
--- The smallest limit that acquires declared lately: row A4 of docs/maintain/architecture.md.
+-- The smallest limit that was declared lately: row A4 of docs/maintain/architecture.md.
 --   ledger  hash  limit -> "<the smallest of the newest window> <that of the window before, or empty> <the end of the
 --                 newest window>"; a window is one lease long
 --                 limit_by and limit_before_by: who declared these two first
