@@ -8,8 +8,17 @@ from dataclasses import replace
 import pytest
 
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.names import task_id_of
-from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from celery_semaphore.core.names import process_name, task_id_of
+from celery_semaphore.core.permit import (
+    Claim,
+    Declaration,
+    Kind,
+    Permit,
+    Reason,
+    Refusal,
+    Renewal,
+    Wait,
+)
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import tables
@@ -95,6 +104,25 @@ def test_a_resource_tells_who_holds_and_who_waits(
     waiters = [(w.position, w.task_id, w.kind, w.waited, w.expected) for w in seen.waiters]
     assert waiters == [(0, "t3", "park", 3.0, 2.0), (1, "t4", "requeue", 2.0, 4.0)]
     assert "… and 1 more waiting" in tables.resource(seen)
+
+
+def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: Inspector) -> None:
+    store.declare({"api": 5}, "worker@b")
+    seen = inspector.resource("api")
+    assert (seen.limit, seen.declared) == (5, Declaration(5, "worker@b"))
+    why = "the smallest limit declared lately is 5, by worker@b."
+    assert tables.resource(seen).endswith(f"In force is what is declared: {why}")
+    store.set_limit(7, "api")
+    seen = inspector.resource("api")
+    assert (seen.limit, seen.set_by_operator, seen.declared) == (
+        7,
+        True,
+        Declaration(5, "worker@b"),
+    )
+    assert tables.resource(seen).endswith(f"In force is the limit that was set; {why}")
+    hold(store, "t:1", claims(limit=2))
+    api = next(each for each in inspector.semaphores() if each.semaphore == "api")
+    assert (api.limits, api.declared) == ((7,), Declaration(2, process_name()))
 
 
 def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
